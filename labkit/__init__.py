@@ -1,0 +1,1 @@
+"""labkit: a readable scale model of PyTorch's own tree."""

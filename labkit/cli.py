@@ -1,0 +1,35 @@
+"""The `labkit` command: one line per sub-command, each living beside the layer it serves."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "doctor": ("labkit.doctor", "what this machine has, and what each missing thing costs you"),
+    "conformance": (
+        "labkit.conformance.command",
+        "compare the rebuilt systems with the installed PyTorch",
+    ),
+}
+"""Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,
+which returns the exit status."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command and return its exit status."""
+    arguments_given = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="labkit", description=__doc__)
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
+    chosen = arguments_given[0] if arguments_given else None
+    for name, (module, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=summary)
+        if name == chosen:  # the other layers are not imported: `labkit doctor` needs no torch
+            importlib.import_module(module).add_arguments(subparser)
+    arguments = parser.parse_args(arguments_given)
+    status: int = importlib.import_module(COMMANDS[arguments.command][0]).run(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Mechanical comparison of every rebuilt system with the installed PyTorch."""

@@ -1,0 +1,12 @@
+"""What every test folder shares: a test that needs a GPU is seen to be skipped without one."""
+
+import pytest
+import torch
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        skip = pytest.mark.skip(reason="no CUDA device here")
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(skip)

@@ -1,0 +1,59 @@
+"""Imports point only to lines above, late and type-only imports included."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+LABKIT = Path(__file__).parents[1] / "labkit"
+LAYERS = [
+    "core", "cuda", "memory", "dispatch", "ops", "autograd", "tensor", "amp", "nn", "optim",
+    "graph", "vision", "torch_device", "pipeline", "show", "course", "conformance", "bench",
+    "doctor", "cli",
+]  # fmt: skip
+STANDALONE = {"widgets"}  # draws plain data: imports no layer; show and course feed it
+MODULES = sorted(path for path in LABKIT.rglob("*.py") if path != LABKIT / "__init__.py")
+
+
+def layer_of(module):
+    return module.relative_to(LABKIT).with_suffix("").parts[0]
+
+
+def layers_imported_by(module):
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("labkit.")}
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(LABKIT)))
+def test_imports_point_down(module):
+    layer = layer_of(module)
+    if layer in STANDALONE:
+        allowed = {layer}
+    else:
+        allowed = set(LAYERS[: LAYERS.index(layer) + 1]) | (
+            STANDALONE if layer in {"show", "course"} else set()
+        )
+    assert layers_imported_by(module) <= allowed
+
+
+def test_cupy_is_imported_in_one_file():
+    importers = [
+        module
+        for module in MODULES
+        if any(
+            (isinstance(node, ast.Import) and any(a.name.split(".")[0] == "cupy" for a in node.names))
+            or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "cupy")
+            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        )
+    ]
+    assert [module.relative_to(LABKIT).as_posix() for module in importers] in (
+        [], ["cuda/cupy_driver.py"],
+    )  # fmt: skip
