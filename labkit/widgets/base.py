@@ -1,0 +1,136 @@
+"""What every widget of the lab shares: one ESM per class, a picture, and a line of text.
+
+A widget is `name.py` (traits: plain data in, choices out) beside `name.js` (drawing). To write one:
+
+    class BlockMap(LabWidget):
+        blocks = traitlets.List().tag(sync=True)
+
+        def summary(self) -> str:          # one line, no addresses: BlockMap(3 blocks)
+            return f"{len(self.blocks)} blocks"
+
+        def svg(self) -> str:              # the picture where no JavaScript runs
+            picture = Picture(300, 40, label=self.summary())
+            ...
+            return picture.svg()
+
+`name.js` is an anywidget module: it ends in `export default { render }`. The helpers of `base.js`
+are in scope as `lk` (stepper, keyboard, theme colours, SVG and DOM elements, typed columns).
+Everything a widget can show is in its traits, so the same module draws in JupyterLab, in a reopened
+notebook and in a static page; nothing in it may wait for Python.
+"""
+
+import base64
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import numpy as np
+import traitlets
+
+from labkit.widgets.picture import Picture
+
+HERE = Path(__file__).parent
+MAX_EXACT_INTEGER = 2**53
+"""Beyond this a JavaScript number no longer holds every integer."""
+
+Schema = dict[str, list[Any]]
+
+
+class LabWidget(anywidget.AnyWidget):
+    """A widget with a deterministic one-line text form and a picture, drawn from the same state."""
+
+    frame = traitlets.Int(0, help="the step shown, where a widget has steps").tag(sync=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Load `name.js` (and `name.css` where there is one) from beside the class's module."""
+        module = Path(inspect.getfile(cls))
+        script, style = module.with_suffix(".js"), module.with_suffix(".css")
+        if "_esm" not in cls.__dict__ and script.exists():
+            cls._esm = "\n".join(
+                path.read_text(encoding="utf-8") for path in (HERE / "base.js", script)
+            )
+            styles = [path for path in (HERE / "base.css", style) if path.exists()]
+            cls._css = "\n".join(path.read_text(encoding="utf-8") for path in styles)
+        super().__init_subclass__(**kwargs)
+
+    def summary(self) -> str:
+        """What stands between the parentheses of the text form: short, and without addresses."""
+        return ""
+
+    def svg(self) -> str:
+        """The picture shown where no JavaScript runs; subclasses draw their state."""
+        picture = Picture(16 + 7.5 * len(repr(self)), 36, label=repr(self))
+        picture.text(8, 22, repr(self))
+        return picture.svg()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.summary()})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The live view, with the picture (an <img>: inline <svg> is stripped when untrusted)."""
+        data = {
+            "text/plain": repr(self),
+            "text/html": picture_html(self.svg(), alt=repr(self)),
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 1,
+                "model_id": self.model_id,
+            },
+        }
+        return data, {}
+
+
+def picture_html(svg: str, alt: str) -> str:
+    """An <img> holding the SVG as a data URI, which survives sanitizers and needs no network."""
+    data = base64.b64encode(svg.encode()).decode()
+    escaped = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return f'<img class="lk-picture" alt="{escaped}" src="data:image/svg+xml;base64,{data}">'
+
+
+def pack_columns(columns: Mapping[str, Any]) -> tuple[Schema, bytes]:
+    """Named one-dimensional arrays as (schema, bytes) for a traitlets.Bytes trait.
+
+    schema  name -> [kind, first byte, count]; kind is numpy's ("u1", "i4", "f4", "f8", ...).
+            JavaScript reads it with `lk.columns(schema, model.get("name"))` into typed arrays.
+
+    64-bit integers are narrowed to i4, else to f8 where that is exact, else stay i8 (BigInt).
+
+    Raises   TypeError    an array that is not made of real numbers or booleans
+             ValueError   an array that is not one-dimensional
+    """
+    schema: Schema = {}
+    buffer = bytearray()
+    for name, values in columns.items():
+        array = _narrowed(name, np.asarray(values))
+        buffer.extend(bytes(-len(buffer) % 8))  # typed arrays must start at a multiple of itemsize
+        schema[name] = [array.dtype.str[1:], len(buffer), int(array.size)]
+        buffer.extend(array.tobytes())
+    return schema, bytes(buffer)
+
+
+def unpack_columns(schema: Schema, buffer: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that `pack_columns` packed, with the kinds they travelled in."""
+    return {
+        name: np.frombuffer(buffer, dtype=f"<{kind}", count=count, offset=start)
+        for name, (kind, start, count) in schema.items()
+    }
+
+
+def _narrowed(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.ndim != 1:
+        raise ValueError(f"column {name!r} must have one dimension, got shape {array.shape}")
+    if array.dtype.kind == "b":
+        return array.astype("u1")
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise TypeError(f"column {name!r} has dtype {array.dtype}; real numbers travel, others not")
+    if array.dtype == np.float16:
+        return array.astype("<f4")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        if low >= -(2**31) and high < 2**31:
+            return array.astype("<i4")
+        if max(-low, high) <= MAX_EXACT_INTEGER:
+            return array.astype("<f8")
+    return array.astype(array.dtype.newbyteorder("<"))
