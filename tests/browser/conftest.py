@@ -1,0 +1,340 @@
+"""Drive JupyterLab in Chromium: one server for the session, one notebook and kernel per test.
+
+    def test_the_slider_reaches_python(lab):
+        lab.open(["from labkit.widgets.base import LabWidget", "w = LabWidget()\\nw"])
+        lab.widget().locator("input[type=range]").first.focus()
+        lab.press("ArrowRight")
+        lab.wait_drawn(lab.widget(), more_than=1)
+        assert lab.ask("w.frame") == 1
+        lab.execute("w.frame = 0")
+
+Fixtures
+    lab       a `Lab` with a fresh page; its kernel is shut down after the test, and the test fails
+              when a request left this machine or the console showed an error
+    new_lab   makes one for a fixture of wider scope: `with new_lab() as lab: ...`
+
+A notebook is written from the cells given, or copied (`lab.open_copy(path)`), into the server's own
+folder, so nothing in the checkout changes. Never sleep: `lab.wait_drawn` and `lab.wait_for` wait on
+the page. Screenshots land in $LABKIT_SCREENSHOTS, else in pytest's temporary folder.
+Without Chromium these tests are skipped and say so; with CI=true that is a failure.
+"""
+
+import ast
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "browser-tests"
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_ELSEWHERE = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+CHROMIUM_FLAGS = [
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+SETTINGS = {
+    "@jupyter-widgets/jupyterlab-manager/plugin": {"saveState": True},
+    "@jupyterlab/apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+}
+CURRENT = "jupyterapp.shell.currentWidget"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+def find_chromium():
+    """The browser's executable, or None."""
+    candidates = [os.environ.get("LABKIT_CHROMIUM"), *map(shutil.which, CHROMIUM_NAMES)]
+    if CHROMIUM_ELSEWHERE.exists():
+        candidates.append(str(CHROMIUM_ELSEWHERE))
+    return next((name for name in candidates if name), None)
+
+
+class Server:
+    """A JupyterLab on loopback with its own settings, history and notebooks."""
+
+    def __init__(self, folder):
+        self.notebooks = folder / "notebooks"
+        self.notebooks.mkdir()
+        self.log = folder / "server.log"
+        runtime, settings = folder / "runtime", folder / "settings"
+        for plugin, values in SETTINGS.items():
+            path = settings / f"{plugin}.jupyterlab-settings"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(values), encoding="utf-8")
+        environment = os.environ | {
+            "JUPYTER_CONFIG_DIR": str(folder / "config"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(runtime),
+            "JUPYTERLAB_SETTINGS_DIR": str(settings),
+            "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+            "IPYTHONDIR": str(folder / "ipython"),
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+            "--port=0", f"--IdentityProvider.token={TOKEN}",
+            f"--ServerApp.root_dir={self.notebooks}", "--expose-app-in-browser",
+            "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False",
+        ]  # fmt: skip
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=folder
+            )
+        self.url = self._wait_until_listening(runtime / f"jpserver-{self.process.pid}.json")
+
+    def _wait_until_listening(self, facts, seconds=60):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+                return json.loads(facts.read_text(encoding="utf-8"))["url"]
+            time.sleep(0.1)
+        self.stop()
+        raise RuntimeError(f"JupyterLab did not start:\n{self.log.read_text()[-2000:]}")
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+class Lab:
+    """One page on one notebook, and everything that was requested from it."""
+
+    def __init__(self, server, browser, shots, **context_options):
+        self.server, self.shots = server, shots
+        self.context = browser.new_context(
+            viewport={"width": 1280, "height": 900}, **context_options
+        )
+        self.requests, self.errors = [], []
+        self.name = None
+        self.page = self.new_page()
+
+    def new_page(self):
+        """Another page whose requests and errors are recorded too."""
+        page = self.context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on(
+            "console",
+            lambda line: self.errors.append(line.text) if line.type == "error" else None,
+        )
+        return page
+
+    def open(self, cells, run=True):
+        """Open a notebook made of these code cells, and run them all unless told not to."""
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(source) for source in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        self.name = f"test_{time.monotonic_ns()}.ipynb"
+        nbformat.write(notebook, self.server.notebooks / self.name)
+        self._go(run)
+
+    def open_copy(self, path, run=True):
+        """Open a copy of a notebook of the project."""
+        self.name = f"{Path(path).stem}_{time.monotonic_ns()}.ipynb"
+        shutil.copy(path, self.server.notebooks / self.name)
+        self._go(run)
+
+    def _go(self, run):
+        self.page.goto(f"{self.server.url}lab/tree/{self.name}?reset&token={TOKEN}")
+        self.page.wait_for_function(
+            f"() => window.jupyterapp && {CURRENT}?.context?.isReady"
+            f" && {CURRENT}.sessionContext?.isReady && {CURRENT}.content?.widgets?.length"
+        )
+        self.page.evaluate(f"async () => {{ await {CURRENT}.sessionContext.ready }}")
+        if run:
+            self.run_all()
+
+    @property
+    def path(self):
+        """The notebook file in the server's folder."""
+        return self.server.notebooks / self.name
+
+    def command(self, name, **arguments):
+        """Run a JupyterLab command and wait for it."""
+        return self.page.evaluate(
+            "([name, args]) => jupyterapp.commands.execute(name, args).then(() => null)",
+            [name, arguments],
+        )
+
+    def run_all(self):
+        """Run every cell; raises with the traceback of the first that failed."""
+        self.command("notebook:run-all-cells")
+        failed = self.page.evaluate(
+            f"""() => {CURRENT}.content.widgets.flatMap(cell =>
+                (cell.model.toJSON().outputs ?? []).filter(o => o.output_type === 'error')
+                .map(o => o.traceback.join('\\n')))[0] ?? null"""
+        )
+        if failed:
+            raise AssertionError(f"a cell failed:\n{failed}")
+
+    def execute(self, code):
+        """Run code in the notebook's kernel, outside any cell."""
+        self.ask("None", code=code)
+
+    def ask(self, expression, code=""):
+        """The value of an expression in the notebook's kernel (its repr, when not a literal)."""
+        reply = self.page.evaluate(
+            f"""async ([code, expression]) => (await {CURRENT}.sessionContext.session.kernel
+                .requestExecute({{ code, user_expressions: {{ value: expression }} }}).done).content
+            """,
+            [code, expression],
+        )
+        value = reply.get("user_expressions", {}).get("value", reply)
+        if reply["status"] != "ok" or value["status"] != "ok":
+            raise AssertionError(f"{code!r}, {expression!r} in the kernel: {value}")
+        text = value["data"]["text/plain"]
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return text
+
+    def widget(self, index=0):
+        """The locator of the index-th widget of the page."""
+        return self.page.locator(".lk").nth(index)
+
+    def wait_for(self, script, argument=None):
+        """Wait until a JavaScript expression (or function of `argument`) is true."""
+        return self.page.wait_for_function(script, arg=argument)
+
+    def wait_drawn(self, widget, more_than=0):
+        """Wait until a widget has drawn more often than this; returns its data-draws counter."""
+        widget.wait_for()
+        self.page.wait_for_function(
+            "([node, count]) => Number(node.dataset.draws) > count",
+            arg=[widget.element_handle(), more_than],
+        )
+        return int(widget.get_attribute("data-draws"))
+
+    def wait_until(self, expression, value, seconds=10):
+        """Wait until the kernel answers `value`: what the page sends arrives a moment later."""
+        deadline = time.monotonic() + seconds
+        while (answer := self.ask(expression)) != value:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{expression} is {answer!r}, not {value!r}")
+            self.page.wait_for_timeout(30)
+
+    def press(self, *keys):
+        """Press keys where the focus is."""
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def command_mode(self):
+        """Leave the cell editor: from here JupyterLab listens to arrows and letters."""
+        self.command("notebook:enter-command-mode")
+
+    def save(self):
+        """Save the notebook, widget state included."""
+        self.command("docmanager:save")
+
+    def reopen(self):
+        """Close the kernel, then load the saved notebook as on the next day: nothing is run."""
+        self.shut_down()
+        self._go(run=False)
+
+    def use_theme(self, name):
+        """Switch to "JupyterLab Dark" or "JupyterLab Light"."""
+        self.command("apputils:change-theme", theme=name)
+        light = str("Light" in name).lower()
+        self.wait_for("light => document.body.dataset.jpThemeLight === light", light)
+
+    def screenshot(self, name, of=None):
+        """Save a picture of the page, or of one locator, and return its path."""
+        path = self.shots / f"{name}.png"
+        (of or self.page).screenshot(path=path)
+        return path
+
+    def shut_down(self):
+        """Stop this notebook's kernel."""
+        self.page.evaluate(f"async () => {{ await {CURRENT}?.sessionContext?.shutdown?.() }}")
+
+    def requests_elsewhere(self):
+        """The addresses asked for that are not on this machine."""
+        return [
+            url
+            for url in self.requests
+            if urlsplit(url).scheme not in ("data", "blob", "file")
+            and urlsplit(url).hostname not in LOOPBACK
+        ]
+
+    def close(self):
+        """Stop the kernel and the page."""
+        if self.name:
+            with contextlib.suppress(Exception):  # a page that failed to load has no kernel
+                self.shut_down()
+        self.context.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    executable = find_chromium()
+    if executable is None:
+        reason = f"no Chromium found (looked for {', '.join(CHROMIUM_NAMES)}, $LABKIT_CHROMIUM)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(browser, tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("jupyterlab"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def new_lab(server, browser, tmp_path_factory):
+    shots = Path(os.environ.get("LABKIT_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    shots.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def make(**context_options):
+        lab = Lab(server, browser, shots, **context_options)
+        try:
+            yield lab
+            assert lab.requests_elsewhere() == []
+            assert lab.errors == []
+        finally:
+            lab.close()
+
+    return make
+
+
+@pytest.fixture
+def lab(new_lab):
+    with new_lab() as lab:
+        yield lab
