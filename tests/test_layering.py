@@ -1,6 +1,7 @@
 """Imports point only to lines above, late and type-only imports included."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ LAYERS = [
     "graph", "vision", "torch_device", "pipeline", "show", "course", "conformance", "bench",
     "doctor", "cli",
 ]  # fmt: skip
-STANDALONE = {"widgets"}  # draws plain data: imports no layer; show and course feed it
+STANDALONE = {"widgets", "launcher"}  # import no layer: one draws plain data, one runs before torch
 MODULES = sorted(path for path in LABKIT.rglob("*.py") if path != LABKIT / "__init__.py")
 
 
@@ -52,6 +53,14 @@ def top_level_packages_imported_by(module):
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module.split(".")[0])
     return found
+
+
+def test_the_launcher_needs_nothing_installed():
+    """Except packaging, which it asks for only to judge an environment that has it."""
+    imported = set()
+    for module in LABKIT.joinpath("launcher").glob("*.py"):
+        imported |= top_level_packages_imported_by(module)
+    assert imported - sys.stdlib_module_names <= {"labkit", "packaging"}
 
 
 def test_cupy_is_imported_in_one_file():

@@ -1,0 +1,1 @@
+"""What lab.py does. Standard library only: it runs before there is an environment."""

@@ -1,0 +1,100 @@
+"""The commands of lab.py."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from labkit.launcher import steps
+from labkit.launcher.environment import Environment
+from labkit.launcher.gpu import has_gpu
+from labkit.launcher.jupyter import open_lab
+from labkit.launcher.problem import Problem
+from labkit.launcher.setup import ready
+
+COMMANDS = {
+    "open": "set up what is missing, then open JupyterLab (what lab.py does without a command)",
+    "setup": "set up what is missing, and stop there",
+    "test": "lint, types, unit tests, conformance, every notebook, the browser",
+    "check": "lint and types only",
+    "gpu": "on a machine with an NVIDIA GPU: what the other tests had to skip, and the benchmarks",
+}
+
+
+def parse(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments, and those that are meant for JupyterLab."""
+    parser = argparse.ArgumentParser(
+        prog="lab.py",
+        description="PyTorch Internals Lab: set up, open, test.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<8}{summary}" for name, summary in COMMANDS.items())
+        + "\n\nWhat `open` does not know is given to JupyterLab: lab.py --no-browser\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="python3 lab.py [command] [options]",
+    )
+    parser.add_argument(
+        "command", nargs="?", choices=COMMANDS, default="open", metavar="command", help="see below"
+    )
+    parser.add_argument("--port", type=int, help="open: the port of JupyterLab")
+    parser.add_argument("--all", action="store_true", help="test: the full-size corpora as well")
+    parser.add_argument(
+        "--no-setup", action="store_true", help="use this Python as it is, whatever it lacks"
+    )
+    arguments, unknown = parser.parse_known_args(given)
+    if unknown and arguments.command != "open":
+        parser.error(f"lab.py {arguments.command} does not know {' '.join(unknown)}")
+    return arguments, unknown
+
+
+def main(root: str, given: list[str]) -> int:
+    """Run one command of lab.py and return its exit status."""
+    arguments, extra = parse(given)
+    for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    try:
+        return run(Path(root), arguments, extra)
+    except Problem as problem:
+        print(f"\nlab.py: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nlab.py: stopped; the same command goes on where it stopped.", file=sys.stderr)
+        return 130
+
+
+def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
+    """Set up as far as the command needs, then do it.
+
+    Raises   Problem   the user has to do something first
+    """
+    if os.name == "nt":
+        raise Problem("Windows itself is not supported.", "run lab.py inside WSL.")
+    on_gpu = has_gpu()
+    if arguments.command == "gpu" and not on_gpu:
+        raise Problem(
+            "No NVIDIA GPU here (nvidia-smi lists none), so there is nothing to run on it.",
+            "run `python3 lab.py test`: everything else is tested without a GPU.",
+        )
+    if arguments.no_setup:
+        environment = Environment(root, Path(sys.executable))
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+    else:
+        environment = ready(root, ("test", "gpu") if on_gpu else ("test",))
+    if arguments.command == "open":
+        open_lab(environment, arguments.port, extra)
+    if arguments.command == "setup":
+        print("The lab is set up. Open it with: python3 lab.py")
+        return 0
+    return steps.run_steps(environment, steps_of(root, arguments))
+
+
+def steps_of(root: Path, arguments: argparse.Namespace) -> list[steps.Step]:
+    """What a command runs."""
+    if arguments.command == "check":
+        return [steps.CHECK]
+    if arguments.command == "gpu":
+        return [steps.GPU, steps.notebooks(root), steps.BENCH]
+    sizes = ["small", "full"] if arguments.all else ["small"]
+    conformance = [steps.conformance(size) for size in sizes]
+    return [steps.CHECK, steps.unit(), *conformance, steps.notebooks(root), steps.BROWSER]

@@ -1,0 +1,120 @@
+"""Find an environment that satisfies pyproject.toml, or make one in .venv."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit.launcher import requirements
+from labkit.launcher.environment import Environment, in_venv, is_activated, python_version
+from labkit.launcher.installer import TORCH, choose_installer
+from labkit.launcher.leftovers import forget_half_installed
+from labkit.launcher.problem import FREE_SPACE, Problem, disks
+
+SPACE_NEEDED_BYTES = (
+    2_000_000_000  # 1.5 GB on disk, and wheels on their way through the temp folder
+)
+STAMP = "lab-is-ready"  # in .venv, written last: without it a set-up was killed half way
+OURS = "made-by-lab"  # in .venv, written first: what lab.py made, lab.py may throw away
+
+
+def ready(root: Path, extras: tuple[str, ...], say: Callable[[str], None] = print) -> Environment:
+    """An environment with everything pyproject.toml asks for; made or completed where needed.
+
+    root    the folder of pyproject.toml
+    extras  the optional dependencies that are needed as well
+
+    Raises   Problem   something only the user can mend: no network, full disk, a foreign .venv
+    """
+    venv = root / ".venv"
+    if not in_venv(venv) and (is_activated() or not venv.exists()):
+        lacking = requirements.unmet(root, extras)
+        if not lacking:
+            say(f"Using the Python you are in: {sys.executable}")
+            return Environment(root, Path(sys.executable))
+        if is_activated():
+            say(f"The environment you are in ({sys.prefix}) lacks {len(lacking)} of the lab's needs,")
+            say("so the lab uses its own, in .venv. The first of them:")
+            for line in lacking[:5]:
+                say(f"  {line}")
+    environment = Environment(root, venv / "bin" / "python")
+    version = python_version(environment.python)
+    if version and (venv / STAMP).is_file():
+        if (venv / STAMP).read_text(encoding="utf-8") == fingerprint(root, version, extras):
+            return environment
+        say("pyproject.toml or this folder has changed: bringing .venv up to date.")
+    started = time.monotonic()
+    make_venv(root, venv, version, say)
+    install(environment, extras, say)
+    stamp = fingerprint(root, python_version(environment.python) or "", extras)
+    (venv / STAMP).write_text(stamp, encoding="utf-8")
+    say(f"Ready after {time.monotonic() - started:.0f} s.")
+    return environment
+
+
+def fingerprint(root: Path, version: str, extras: tuple[str, ...]) -> str:
+    """Changes when the environment must: with pyproject.toml, Python, the extras or the folder."""
+    parts = [(root / "pyproject.toml").read_bytes(), TORCH.encode(), version.encode()]
+    parts += [str(root.resolve()).encode(), ",".join(extras).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def make_venv(root: Path, venv: Path, version: str | None, say: Callable[[str], None]) -> None:
+    """`.venv` holds an interpreter that runs; a broken one that lab.py made is made again."""
+    if venv.exists() and not venv.is_dir():
+        raise Problem(f"{venv} is a file; the lab keeps its environment there.", f"rm {venv}")
+    if version is not None:
+        supported = tuple(map(int, version.split(".")[:2])) in {(3, 11), (3, 12), (3, 13)}
+        if supported:
+            forget_half_installed(venv, say)
+            return
+    if venv.exists():
+        trouble = f"has Python {version}" if version else "has no Python that runs"
+        if not (venv / OURS).is_file():
+            raise Problem(
+                f"{venv} {trouble}, and lab.py did not make it.",
+                f"remove it (rm -rf {venv}), then run the same command again.",
+            )
+        say(f"{venv} {trouble}: making it again.")
+        shutil.rmtree(venv)
+    free = shutil.disk_usage(root).free
+    if free < SPACE_NEEDED_BYTES:
+        raise Problem(
+            f"The disk is too full: the environment needs {SPACE_NEEDED_BYTES / 1e9:.1f} GB.\n"
+            + disks(root),
+            FREE_SPACE,
+        )
+    say(f"Making an environment in .venv with Python {sys.version.split()[0]} (about 10 s) ...")
+    try:
+        venv.mkdir()
+        (venv / OURS).touch()
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", venv],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        output = f"{error}\n{getattr(error, 'stdout', '')}\n{getattr(error, 'stderr', '')}"
+        if "No space left" in output or "Errno 28" in output:
+            raise Problem(f"The disk is full.\n{disks(root)}", FREE_SPACE) from None
+        raise Problem(
+            f"{sys.executable} cannot make a virtual environment: {output.strip()}",
+            "use a Python with the venv module (on Debian and Ubuntu: apt install python3-venv).",
+        ) from None
+
+
+def install(environment: Environment, extras: tuple[str, ...], say: Callable[[str], None]) -> None:
+    """Everything is installed, torch first and pinned; what is there is not fetched again."""
+    installer = choose_installer(environment, say)
+    started = time.monotonic()
+    say(f"Installing {TORCH}: the large one, 1 to 5 minutes over most connections ...")
+    installer.install_torch()
+    say(f"  done after {time.monotonic() - started:.0f} s")
+    started = time.monotonic()
+    say("Installing JupyterLab, labkit itself and the rest: about 120 packages ...")
+    installer.install(["-e", f"{environment.root}[{','.join(extras)}]"], "the lab's packages")
+    say(f"  done after {time.monotonic() - started:.0f} s")

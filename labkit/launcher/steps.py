@@ -1,0 +1,126 @@
+"""Run a list of commands under titles, all of them, and say at the end which failed."""
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.launcher.environment import Environment
+
+PYTEST_FOUND_NOTHING = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """A title and the commands behind it; `python` stands for the environment's own."""
+
+    title: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one step went."""
+
+    step: Step
+    failed: tuple[str, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        verdict = "FAILED" if self.failed else "ok"
+        line = f"  {verdict:<8}{self.seconds:8.1f} s  {self.step.title}"
+        return "\n".join([line, *(f"                      {command}" for command in self.failed)])
+
+
+def parallel() -> tuple[str, ...]:
+    """pytest-xdist's arguments: a file stays on one worker, each worker holds a torch (250 MB)."""
+    return ("-n", str(min(max(os.cpu_count() or 2, 2), 6)), "--dist", "loadscope")
+
+
+CHECK = Step(
+    "check: ruff and mypy",
+    (
+        ("python", "-m", "ruff", "check", "."),
+        ("python", "-m", "ruff", "format", "--check", "."),
+        ("python", "-m", "mypy"),
+    ),
+)
+
+
+def unit() -> Step:
+    """Every test that needs no browser."""
+    command = ("python", "-m", "pytest", "tests", "-m", "not browser", *parallel())
+    return Step("unit: every test that needs no browser", (command,))
+
+
+def conformance(size: str) -> Step:
+    """Every rebuilt system against the installed PyTorch."""
+    return Step(
+        f"conformance: labkit against the installed PyTorch, {size}",
+        (("python", "-m", "labkit.cli", "conformance", "--seed", "0", "--size", size),),
+    )
+
+
+def notebooks(root: Path) -> Step:
+    """Every notebook, solved, from top to bottom."""
+    solved = str(root / ".lab" / "solved")
+    return Step(
+        "notebooks: every one, solved, from top to bottom",
+        (
+            ("python", "-m", "labkit.cli", "notebooks", "solved", solved),
+            # nbval waits 2000 s for a dead kernel unless told otherwise, and a notebook whose
+            # cells are spread over workers has no state: hence the limits and loadscope.
+            ("python", "-m", "pytest", "--nbval", "-p", "no:python", "-p", "no:cacheprovider",
+             "-n", "2", "--dist", "loadscope", "--nbval-current-env", "--nbval-cell-timeout=120",
+             "--nbval-kernel-startup-timeout=120", solved),
+        ),
+    )  # fmt: skip
+
+
+BROWSER = Step(
+    "browser: the widgets in JupyterLab, in Chromium",
+    (("python", "-m", "pytest", "tests", "-m", "browser"),),
+)
+GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests", "-m", "gpu"),))
+BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))
+
+
+def run_steps(environment: Environment, steps: list[Step]) -> int:
+    """Run all steps, whatever fails on the way; 0 when none failed.
+
+    The last line counts as pytest's does: a reader of logs needs one rule for both.
+    """
+    shutil.rmtree(environment.root / ".lab" / "solved", ignore_errors=True)
+    started = time.monotonic()
+    outcomes = [
+        run_step(environment, step, f"{number}/{len(steps)}")
+        for number, step in enumerate(steps, start=1)
+    ]
+    print("\nSummary")
+    for outcome in outcomes:
+        print(outcome)
+    failed = sum(bool(outcome.failed) for outcome in outcomes)
+    counts = f"{failed} failed, " if failed else ""
+    elapsed = time.monotonic() - started
+    print(f"\n===== {counts}{len(outcomes) - failed} passed in {elapsed:.2f}s =====", flush=True)
+    return 1 if failed else 0
+
+
+def run_step(environment: Environment, step: Step, number: str) -> Outcome:
+    """Run the commands of one step, all of them, in sight of the user."""
+    print(f"\n[{number}] {step.title}", flush=True)
+    started = time.monotonic()
+    # One thread per test process: the machine is shared by the workers, not by torch's threads.
+    variables = {"OMP_NUM_THREADS": "1", **environment.variables}
+    failed = []
+    for command in step.commands:
+        actual = [str(environment.python) if word == "python" else word for word in command]
+        status = subprocess.run(actual, cwd=environment.root, env=variables, check=False).returncode
+        if status:
+            reason = " (found no tests)" if status == PYTEST_FOUND_NOTHING else ""
+            failed.append(f"exit {status}{reason}: {' '.join(command)}")
+    seconds = time.monotonic() - started
+    print(f"[{number}] {'FAILED' if failed else 'ok'} after {seconds:.1f} s", flush=True)
+    return Outcome(step, tuple(failed), seconds)
