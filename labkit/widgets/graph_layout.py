@@ -1,0 +1,290 @@
+"""Layered drawing of a directed graph: the same picture every time, in near-linear time.
+
+The steps are Sugiyama's: put every node on a layer below its predecessors, give each long edge a
+stand-in on every layer it crosses, order the layers so that few edges cross, then place nodes so
+that chains run straight. Nothing is random and nothing recurses, so ten thousand nodes are fine.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+NodeId = TypeVar("NodeId", bound=Hashable)
+
+MAX_STAND_INS_PER_NODE = 6  # beyond it the longest edges are drawn straight through
+ORDERING_SWEEPS = 12
+ORDERING_WORK = 250_000  # node visits all ordering sweeps may cost together
+STRAIGHTENING_SWEEPS = 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything goes.
+
+    x, y    position of each node, in units of one node's width and one layer's height
+    routes  per edge, in the order given: the bends between its ends, possibly none
+    """
+
+    x: list[float]
+    y: list[float]
+    routes: list[list[tuple[float, float]]]
+
+
+def layered_layout(node_count: int, edges: Sequence[tuple[int, int]]) -> Layout:
+    """Every node has a place, and every edge its bends.
+
+    node_count  nodes are numbered 0 .. node_count - 1
+    edges       (from, to) pairs; parallel edges and self-loops are allowed, cycles are drawn
+                with one of their edges pointing up
+
+    Raises   ValueError   an edge names a node that does not exist
+    """
+    for source, target in edges:
+        if not (0 <= source < node_count and 0 <= target < node_count):
+            raise ValueError(f"edge ({source}, {target}) leaves the nodes 0..{node_count - 1}")
+    layer = _layers(node_count, _without_cycles(node_count, edges))
+    above, below, layer, chains = _with_stand_ins(node_count, edges, layer)
+    rows = _ordered(above, below, layer)
+    x = _straightened(above, below, rows)
+    y = [float(row) for row in layer]
+    routes = [[(x[node], y[node]) for node in chain] for chain in chains]
+    return Layout(x[:node_count], y[:node_count], routes)
+
+
+def count_crossings(
+    edges: Sequence[tuple[int, int]], x: Sequence[float], y: Sequence[float]
+) -> int:
+    """How many pairs of straight edges between neighbouring layers cross (others are ignored)."""
+    by_layer: dict[float, list[tuple[float, float]]] = {}
+    for source, target in edges:
+        upper, lower = (source, target) if y[source] < y[target] else (target, source)
+        by_layer.setdefault(y[upper], []).append((x[upper], x[lower]))
+    return sum(_inversions([end for _, end in sorted(ends)]) for ends in by_layer.values())
+
+
+def _inversions(values: list[float]) -> int:
+    """Pairs out of order, with a Fenwick tree: n log n."""
+    rank = {value: i + 1 for i, value in enumerate(sorted(set(values)))}
+    tree = [0] * (len(rank) + 1)
+    found = 0
+    for seen, value in enumerate(values):
+        not_greater, i = 0, rank[value]
+        while i:
+            not_greater += tree[i]
+            i &= i - 1
+        found += seen - not_greater
+        i = rank[value]
+        while i < len(tree):
+            tree[i] += 1
+            i += i & -i
+    return found
+
+
+def _without_cycles(node_count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The edges, those that close a cycle turned around, self-loops dropped."""
+    following: list[list[int]] = [[] for _ in range(node_count)]
+    for source, target in edges:
+        if source != target:
+            following[source].append(target)
+    state = bytearray(node_count)  # 0 unseen, 1 on the path, 2 done
+    back = set()
+    for root in range(node_count):
+        if state[root]:
+            continue
+        state[root] = 1
+        path = [(root, iter(following[root]))]
+        while path:
+            node, rest = path[-1]
+            for target in rest:
+                if state[target] == 1:
+                    back.add((node, target))
+                elif state[target] == 0:
+                    state[target] = 1
+                    path.append((target, iter(following[target])))
+                    break
+            else:
+                state[node] = 2
+                path.pop()
+    return [(t, s) if (s, t) in back else (s, t) for s, t in edges if s != t]
+
+
+def _layers(node_count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of every node: one below its lowest predecessor."""
+    following: list[list[int]] = [[] for _ in range(node_count)]
+    waiting = [0] * node_count
+    for source, target in edges:
+        following[source].append(target)
+        waiting[target] += 1
+    layer = [0] * node_count
+    ready = deque(node for node in range(node_count) if not waiting[node])
+    while ready:
+        node = ready.popleft()
+        for target in following[node]:
+            layer[target] = max(layer[target], layer[node] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return _pulled_down(node_count, following, layer)
+
+
+def _pulled_down(node_count: int, following: list[list[int]], layer: list[int]) -> list[int]:
+    """Nodes without predecessors move next to what they feed, so that their edges are short."""
+    has_predecessor = bytearray(node_count)
+    for targets in following:
+        for target in targets:
+            has_predecessor[target] = 1
+    for node in range(node_count):
+        if not has_predecessor[node] and following[node]:
+            layer[node] = min(layer[target] for target in following[node]) - 1
+    return layer
+
+
+def _with_stand_ins(
+    node_count: int, edges: Sequence[tuple[int, int]], layer: list[int]
+) -> tuple[list[list[int]], list[list[int]], list[int], list[list[int]]]:
+    """Neighbours above and below per node and stand-in, their layers, and each edge's stand-ins."""
+    layer = list(layer)
+    above: list[list[int]] = [[] for _ in range(node_count)]
+    below: list[list[int]] = [[] for _ in range(node_count)]
+    chains: list[list[int]] = [[] for _ in edges]
+    room = MAX_STAND_INS_PER_NODE * node_count
+    spans = sorted(range(len(edges)), key=lambda e: abs(layer[edges[e][0]] - layer[edges[e][1]]))
+    for index in spans:
+        source, target = edges[index]
+        step = 1 if layer[source] < layer[target] else -1
+        crossed = list(range(layer[source] + step, layer[target], step))
+        if source == target or len(crossed) > room:
+            continue
+        room -= len(crossed)
+        chain = list(range(len(layer), len(layer) + len(crossed)))
+        layer += crossed
+        above += [[] for _ in chain]
+        below += [[] for _ in chain]
+        chains[index] = chain
+        line = [source, *chain, target]
+        for upper, lower in pairwise(line):
+            if step < 0:
+                upper, lower = lower, upper
+            below[upper].append(lower)
+            above[lower].append(upper)
+    return above, below, layer, chains
+
+
+def _ordered(above: list[list[int]], below: list[list[int]], layer: list[int]) -> list[list[int]]:
+    """The nodes of every layer from left to right, with few crossings."""
+    rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
+    for node in _depth_first(below, layer):
+        rows[layer[node]].append(node)
+    position = [0.0] * len(layer)
+    for row in rows:
+        for i, node in enumerate(row):
+            position[node] = i
+    best, fewest = [list(row) for row in rows], _row_crossings(rows, below, position)
+    sweeps = max(2, min(ORDERING_SWEEPS, ORDERING_WORK // max(1, 2 * len(layer))))
+    for sweep in range(sweeps):
+        if not fewest:
+            break
+        neighbours, order = (above, rows) if sweep % 2 == 0 else (below, rows[::-1])
+        for row in order:
+            _sort_by_neighbours(row, neighbours, position)
+        for row in order:
+            _swap_neighbours(row, above, below, position, threshold=(sweep // 2) % 2)
+        crossings = _row_crossings(rows, below, position)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in rows], crossings
+    return best
+
+
+def _depth_first(below: list[list[int]], layer: list[int]) -> list[int]:
+    """All nodes, each chain in one piece, starting from the top."""
+    seen = bytearray(len(layer))
+    order = []
+    for root in sorted(range(len(layer)), key=layer.__getitem__):
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if seen[node]:
+                continue
+            seen[node] = 1
+            order.append(node)
+            stack.extend(reversed(below[node]))
+    return order
+
+
+def _sort_by_neighbours(row: list[int], neighbours: list[list[int]], position: list[float]) -> None:
+    """Order a row by the mean place of each node's neighbours; nodes without any stay put."""
+    if len(row) < 2:
+        return
+    mean = {}
+    for node in row:
+        near = neighbours[node]
+        mean[node] = sum(position[n] for n in near) / len(near) if near else position[node]
+    row.sort(key=mean.__getitem__)
+    for i, node in enumerate(row):
+        position[node] = i
+
+
+def _swap_neighbours(
+    row: list[int],
+    above: list[list[int]],
+    below: list[list[int]],
+    position: list[float],
+    threshold: int,
+) -> None:
+    """Swap adjacent nodes where that removes at least `threshold` crossings, both sides counted.
+
+    With threshold 0 ties are swapped too, which leaves plateaus that no single gain leads out of.
+    """
+    for i in range(len(row) - 1):
+        left, right = row[i], row[i + 1]
+        gain = 0
+        for neighbours in (above, below):
+            for a in neighbours[left]:
+                for b in neighbours[right]:
+                    gain += (position[a] > position[b]) - (position[a] < position[b])
+        if gain >= threshold:
+            row[i], row[i + 1] = right, left
+            position[right], position[left] = i, i + 1
+
+
+def _row_crossings(rows: list[list[int]], below: list[list[int]], position: list[float]) -> int:
+    return sum(
+        _inversions([end for node in row for end in sorted(position[n] for n in below[node])])
+        for row in rows
+    )
+
+
+def _straightened(
+    above: list[list[int]], below: list[list[int]], rows: list[list[int]]
+) -> list[float]:
+    """Places with at least one node's width between neighbours and nearly straight chains."""
+    x = [0.0] * len(above)
+    for row in rows:
+        for i, node in enumerate(row):
+            x[node] = i - (len(row) - 1) / 2
+    for sweep in range(STRAIGHTENING_SWEEPS):
+        order = rows if sweep % 2 == 0 else rows[::-1]
+        for row in order:
+            wanted = []
+            for node in row:
+                near = above[node] + below[node] if sweep >= 2 else (above, below)[sweep][node]
+                wanted.append(sum(x[n] for n in near) / len(near) if near else x[node])
+            for node, place in zip(row, _spread(wanted), strict=True):
+                x[node] = place
+    left = min(x, default=0.0)
+    return [place - left for place in x]
+
+
+def _spread(wanted: list[float]) -> list[float]:
+    """The places closest to the wanted ones (least squares) that keep order and distance 1."""
+    blocks: list[tuple[float, int]] = []  # (sum of shifted wishes, how many nodes)
+    for i, place in enumerate(wanted):
+        total, count = place - i, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
+            other_total, other_count = blocks.pop()
+            total, count = total + other_total, count + other_count
+        blocks.append((total, count))
+    shifted = [total / count for total, count in blocks for _ in range(count)]
+    return [place + i for i, place in enumerate(shifted)]

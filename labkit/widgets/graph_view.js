@@ -1,0 +1,228 @@
+// A directed graph on a canvas: places come from Python, this only draws, pans, zooms and walks.
+const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, CHECKPOINT_EVERY = 64, READABLE = 0.5;
+const STATE_COLOURS = { active: "#E69F00", ready: "#56B4E9", done: "#009E73", waiting: "#8C8C00", error: "#D55E00" };
+
+// The marks in force at frame i, from the nearest checkpoint.
+function marksAt(frames, i, checkpoints) {
+  const from = Math.min(Math.floor(i / CHECKPOINT_EVERY), checkpoints.length - 1);
+  const marks = new Map(checkpoints[from] || []);
+  for (let f = checkpoints.length ? from * CHECKPOINT_EVERY : 0; f <= i; f++) {
+    for (const [id, state] of Object.entries(frames[f].marks)) state ? marks.set(+id, state) : marks.delete(+id);
+    if ((f + 1) % CHECKPOINT_EVERY === 0 && checkpoints.length === (f + 1) / CHECKPOINT_EVERY) checkpoints.push(new Map(marks));
+  }
+  return marks;
+}
+
+function render({ model, el }) {
+  const root = lk.root(el, model.get("title") || "graph");
+  const canvas = lk.focusable(lk.h("canvas", { class: "lk-graph-canvas", role: "img",
+    "aria-label": "graph; arrow keys follow edges, plus and minus zoom, 0 fits" }));
+  const details = lk.h("div", { class: "lk-graph-details", "aria-live": "polite" });
+  const lists = lk.h("div", { class: "lk-graph-lists" });
+  const legend = lk.h("div", { class: "lk-row lk-graph-legend lk-muted" });
+  const search = lk.focusable(lk.h("input", { type: "search", placeholder: "search nodes", "aria-label": "search nodes" }));
+  const found = lk.h("span", { class: "lk-muted" });
+  const checkpoints = [new Map()];
+  let level, incoming, outgoing, scale = 1, panX = 0, panY = 0, marks = new Map(), matches = [], pending = 0;
+
+  const frames = model.get("frames");
+  const stepper = frames.length > 0 && lk.stepper({
+    count: frames.length, index: Math.min(model.get("frame"), frames.length - 1), text: (i) => frames[i].text,
+    change: (i) => { model.set("frame", i); model.save_changes(); showFrame(i); },
+  });
+  const tools = lk.h("div", { class: "lk-row" },
+    lk.button("−", "zoom out", () => zoom(1 / 1.3)), lk.button("+", "zoom in", () => zoom(1.3)),
+    lk.button("fit", "fit the whole graph", () => { fit(); draw(); }), search, found);
+  const foldAll = lk.button("fold", "fold all groups", () => setLevel("folded"));
+  const unfoldAll = lk.button("unfold", "unfold all groups", () => setLevel("all"));
+  if (model.get("levels").folded) tools.append(foldAll, unfoldAll);
+  root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper && stepper.element, tools,
+    lk.h("div", { class: "lk-graph-body" }, canvas, lk.h("div", { class: "lk-graph-side" }, details, lists)), legend].filter(Boolean));
+
+  const at = (x, y) => [x * NODE_WIDTH * scale + panX, y * LAYER_HEIGHT * scale + panY];
+  const size = () => [canvas.clientWidth || 640, canvas.clientHeight || 360];
+  const chosen = () => level.nodes.findIndex((node) => node.members.includes(model.get("selected")));
+
+  function setLevel(name) { model.set("level", name); model.save_changes(); }
+  function useLevel() {
+    const levels = model.get("levels");
+    level = levels[model.get("level")] || levels.all;
+    incoming = level.nodes.map(() => []); outgoing = level.nodes.map(() => []);
+    level.edges.forEach(([s, t], i) => { outgoing[s].push(i); incoming[t].push(i); });
+    foldAll.setAttribute("aria-pressed", model.get("level") === "folded");
+    unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
+    const kinds = allKinds();
+    legend.replaceChildren(...kinds.map((kind, i) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
+      style: `background:${lk.palette[i % lk.palette.length]}` }), ` ${kind}`)),
+      ...(frames.length ? Object.entries(STATE_COLOURS).filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
+        .map(([name, colour]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }), ` ${name}`)) : []));
+    fit(true); find(); describe(); draw();
+  }
+  const allKinds = () => [...new Set(model.get("levels").all.nodes.map((node) => node.kind).filter(Boolean))];
+
+  // The whole graph; with `readable`, rather its top at a size one can read.
+  function fit(readable = false) {
+    if (!level.nodes.length) return;
+    const [width, height] = size(), limits = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const { x, y } of level.nodes) {
+      limits[0] = Math.min(limits[0], x); limits[1] = Math.max(limits[1], x);
+      limits[2] = Math.min(limits[2], y); limits[3] = Math.max(limits[3], y);
+    }
+    const [x0, x1, y0, y1] = limits, wide = (x1 - x0 + 1.2) * NODE_WIDTH, tall = (y1 - y0 + 1) * LAYER_HEIGHT;
+    scale = Math.max(readable ? READABLE : 0, Math.min(1.1, width / wide, height / tall));
+    const middle = scale * wide <= width ? (x0 + x1) / 2 : level.nodes[0].x;
+    panX = width / 2 - middle * NODE_WIDTH * scale;
+    panY = scale * tall <= height ? (height - (y0 + y1) * LAYER_HEIGHT * scale) / 2 : LAYER_HEIGHT * scale * (0.6 - y0);
+  }
+  function zoom(by, x = size()[0] / 2, y = size()[1] / 2) {
+    const to = Math.max(0.005, Math.min(3, scale * by));
+    panX = x - (x - panX) * (to / scale); panY = y - (y - panY) * (to / scale); scale = to; draw();
+  }
+  const draw = () => { if (!pending) pending = requestAnimationFrame(() => { pending = 0; paint(); }); };
+
+  function paint() {
+    const [width, height] = size(), ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+    }
+    const g = canvas.getContext("2d"), colours = lk.theme(root), kinds = allKinds(), now = chosen();
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, width, height);
+    const seen = (node) => { const [x, y] = at(node.x, node.y); return x > -90 && x < width + 90 && y > -60 && y < height + 60; };
+    const half = (BOX_HEIGHT / 2) * Math.min(1, scale);
+    for (const [s, t, label, route] of level.edges) {
+      const a = level.nodes[s], b = level.nodes[t];
+      if (!seen(a) && !seen(b) && !route.some(([x, y]) => seen({ x, y }))) continue;
+      const [ax, ay] = at(a.x, a.y), [bx, by] = at(b.x, b.y), down = by >= ay ? 1 : -1, near = s === now || t === now;
+      g.strokeStyle = near ? colours.accent : colours.muted;
+      g.globalAlpha = near ? 1 : 0.65; g.lineWidth = near ? 2 : 1;
+      g.beginPath(); g.moveTo(ax, ay + down * half);
+      let px = ax, py = ay + down * half;
+      for (const [x, y] of [...route.map(([x, y]) => at(x, y)), [bx, by - down * half]]) {
+        const my = (py + y) / 2; g.bezierCurveTo(px, my, x, my, x, y); [px, py] = [x, y];
+      }
+      g.stroke();
+      if (scale > 0.25) {
+        const head = 4 * Math.min(1, scale) + 1;
+        g.beginPath(); g.moveTo(bx, by - down * half); g.lineTo(bx - head, by - down * (half + 1.7 * head));
+        g.lineTo(bx + head, by - down * (half + 1.7 * head)); g.fillStyle = g.strokeStyle; g.fill();
+      }
+      g.globalAlpha = 1;
+      if (label && scale > 0.6) {
+        g.fillStyle = colours.muted; g.font = `10px ${colours.mono}`; g.textAlign = "left";
+        g.fillText(label, (ax + bx) / 2 + 4, (ay + by) / 2 + 3);
+      }
+    }
+    g.textAlign = "center"; g.textBaseline = "middle";
+    level.nodes.forEach((node, i) => {
+      if (!seen(node)) return;
+      const [x, y] = at(node.x, node.y), w = BOX_WIDTH * scale, hgt = BOX_HEIGHT * Math.min(1.2, scale);
+      const states = node.members.map((m) => marks.get(m)).filter(Boolean);
+      const state = states.find((s) => s === "error") || states.find((s) => s === "active") || states[0];
+      g.beginPath(); g.roundRect(x - w / 2, y - hgt / 2, w, hgt, 5 * scale);
+      g.fillStyle = colours.cell; g.fill();
+      if (state) { g.globalAlpha = 0.38; g.fillStyle = STATE_COLOURS[state]; g.fill(); g.globalAlpha = 1; }
+      g.lineWidth = i === now ? 3 : node.folds ? 2 : 1.5;
+      g.strokeStyle = i === now ? colours.accent : node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.line;
+      g.setLineDash(node.folds ? [4, 3] : []); g.stroke(); g.setLineDash([]);
+      if (matches.includes(i)) { g.strokeStyle = colours.alert; g.lineWidth = 2; g.strokeRect(x - w / 2 - 3, y - hgt / 2 - 3, w + 6, hgt + 6); }
+      if (scale < 0.32) return;
+      const badge = node.badges.join(", "), fit = (text, px) => { const room = Math.floor(BOX_WIDTH * scale / (px * 0.62)); return text.length > room ? text.slice(0, Math.max(1, room - 1)) + "…" : text; };
+      const px = Math.max(7, 11 * Math.min(1.2, scale));
+      g.fillStyle = colours.ink; g.font = `${px}px ${colours.mono}`;
+      g.fillText(fit(node.label, px), x, badge && scale > 0.55 ? y - 5 * scale : y);
+      if (badge && scale > 0.55) { g.fillStyle = colours.muted; g.font = `${px * 0.82}px ${colours.mono}`; g.fillText(fit(badge, px * 0.82), x, y + 7 * scale); }
+    });
+    lk.drew(root);
+  }
+
+  function select(i) {
+    model.set("selected", i < 0 ? -1 : level.nodes[i].members[0]); model.save_changes();
+  }
+  function centre(i) {
+    const [width, height] = size(), [x, y] = at(level.nodes[i].x, level.nodes[i].y);
+    if (x < 70 || x > width - 70) panX += width / 2 - x;
+    if (y < 30 || y > height - 30) panY += height / 2 - y;
+  }
+  const go = (i) => { select(i); centre(i); draw(); };
+  function describe() {
+    const i = chosen();
+    root.dataset.selected = i < 0 ? "" : level.nodes[i].label;
+    if (i < 0) return details.replaceChildren(lk.h("span", { class: "lk-muted" }, "click a node, or focus the graph and use the arrow keys"));
+    const node = level.nodes[i];
+    const links = (edges, end, name) => edges.length > 0 && lk.h("div", {}, lk.h("span", { class: "lk-muted" }, name),
+      ...edges.slice(0, 12).map((e) => lk.button(level.nodes[level.edges[e][end]].label + (level.edges[e][2] ? ` · ${level.edges[e][2]}` : ""), "follow this edge", () => go(level.edges[e][end]))),
+      edges.length > 12 ? ` and ${edges.length - 12} more` : null);
+    details.replaceChildren(lk.h("b", { class: "lk-mono" }, node.label), " ", lk.h("span", { class: "lk-muted" }, node.kind),
+      ...node.badges.map((badge) => lk.h("div", { class: "lk-mono" }, badge)),
+      ...Object.entries(node.details).map(([name, text]) => lk.h("div", {}, lk.h("span", { class: "lk-muted" }, `${name}: `), lk.h("span", { class: "lk-mono" }, text))),
+      ...[links(incoming[i], 0, "from "), links(outgoing[i], 1, "to "),
+        node.folds && lk.button("unfold this group", "show the nodes of this group", () => {
+          model.set("unfolded", [...model.get("unfolded"), node.group]); model.save_changes();
+          setTimeout(() => { if (level.nodes.some((n) => n.folds && n.group === node.group)) setLevel("all"); }, 1500);  // no kernel: all or nothing
+        }),
+        !node.folds && node.group && model.get("level") === "mixed" && lk.button("fold this group", "hide the nodes of this group", () => {
+          model.set("unfolded", model.get("unfolded").filter((group) => group !== node.group)); model.save_changes();
+        })].filter(Boolean));
+  }
+  function showFrame(i) {
+    marks = marksAt(frames, i, checkpoints);
+    lists.replaceChildren(...Object.entries(frames[i].lists).map(([name, items]) => lk.h("div", {},
+      lk.h("span", { class: "lk-muted" }, `${name} (${items.length})`), lk.h("ol", { class: "lk-mono" }, ...items.slice(0, 40).map((item) => lk.h("li", {}, item))))));
+    const active = [...Object.entries(frames[i].marks)].find(([, state]) => state === "active" || state === "error");
+    if (active) { const index = level.nodes.findIndex((n) => n.members.includes(+active[0])); if (index >= 0) centre(index); }
+    draw();
+  }
+  function find() {
+    const words = search.value.trim().toLowerCase();
+    matches = words ? level.nodes.flatMap((node, i) => (`${node.label} ${node.badges.join(" ")}`.toLowerCase().includes(words) ? [i] : [])) : [];
+    found.textContent = words ? `${matches.length} found` : "";
+    draw();
+  }
+
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && matches.length) go(matches[(matches.indexOf(chosen()) + 1) % matches.length]);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const i = chosen();
+    const row = i < 0 ? [] : level.nodes.map((n, k) => [n, k]).filter(([n]) => n.y === level.nodes[i].y).sort((a, b) => a[0].x - b[0].x).map(([, k]) => k);
+    const moves = {
+      ArrowDown: () => i < 0 ? go(0) : outgoing[i].length && go(level.edges[outgoing[i][0]][1]),
+      ArrowUp: () => i < 0 ? go(0) : incoming[i].length && go(level.edges[incoming[i][0]][0]),
+      ArrowLeft: () => i < 0 ? go(0) : go(row[Math.max(0, row.indexOf(i) - 1)]),
+      ArrowRight: () => i < 0 ? go(0) : go(row[Math.min(row.length - 1, row.indexOf(i) + 1)]),
+      "+": () => zoom(1.3), "=": () => zoom(1.3), "-": () => zoom(1 / 1.3), 0: () => { fit(); draw(); },
+    };
+    if (moves[event.key] && level.nodes.length) { moves[event.key](); event.preventDefault(); }
+  });
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && document.activeElement !== canvas) return;  // the page scrolls until the graph has the focus
+    event.preventDefault(); zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);
+  }, { passive: false });
+  let drag = null;
+  canvas.addEventListener("pointerdown", (event) => { drag = { x: event.offsetX, y: event.offsetY, moved: false }; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const dx = event.offsetX - drag.x, dy = event.offsetY - drag.y;
+    if (!drag.moved && Math.hypot(dx, dy) < 4) return;
+    drag.moved = true; panX += dx; panY += dy; drag.x = event.offsetX; drag.y = event.offsetY; draw();
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    if (drag && !drag.moved) {
+      select(level.nodes.findIndex((node) => { const [x, y] = at(node.x, node.y); return Math.abs(event.offsetX - x) <= (BOX_WIDTH / 2) * scale + 1 && Math.abs(event.offsetY - y) <= Math.max(4, (BOX_HEIGHT / 2) * scale); }));
+    }
+    drag = null;
+  });
+
+  const changed = { levels: useLevel, level: useLevel, selected: () => { describe(); draw(); },
+    frame: () => { if (stepper) { const i = Math.min(model.get("frame"), frames.length - 1); stepper.set(i); showFrame(i); } } };
+  for (const [name, run] of Object.entries(changed)) model.on(`change:${name}`, run);
+  const forget = lk.onTheme(draw), resized = new ResizeObserver(() => { if (!root.dataset.fitted && canvas.clientWidth) { root.dataset.fitted = 1; fit(true); } draw(); });
+  resized.observe(canvas);
+  useLevel();
+  if (stepper) showFrame(stepper.index);
+  return () => { forget(); resized.disconnect(); if (stepper) stepper.stop(); for (const [name, run] of Object.entries(changed)) model.off(`change:${name}`, run); };
+}
+
+export default { render };

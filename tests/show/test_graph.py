@@ -1,0 +1,65 @@
+import pytest
+import torch
+
+from labkit.show.graph import graph
+
+
+def labels(view):
+    return [node["label"] for node in view.levels["all"]["nodes"]]
+
+
+def test_the_graph_of_a_product_and_a_sum():
+    x = torch.ones(3, requires_grad=True)
+    view = graph((x * x + x).sum())
+    assert sorted(labels(view)) == [
+        "AccumulateGrad",
+        "AddBackward0",
+        "MulBackward0",
+        "SumBackward0",
+    ]
+    assert repr(view) == "GraphView(4 nodes, 5 edges)"
+    product = view.levels["all"]["nodes"][labels(view).index("MulBackward0")]
+    assert product["badges"] == ["saved: 2"]
+    assert product["details"]["_saved_self"] == "tensor (3,) torch.float32, version 0"
+
+
+def test_input_slots_are_on_the_edges():
+    first, second = torch.ones(4, requires_grad=True).unbind(0)[:2]
+    view = graph(first * second)
+    assert sorted(edge[2] for edge in view.levels["all"]["edges"] if edge[2]) == ["1"]
+
+
+def test_a_saved_tensor_that_was_changed_says_so():
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    z = y * y
+    y.detach().add_(1)
+    node = next(n for n in graph(z).levels["all"]["nodes"] if n["label"] == "MulBackward0")
+    assert "modified by an inplace operation" in node["details"]["_saved_self"]
+
+
+def test_a_freed_graph_can_still_be_drawn():
+    x = torch.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    assert len(labels(graph(y))) == 3
+
+
+def test_a_deep_chain_is_walked_without_recursion():
+    x = torch.ones((), requires_grad=True)
+    for _ in range(5000):
+        x = x + 1
+    assert len(labels(graph(x))) == 5001
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (3, TypeError, "got int"),
+        (torch.ones(2), ValueError, "no input of the operation"),
+        (torch.ones(2, requires_grad=True), ValueError, "it is a leaf that asks for gradients"),
+    ],
+)
+def test_what_has_no_graph_is_refused_with_the_reason(value, error, message):
+    with pytest.raises(error, match=message):
+        graph(value)

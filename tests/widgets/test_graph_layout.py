@@ -1,0 +1,81 @@
+import itertools
+import random
+
+import pytest
+
+from labkit.widgets.graph_layout import count_crossings, layered_layout
+
+
+def random_dag(seed, nodes=60, edges=90):
+    rng = random.Random(seed)
+    pairs = [sorted(rng.sample(range(nodes), 2)) for _ in range(edges)]
+    return nodes, [(a, b) for a, b in pairs]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_edges_point_down_and_nodes_do_not_touch(seed):
+    count, edges = random_dag(seed)
+    layout = layered_layout(count, edges)
+    assert all(layout.y[a] < layout.y[b] for a, b in edges)
+    rows = {}
+    for node in range(count):
+        rows.setdefault(layout.y[node], []).append(layout.x[node])
+    for places in rows.values():
+        places.sort()
+        assert all(b - a >= 1 - 1e-9 for a, b in itertools.pairwise(places))
+
+
+def test_routes_cross_every_layer_between():
+    layout = layered_layout(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert [len(route) for route in layout.routes] == [0, 0, 0, 2]
+    assert [y for _, y in layout.routes[3]] == [1.0, 2.0]
+
+
+def test_a_chain_is_straight_and_same_every_time():
+    chain = [(i, i + 1) for i in range(50)]
+    layout = layered_layout(51, chain)
+    assert len({round(x, 6) for x in layout.x}) == 1
+    assert layout == layered_layout(51, chain)
+
+
+def test_cycles_self_loops_and_parallel_edges_are_drawn():
+    layout = layered_layout(3, [(0, 1), (1, 2), (2, 0), (1, 1), (0, 1)])
+    assert sorted(layout.y) == [0.0, 1.0, 2.0]
+
+
+def test_a_deep_chain_does_not_recurse():
+    layout = layered_layout(20_000, [(i, i + 1) for i in range(19_999)])
+    assert layout.y[-1] == 19_999
+
+
+def test_empty_graph_and_isolated_nodes():
+    assert layered_layout(0, []).x == []
+    assert len(set(layered_layout(3, []).x)) == 3
+
+
+def test_an_edge_outside_the_graph_is_refused():
+    with pytest.raises(ValueError, match=r"edge \(0, 5\) leaves the nodes 0\.\.2"):
+        layered_layout(3, [(0, 5)])
+
+
+def test_residual_blocks_are_drawn_without_crossings():
+    edges, last = [], 0
+    for _ in range(20):
+        edges += [(last, last + 1), (last + 1, last + 2), (last, last + 3), (last + 2, last + 3)]
+        last += 3
+    layout = layered_layout(last + 1, edges)
+    x, y, lines = list(layout.x), list(layout.y), []
+    for (source, target), route in zip(edges, layout.routes, strict=True):
+        line = [source]
+        for place in route:
+            x.append(place[0])
+            y.append(place[1])
+            line.append(len(x) - 1)
+        line.append(target)
+        lines += itertools.pairwise(line)
+    assert count_crossings(lines, x, y) == 0
+
+
+def test_crossings_are_counted():
+    assert count_crossings([(0, 3), (1, 2)], [0, 1, 0, 1], [0, 0, 1, 1]) == 1
+    assert count_crossings([(0, 2), (1, 3)], [0, 1, 0, 1], [0, 0, 1, 1]) == 0
