@@ -36,8 +36,8 @@ def ready(root: Path, extras: tuple[str, ...], say: Callable[[str], None] = prin
             say(f"Using the Python you are in: {sys.executable}")
             return Environment(root, Path(sys.executable))
         if is_activated():
-            say(f"The environment you are in ({sys.prefix}) lacks {len(lacking)} of the lab's needs,")
-            say("so the lab uses its own, in .venv. The first of them:")
+            say(f"{sys.prefix}, which you are in, lacks {len(lacking)} things the lab needs,")
+            say("so the lab uses its own environment, in .venv. The first of them:")
             for line in lacking[:5]:
                 say(f"  {line}")
     environment = Environment(root, venv / "bin" / "python")
