@@ -1,0 +1,247 @@
+"""Look at each part of this machine in turn; nothing here may raise because a part is bad."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from labkit.doctor import tools
+from labkit.doctor.report import Finding, Report, Status
+from labkit.launcher import requirements
+
+ROOT = Path(__file__).parents[2]
+GB = 1e9
+TORCH_FACTS = """
+import json, torch
+print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available()]))
+"""
+CUPY_FACTS = """
+import json, cupy
+print(json.dumps([cupy.__version__, cupy.cuda.runtime.getDeviceCount()]))
+"""
+
+
+def report() -> Report:
+    """Everything the lab can use on this machine. Takes about as long as importing torch."""
+    examinations = (
+        python, packages, torch, gpu, cupy, compiler, nvrtc, counters, chromium, memory, disk,
+    )  # fmt: skip
+    with ThreadPoolExecutor(len(examinations)) as pool:  # each waits for a process of its own
+        found = {finding.part: finding for finding in pool.map(lambda look: look(), examinations)}
+    driver = serving(found)
+    return Report((*found.values(), device(driver, found)), driver)
+
+
+def serving(found: dict[str, Finding]) -> str | None:
+    """Which driver serves device="cuda": the card through CuPy, else the emulator, else nothing."""
+    if found["CuPy"].status == "ok" and found["GPU"].status == "ok":
+        return "cupy"
+    return "emulator" if found["C++ compiler"].status == "ok" else None
+
+
+def device(driver: str | None, found: dict[str, Finding]) -> Finding:
+    """What device="cuda" means here."""
+    part = 'device="cuda"'
+    if driver == "cupy":
+        return Finding(part, "ok", f"cupy: {found['GPU'].found}", "Kernels run on the real card.")
+    if driver == "emulator":
+        meaning = (
+            "Every kernel runs, on the host. Its values and its counters may be believed, its "
+            "seconds say nothing about a GPU."
+        )
+        return Finding(part, "ok", f"emulator: {found['C++ compiler'].found}", meaning)
+    meaning = "The lab opens, but cells that launch a kernel stop and say what to install."
+    return Finding(part, "missing", "no driver", meaning, found["C++ compiler"].remedy)
+
+
+def python() -> Finding:
+    """The interpreter."""
+    found = f"{platform.python_version()} ({sys.executable})"
+    if (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return Finding("Python", "ok", found, "Runs labkit.", required=True)
+    meaning = "labkit is written for Python 3.11, 3.12 and 3.13."
+    return Finding("Python", "broken", found, meaning, "run lab.py with one of those", True)
+
+
+def packages() -> Finding:
+    """Everything pyproject.toml asks for, and what it asks for in turn."""
+    part = "packages"
+    if not (ROOT / "pyproject.toml").is_file():
+        return Finding(part, "not needed", "installed as a wheel", "Its installer has seen to it.")
+    lacking = requirements.unmet(ROOT, ())
+    names = ("labkit", "jupyterlab", "ipywidgets", "anywidget", "numpy")
+    versions = ", ".join(f"{name} {tools.version_of(name) or '-'}" for name in names)
+    if not lacking:
+        return Finding(part, "ok", versions, "JupyterLab, widgets and notebooks.", required=True)
+    return Finding(part, "missing", "; ".join(lacking), COST_OF_PACKAGES, SET_UP, True)
+
+
+COST_OF_PACKAGES = "Notebooks or widgets may fail to open or to run."
+SET_UP = "python3 lab.py setup"
+
+
+def ask(program: str) -> tuple[Any, str]:
+    """What a small program in a fresh interpreter prints as JSON, or None and why it failed.
+
+    In a process of its own: a broken extension module can end the process that imports it.
+    """
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    if result.returncode == 0:
+        answer = result.stdout.strip().rpartition("\n")[2]  # whatever an import printed is above
+        return json.loads(answer), ""
+    if result.returncode < 0:
+        return None, f"the process was ended by signal {-result.returncode}"
+    return None, result.stderr.strip().rpartition("\n")[2]
+
+
+def torch() -> Finding:
+    """The installed PyTorch: which build, and whether it can be imported at all."""
+    facts, trouble = ask(TORCH_FACTS)
+    if facts is None:
+        cost = "Nothing can be compared with PyTorch, and most notebooks stop at their first cell."
+        version = tools.version_of("torch")
+        if version is None and "No module named 'torch'" in trouble:
+            return Finding("PyTorch", "missing", "not installed", cost, SET_UP, True)
+        found = f"{version or 'unknown version'}, but it cannot be imported: {trouble}"
+        remedy = "remove .venv, then python3 lab.py setup"
+        return Finding("PyTorch", "broken", found, cost, remedy, True)
+    version, cuda, available = facts
+    build = f"built for CUDA {cuda}" if cuda else "CPU build"
+    sees = ", sees a GPU" if available else ""
+    meaning = "The oracle everything here is compared with."
+    return Finding("PyTorch", "ok", f"{version}, {build}{sees}", meaning, required=True)
+
+
+def gpu() -> Finding:
+    """The NVIDIA card, its driver and its memory."""
+    part = "GPU"
+    fields = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    line = tools.first_line(fields)
+    if line:
+        name, driver, memory = (field.strip() for field in line.split(","))
+        found = f"{name}, driver {driver}, {memory}"
+        return Finding(part, "ok", found, "Times on this machine are times of a GPU.")
+    meaning = "No time of a GPU can be measured here. Everything else works on the emulator."
+    return Finding(part, "not needed", "no NVIDIA GPU (nvidia-smi lists none)", meaning)
+
+
+def cupy() -> Finding:
+    """CuPy, through which the card is used; of no use without one."""
+    part = "CuPy"
+    version = next(
+        filter(None, map(tools.version_of, ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None
+    )
+    has_card = gpu().status == "ok"
+    if not has_card:
+        found = f"{version}, without a GPU" if version else "not installed"
+        return Finding(part, "not needed", found, "CuPy is the way to a GPU; there is none.")
+    cost = "The card lies idle: kernels run on the emulator."
+    remedy = f"{sys.executable} -m pip install -e '.[gpu]'"
+    if version is None:
+        return Finding(part, "missing", "not installed", cost, remedy)
+    facts, trouble = ask(CUPY_FACTS)
+    if facts is None:
+        return Finding(part, "broken", f"{version}: {trouble}", cost, remedy)
+    return Finding(part, "ok", f"{facts[0]}, {facts[1]} device(s)", "Runs kernels on the card.")
+
+
+def compiler() -> Finding:
+    """A C++ compiler that really builds."""
+    part, troubles = "C++ compiler", []
+    for path in tools.find_compilers():
+        trouble = tools.compiles(path)
+        if trouble is None:
+            found = f"{tools.first_line([path, '--version']) or 'no version'} ({path})"
+            return Finding(part, "ok", found, "Builds kernels for the emulator.")
+        troubles.append(f"{path}: {trouble}")
+    status: Status = "broken" if troubles else "missing"
+    found = "; ".join(troubles) or f"none of {', '.join(tools.COMPILER_NAMES)} is on PATH"
+    cost = "The emulator cannot build kernels, and C++ extensions of PyTorch cannot be built."
+    return Finding(part, status, found, cost, HOW_TO_GET_A_COMPILER)
+
+
+HOW_TO_GET_A_COMPILER = (
+    "xcode-select --install"
+    if sys.platform == "darwin"
+    else "apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), "
+    "or conda install -c conda-forge cxx-compiler"
+)
+
+
+def nvrtc() -> Finding:
+    """NVIDIA's compiler as a library, which needs no card."""
+    part, found = "NVRTC", tools.find_nvrtc()
+    if found:
+        return Finding(part, "ok", found, "Shows the PTX and SASS of a kernel.")
+    cost = "No PTX, SASS or register counts beside a kernel's source. Nothing else needs it."
+    if sys.platform != "linux":
+        return Finding(part, "not needed", "not made for this system", cost)
+    remedy = f"{sys.executable} -m pip install -e '.[inspect]' (250 MB)"
+    return Finding(part, "missing", "not installed", cost, remedy)
+
+
+def counters() -> Finding:
+    """Whether the card's own counters may be read, which is NVIDIA's driver's to say."""
+    part, settings = "GPU counters", Path("/proc/driver/nvidia/params")
+    if not settings.is_file():
+        return Finding(part, "not needed", "no NVIDIA driver", "The emulator has its own counters.")
+    ncu = shutil.which("ncu")
+    locked = "RmProfilingAdminOnly: 1" in settings.read_text() and os.geteuid() != 0
+    if ncu and not locked:
+        meaning = "The emulator's counters can be held to the card's."
+        return Finding(part, "ok", f"readable, {ncu}", meaning)
+    cost = "The emulator's counters cannot be held to the card's."
+    if locked:
+        return Finding(part, "missing", "the driver shows them to root only", cost, "run as root")
+    return Finding(part, "missing", "no ncu on PATH", cost, "install NVIDIA Nsight Compute")
+
+
+def chromium() -> Finding:
+    """The browser the browser tests drive."""
+    part, path = "Chromium", tools.find_chromium()
+    if path and (version := tools.first_line([path, "--version"])):
+        return Finding(part, "ok", f"{version} ({path})", "Runs the browser tests.")
+    cost = "The browser tests are skipped. You can use the lab in any browser."
+    remedy = "apt install chromium, or point LABKIT_CHROMIUM at one"
+    if path:
+        return Finding(part, "broken", f"{path} does not start", cost, remedy)
+    return Finding(part, "missing", "not found", cost, remedy)
+
+
+def memory() -> Finding:
+    """How much memory there is; a container's limit counts, not its host's size."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        total = min(total, int(text))
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    found = f"{total / GB:.1f} GB, {cores} cores, {platform.system()} {platform.machine()}"
+    if total >= 4 * GB:
+        meaning = "Enough: an open notebook with torch takes 0.3 GB, JupyterLab 0.1 GB."
+        return Finding("memory", "ok", found, meaning)
+    cost = "The browser tests need 2 GB by themselves; keep one notebook open at a time."
+    return Finding("memory", "missing", found, cost, "close other programs")
+
+
+def disk() -> Finding:
+    """How much can still be written beside the lab."""
+    free = shutil.disk_usage(ROOT).free
+    found = f"{free / GB:.1f} GB free at {ROOT}"
+    if free >= 2 * GB:
+        return Finding("disk", "ok", found, "Enough: the environment takes 1.7 GB.")
+    cost = "Setting up needs 2 GB."
+    return Finding("disk", "missing", found, cost, "free some space")
