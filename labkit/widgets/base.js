@@ -50,18 +50,18 @@ const lk = (() => {
     const toggle = () => {
       if (timer) return stop();
       if (now === count - 1) go(0);
-      play.textContent = "⏸";
+      play.textContent = "❚❚";
       timer = setInterval(() => {
         if (now === count - 1 || !element.isConnected) return stop();
         go(now + 1);
       }, milliseconds);
     };
     const manual = (to) => () => { stop(); go(to()); };
-    const first = button("⏮", `first ${label}`, manual(() => 0));
-    const back = button("◀", `${label} back`, manual(() => now - 1));
+    const first = button("«", `first ${label}`, manual(() => 0));
+    const back = button("‹", `${label} back`, manual(() => now - 1));
     const play = button("▶", "play or pause", toggle);
-    const next = button("▶|", `${label} forward`, manual(() => now + 1));
-    const last = button("⏭", `last ${label}`, manual(() => count - 1));
+    const next = button("›", `${label} forward`, manual(() => now + 1));
+    const last = button("»", `last ${label}`, manual(() => count - 1));
     const slider = focusable(h("input", { type: "range", min: 0, max: count - 1, "aria-label": label,
       on: { input: () => { stop(); go(Number(slider.value)); } } }));
     const counter = h("span", { class: "lk-step-count lk-muted" });
