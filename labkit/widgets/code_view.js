@@ -1,0 +1,106 @@
+// Panes of text: hover lights the partners of a line, stations walk, marks say what is wrong where.
+const WORDS = {
+  python: "and as assert async await break class continue def del elif else except finally for from global if import in is lambda None True False nonlocal not or pass raise return try while with yield self",
+  cpp: "alignas auto bool break case char class const constexpr continue default delete do double else enum explicit extern false float for friend if inline int long mutable namespace new noexcept nullptr operator override private protected public return short signed sizeof static struct switch template this throw true typedef typename union unsigned using virtual void volatile while size_t int64_t __global__ __device__ __host__ __shared__ __constant__ __restrict__",
+};
+const LANGUAGES = { python: "python", cpp: "cpp", c: "cpp", cuda: "cpp" };
+
+// A line as coloured spans: comments, strings, numbers, keywords. One line at a time is enough here.
+function coloured(line, language) {
+  const family = LANGUAGES[language];
+  if (!family) return [line];
+  const keywords = new Set(WORDS[family].split(" "));
+  const pattern = family === "python"
+    ? /(#.*$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\b(\d[\w.]*)\b|([A-Za-z_]\w*)/g
+    : /(\/\/.*$|\/\*.*?(?:\*\/|$)|^\s*\*.*$|^\s*#\s*\w+)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\b(\d[\w.']*)\b|([A-Za-z_]\w*)/g;
+  const parts = [];
+  let from = 0;
+  for (const match of line.matchAll(pattern)) {
+    const kind = match[1] ? "comment" : match[2] ? "string" : match[3] ? "number" : keywords.has(match[4]) ? "keyword" : null;
+    if (!kind) continue;
+    parts.push(line.slice(from, match.index), lk.h("span", { class: `lk-${kind}` }, match[0]));
+    from = match.index + match[0].length;
+  }
+  return [...parts, line.slice(from)];
+}
+
+function render({ model, el }) {
+  const root = lk.root(el, model.get("title") || "code");
+  const panes = model.get("panes"), links = model.get("links"), marks = model.get("marks"), stations = model.get("stations");
+  const rows = panes.map(() => new Map());
+  const partners = (pane, line) => links.filter((group) => group.some(([p, first, last]) => p === pane && first <= line && line <= last));
+  const stepper = stations.length > 0 && lk.stepper({ count: stations.length, index: Math.min(model.get("frame"), stations.length - 1), label: "station",
+    text: (i) => stations[i].text, change: (i) => { model.set("frame", i); model.save_changes(); station(); } });
+  const hiddenSeverities = new Set();
+  const filters = ["error", "warning", "note"].filter((s) => marks.some((mark) => mark.severity === s)).map((severity) => {
+    const node = lk.button(`${severity} (${marks.filter((mark) => mark.severity === severity).length})`, `show or hide ${severity} marks`, () => {
+      hiddenSeverities.has(severity) ? hiddenSeverities.delete(severity) : hiddenSeverities.add(severity);
+      node.setAttribute("aria-pressed", !hiddenSeverities.has(severity));
+      root.querySelectorAll(`.lk-mark-${severity}`).forEach((mark) => { mark.hidden = hiddenSeverities.has(severity); });
+    });
+    node.setAttribute("aria-pressed", "true");
+    return node;
+  });
+  const fold = stations.length + links.length > 0 && lk.button("fold", "hide lines that no link, mark or station touches", () => {
+    const on = fold.getAttribute("aria-pressed") !== "true";
+    fold.setAttribute("aria-pressed", on); root.classList.toggle("lk-code-folded", on);
+  });
+  const used = (pane, line) => partners(pane, line).length || marks.some((m) => m.pane === pane && Math.abs(m.line - line) <= 1)
+    || stations.some((s) => s.pane === pane && s.lines[0] - 2 <= line && line <= s.lines[1] + 2);
+
+  function light(pane, line) {
+    for (const map of rows) for (const row of map.values()) row.classList.remove("lk-linked");
+    const groups = line === null ? [] : partners(pane, line);
+    for (const [p, first, last] of groups.flat()) for (let n = first; n <= last; n++) rows[p].get(n)?.classList.add("lk-linked");
+    root.dataset.linked = root.querySelectorAll(".lk-linked").length;
+    for (const [p, first] of groups.flat()) if (p !== pane) reveal(rows[p].get(first));
+  }
+  // Scrolls the pane only: scrollIntoView would move the whole notebook.
+  function reveal(row) {
+    const box = row?.parentElement;
+    if (!box) return;
+    const top = row.offsetTop - box.offsetTop;
+    if (top < box.scrollTop || top + 40 > box.scrollTop + box.clientHeight) box.scrollTop = Math.max(0, top - box.clientHeight / 3);
+  }
+  const columns = panes.map((pane, index) => {
+    const body = lk.focusable(lk.h("div", { class: "lk-code-body lk-mono", role: "listbox", "aria-label": pane.title }));
+    pane.lines.forEach((text, i) => {
+      const number = pane.first_line + i;
+      const row = lk.h("div", { class: `lk-code-line${partners(index, number).length ? " lk-has-link" : ""}${used(index, number) ? "" : " lk-unused"}`, role: "option", "data-line": number },
+        lk.h("span", { class: "lk-code-number" }, number), lk.h("span", { class: "lk-code-text" }, ...coloured(text, pane.language)));
+      row.addEventListener("pointerenter", () => light(index, number));
+      rows[index].set(number, row);
+      body.append(row);
+      for (const mark of marks.filter((m) => m.pane === index && m.line === number)) body.append(lk.h("div", { class: `lk-code-mark lk-mark-${mark.severity}` }, `${mark.severity}: ${mark.text}`));
+    });
+    body.addEventListener("pointerleave", () => light(index, null));
+    let cursor = pane.first_line - 1;
+    body.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      cursor = Math.max(pane.first_line, Math.min(pane.first_line + pane.lines.length - 1, cursor + step));
+      for (const row of rows[index].values()) row.classList.remove("lk-cursor");
+      rows[index].get(cursor)?.classList.add("lk-cursor");
+      reveal(rows[index].get(cursor)); light(index, cursor);
+    });
+    return lk.h("section", {}, lk.h("div", { class: "lk-row lk-code-title" }, lk.h("b", {}, pane.title), lk.copyButton("copy", `copy ${pane.title}`, () => pane.lines.join("\n"))), body);
+  });
+  function station() {
+    const now = stations[Math.min(model.get("frame"), stations.length - 1)];
+    rows.forEach((map, pane) => { for (const [number, row] of map) row.classList.toggle("lk-station", pane === now.pane && now.lines[0] <= number && number <= now.lines[1]); });
+    columns.forEach((column, pane) => column.classList.toggle("lk-station-pane", pane === now.pane));
+    reveal(rows[now.pane].get(now.lines[0]));
+    lk.drew(root);
+  }
+  const tools = [...filters, fold].filter(Boolean);
+  root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper && stepper.element,
+    tools.length > 0 && lk.h("div", { class: "lk-row" }, ...tools), lk.h("div", { class: "lk-code-panes" }, ...columns)].filter(Boolean));
+  const moved = () => { if (stepper) { stepper.set(Math.min(model.get("frame"), stations.length - 1)); station(); } };
+  model.on("change:frame", moved);
+  if (stepper) requestAnimationFrame(station);
+  lk.drew(root);
+  return () => { if (stepper) stepper.stop(); model.off("change:frame", moved); };
+}
+
+export default { render };
