@@ -1,0 +1,43 @@
+"""The course: checks that answer back, hints that are earned, claims that are proved.
+
+    from labkit import course
+    course.check("tensors.promote", promote)     # raises with the smallest failing case
+    course.predict("Is there a graph?", ["yes", "no"])
+    course.claim("D4-1.1-a", holds=False, evidence={"grad_fn": None})
+
+How to write a notebook: the docstring of `labkit/course/notebooks.py`; an exercise: that of
+`labkit/course/exercise.py`. The names below load on first use, so the command line stays quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labkit.course.cards import card, progress
+    from labkit.course.checks import CheckFailed, NotAttempted, Passed, check, give_up
+    from labkit.course.claims import ClaimBox, ClaimFailed, claim
+    from labkit.course.course_map import map  # noqa: A004
+    from labkit.course.predictions import predict
+    from labkit.course.progress_file import reset
+
+HOMES = {
+    "cards": ["card", "progress"],
+    "checks": ["CheckFailed", "NotAttempted", "Passed", "check", "give_up"],
+    "claims": ["ClaimBox", "ClaimFailed", "claim"],
+    "course_map": ["map"],
+    "predictions": ["predict"],
+    "progress_file": ["reset"],
+}
+"""Module of this package -> the public names it holds."""
+
+__all__ = [
+    "CheckFailed", "ClaimBox", "ClaimFailed", "NotAttempted", "Passed", "card", "check", "claim",
+    "give_up", "map", "predict", "progress", "reset",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"labkit.course.{home}"), name)
+    raise AttributeError(f"module 'labkit.course' has no attribute {name!r}")

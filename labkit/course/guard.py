@@ -1,0 +1,328 @@
+"""An answer runs here: with a time limit, what it may not call out of reach, its output kept.
+
+While it runs, functions that are out of reach (the checker's own and the banned ones) hold code
+that raises `Banned`, so a reference saved earlier does not help; torch operators are watched by a
+recording mode. What an answer tried stays on record even when it catches every exception.
+"""
+
+import contextlib
+import importlib
+import inspect
+import io
+import signal
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from labkit.course.exercise import Exercise
+
+AGAIN_SECONDS = 0.0005
+"""How soon the alarm rings again for an answer that swallowed it: a bare except has gaps."""
+KEPT_OUTPUT = 400
+
+
+class Banned(BaseException):
+    """An answer called what it may not; not an Exception, so `except Exception` lets it pass."""
+
+
+class TimeUp(BaseException):
+    """An answer ran longer than it may."""
+
+
+@dataclass
+class Run:
+    """What one call of an answer did."""
+
+    value: Any = None
+    error: BaseException | None = None
+    timed_out: bool = False
+    banned: list[str] = field(default_factory=list)
+    printed: str = ""
+
+
+_current: list[tuple[Run, int]] = []
+"""The answer running now and its thread, if any."""
+_originals: dict[str, types.FunctionType] = {}
+"""What is out of reach now, by name, with the code it had."""
+
+
+def is_running() -> bool:
+    """Whether an answer is running now."""
+    return bool(_current)
+
+
+def trip(name: str) -> None:
+    """Put a banned call on record and raise."""
+    for run, _ in _current:
+        run.banned.append(name)
+    raise Banned(f"the answer called {name}")
+
+
+def sealed_call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """What a function does while out of reach: trip, except in threads that are not the answer's.
+
+    Jupyter's own threads may start a thread or a process at any moment.
+    """
+    if any(thread == threading.get_ident() for _, thread in _current):
+        trip(name)
+    return _originals[name](*args, **kwargs)
+
+
+class Guard:
+    """Runs answers of one exercise; made once per check."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        self.exercise = exercise
+        self.watched: set[Any] = set()
+        self.everything = {name.removesuffix(".*") for name in exercise.banned if ".*" in name}
+        sealed: dict[Any, str] = dict(_functions_of_checker(exercise))
+        self.patches: list[tuple[Any, str, str]] = []
+        for name in exercise.banned:
+            for owner, attribute, found in _resolve(name):
+                full = f"{name.removesuffix('.*')}.{attribute}" if name.endswith(".*") else name
+                if isinstance(found, types.FunctionType):
+                    sealed[found] = full
+                else:
+                    self._forbid(owner, attribute, found, full)
+        if not exercise.processes:
+            sealed[threading.Thread.start] = "threading.Thread.start"
+            sealed[subprocess.Popen.__init__] = "subprocess.Popen"
+        if self.everything & {"torch"}:
+            from torch.utils._python_dispatch import _disable_current_modes
+
+            sealed[inspect.unwrap(_disable_current_modes)] = "torch's mode switch"
+        self.sealed = [(f, f.__code__, _raising(f, name)) for f, name in sealed.items()]
+        self.originals = {name: _twin(function) for function, name in sealed.items()}
+
+    def _forbid(self, owner: Any, attribute: str, found: Any, full: str) -> None:
+        if full.startswith("torch.") and callable(found) and not isinstance(found, type):
+            self.watched.add(found)
+        elif isinstance(owner, types.ModuleType) and callable(found):
+            self.patches.append((owner, attribute, full))
+
+    def run(self, answer: Callable[..., Any], inputs: tuple[Any, ...]) -> Run:
+        """Call the answer on these inputs; whatever it does comes back as a `Run`."""
+        run = Run()
+        output = io.StringIO()
+        drive = self.exercise.drive
+        call, given = (answer, inputs) if drive is None else (drive, (answer, *inputs))
+        with (
+            self._out_of_reach(answer),
+            self._watching(),
+            contextlib.redirect_stdout(output),
+            _alarm(self.exercise.seconds, run) as armed,
+        ):
+            _current.append((run, threading.get_ident()))
+            try:
+                armed.append(True)
+                run.value = call(*given)
+                armed.clear()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                armed.clear()
+                run.error = error
+            finally:
+                armed.clear()
+                _current.pop()
+        run.timed_out = run.timed_out or isinstance(run.error, TimeUp)
+        run.printed = output.getvalue()[:KEPT_OUTPUT].rstrip()
+        return run
+
+    @contextlib.contextmanager
+    def _out_of_reach(self, answer: Any) -> Iterator[None]:
+        swapped = [*self._patched(answer)]
+        _originals.update(self.originals)
+        for function, _, raising in self.sealed:
+            function.__code__ = raising
+        finder = _BannedImports(self.everything - {"torch", "numpy"})
+        sys.meta_path.insert(0, finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+            for function, code, _ in self.sealed:
+                function.__code__ = code
+            for names, attribute, original in reversed(swapped):
+                names[attribute] = original
+
+    def _patched(self, answer: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
+        """Replace what is neither Python code nor a torch operator, where it can be named."""
+        names_of_answer = getattr(inspect.unwrap(answer), "__globals__", {})
+        for owner, attribute, full in self.patches:
+            original = vars(owner)[attribute]
+            stub = _stub(full)
+            for names in (vars(owner), names_of_answer):
+                for name in [n for n, value in names.items() if value is original]:
+                    names[name] = stub
+                    yield names, name, original
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        if "torch" in self.everything:
+            with _NoTorchFunction(), _NoTorchKernel():
+                yield
+        elif self.watched:
+            with _NoTorchFunction(self.watched):
+                yield
+        else:
+            yield
+
+
+class _NoTorchFunction(TorchFunctionMode):  # type: ignore[misc]
+    """Raises when a watched torch function is called; without a list, when any is."""
+
+    def __init__(self, watched: set[Any] | None = None) -> None:
+        super().__init__()
+        self.watched = watched
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if self.watched is None or func in self.watched:
+            trip(f"torch's {getattr(func, '__name__', func)}")
+        return func(*args, **(kwargs or {}))
+
+
+class _NoTorchKernel(TorchDispatchMode):  # type: ignore[misc]
+    """Raises when anything reaches torch's dispatcher, whichever way it was called."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        trip(f"torch's {func}")
+
+
+class _BannedImports:
+    """Refuses the first import of banned modules: they may not be loaded yet."""
+
+    def __init__(self, roots: set[str]) -> None:
+        self.roots = roots
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if any(name == root or name.startswith(f"{root}.") for root in self.roots):
+            trip(f"import {name}")
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, run: Run) -> Iterator[list[bool]]:
+    """Interrupt the main thread when an answer takes too long; elsewhere there is no limit."""
+    armed: list[bool] = []
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield armed
+        return
+    own = {Guard.run.__code__, contextlib._GeneratorContextManager.__exit__.__code__}
+
+    def ring(number: int, frame: types.FrameType | None) -> None:
+        if armed and frame is not None and frame.f_code not in own:
+            run.timed_out = True
+            raise TimeUp(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+    try:
+        yield armed
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionType, str]]:
+    """The functions that know what is right: the exercise's module, except what it hands out."""
+    module = sys.modules[exercise.case.__module__]
+    own = [exercise.case, exercise.expected, exercise.judge, exercise.smaller, exercise.show]
+    for found in (*vars(module).values(), *own):
+        function = inspect.unwrap(found) if callable(found) else found
+        if (
+            isinstance(function, types.FunctionType)
+            and function is not exercise.drive
+            and function.__module__ == module.__name__
+            and not getattr(function, "__handed_out__", False)
+        ):
+            yield function, f"{function.__qualname__}() of the checker"
+
+
+def _resolve(name: str) -> Iterator[tuple[Any, str, Any]]:
+    """(owner, attribute, object) of a dotted name; of a module, all its functions and methods."""
+    if name in ("torch.*", "numpy.*"):
+        if name == "numpy.*":
+            yield from _members(importlib.import_module("numpy"))
+        return
+    if name.endswith(".*"):
+        root = name.removesuffix(".*")
+        for loaded in sorted(m for m in sys.modules if m == root or m.startswith(f"{root}.")):
+            if not loaded.startswith(("labkit.course", "labkit.widgets")):
+                yield from _members(sys.modules[loaded])
+        return
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            owner: Any = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        if cut == len(parts):
+            yield from _members(owner)
+            return
+        for part in parts[cut:-1]:
+            owner = getattr(owner, part)
+        yield owner, parts[-1], getattr(owner, parts[-1])
+        return
+    raise ValueError(f"banned name {name!r} names nothing")
+
+
+def _members(module: types.ModuleType) -> Iterable[tuple[Any, str, Any]]:
+    for attribute, found in list(vars(module).items()):
+        if isinstance(found, type) and found.__module__ == module.__name__:
+            for method, function in vars(found).items():
+                if isinstance(function, types.FunctionType) and method != "__init_subclass__":
+                    yield found, f"{attribute}.{method}", function
+        elif callable(found) and (
+            module.__name__ == "numpy" or getattr(found, "__module__", "") == module.__name__
+        ):
+            yield module, attribute, inspect.unwrap(found)
+
+
+def _raising(function: types.FunctionType, name: str) -> types.CodeType:
+    """Code for `function` that trips the guard; closures need the same number of free names."""
+    free = [f"f{i}" for i in range(len(function.__code__.co_freevars))]
+    source = (
+        f"def make({', '.join(free)}):\n"
+        f"    def sealed(*args, **kwargs):\n"
+        f"        {'(' + ', '.join(free) + ',)' if free else 'pass'}\n"
+        f"        from labkit.course.guard import sealed_call\n"
+        f"        return sealed_call({name!r}, *args, **kwargs)\n"
+        f"    return sealed\n"
+    )
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    code: types.CodeType = scope["make"](*free).__code__
+    return code
+
+
+def _twin(function: types.FunctionType) -> types.FunctionType:
+    """The same function with its code of now: `sealed_call` needs it after the code is swapped."""
+    twin = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    return twin
+
+
+def _stub(name: str) -> Callable[..., Any]:
+    def banned(*args: Any, **kwargs: Any) -> None:
+        trip(name)
+
+    return banned
