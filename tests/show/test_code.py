@@ -27,7 +27,7 @@ def test_installed_files_of_pytorch_are_found_by_their_path_in_its_tree(path, sy
 
 
 def test_what_is_not_there_is_named():
-    with pytest.raises(FileNotFoundError, match="no_such_header.h does not ship"):
+    with pytest.raises(FileNotFoundError, match=r"no_such_header\.h does not ship"):
         torch_file("c10/no_such_header.h")
     with pytest.raises(ValueError, match="'struct Nothing' does not occur"):
         torch_file("c10/core/StorageImpl.h", "struct Nothing")
