@@ -23,7 +23,7 @@ import base64
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anywidget
 import numpy as np
@@ -41,6 +41,9 @@ Schema = dict[str, list[Any]]
 class LabWidget(anywidget.AnyWidget):
     """A widget with a deterministic one-line text form and a picture, drawn from the same state."""
 
+    parts: ClassVar[tuple[str, ...]] = ()
+    """JavaScript files of this folder that come before the class's own: shared drawing."""
+
     frame = traitlets.Int(0, help="the step shown, where a widget has steps").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -48,11 +51,10 @@ class LabWidget(anywidget.AnyWidget):
         module = Path(inspect.getfile(cls))
         script, style = module.with_suffix(".js"), module.with_suffix(".css")
         if "_esm" not in cls.__dict__ and script.exists():
-            cls._esm = "\n".join(
-                path.read_text(encoding="utf-8") for path in (HERE / "base.js", script)
-            )
+            scripts = [*(HERE / name for name in ("base.js", *cls.parts)), script]
+            cls._esm = "".join(map(_lean, scripts))
             styles = [path for path in (HERE / "base.css", style) if path.exists()]
-            cls._css = "\n".join(path.read_text(encoding="utf-8") for path in styles)
+            cls._css = "".join(map(_lean, styles))
         super().__init_subclass__(**kwargs)
 
     def summary(self) -> str:
@@ -87,6 +89,12 @@ def picture_html(svg: str, alt: str) -> str:
     data = base64.b64encode(svg.encode()).decode()
     escaped = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return f'<img class="lk-picture" alt="{escaped}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _lean(path: Path) -> str:
+    """A file without indentation and comment lines: it travels once per widget on the page."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
 
 
 def pack_columns(columns: Mapping[str, Any]) -> tuple[Schema, bytes]:
