@@ -109,13 +109,13 @@ class DispatchKeySet:
         return self.raw
 
     def __or__(self, other: "DispatchKeySet") -> "DispatchKeySet":
-        return keyset(self.raw | other.raw)
+        return _SETS[self.raw | other.raw]
 
     def __and__(self, other: "DispatchKeySet") -> "DispatchKeySet":
-        return keyset(self.raw & other.raw)
+        return _SETS[self.raw & other.raw]
 
     def __xor__(self, other: "DispatchKeySet") -> "DispatchKeySet":
-        return keyset(self.raw ^ other.raw)
+        return _SETS[self.raw ^ other.raw]
 
     def __sub__(self, other: "DispatchKeySet") -> "DispatchKeySet":
         """Without the other's functionalities; backend bits stay, since nobody owns them."""
@@ -224,15 +224,20 @@ class DispatchKeySet:
         return DispatchKeySet.from_raw_repr, (self.raw,)
 
 
-_INTERNED: dict[int, DispatchKeySet] = {}
+class _Sets(dict[int, DispatchKeySet]):
+    """Word -> its set, made when first asked for: a call meets the same few over and over."""
+
+    def __missing__(self, raw: int) -> DispatchKeySet:
+        if len(self) > 4096:  # a fuzzer meets millions
+            self.clear()
+        made = self[raw] = object.__new__(DispatchKeySet)
+        object.__setattr__(made, "raw", raw)
+        return made
+
+
+_SETS = _Sets()
 
 
 def keyset(raw: int) -> DispatchKeySet:
-    """The set with this word, unchecked; equal words give the same object while few are in use."""
-    found = _INTERNED.get(raw)
-    if found is None:
-        found = object.__new__(DispatchKeySet)
-        object.__setattr__(found, "raw", raw)
-        if len(_INTERNED) < 4096:  # a call meets a handful; a fuzzer must not fill the memory
-            _INTERNED[raw] = found
-    return found
+    """The set with this word, unchecked."""
+    return _SETS[raw]

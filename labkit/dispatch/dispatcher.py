@@ -1,0 +1,143 @@
+"""Every operator, every global fallback, and who may define what.
+
+Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from labkit.core.dispatch_key import SLOT_OF, DispatchKey
+from labkit.dispatch.kernel import Kernel
+from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.schema import Schema
+
+if TYPE_CHECKING:
+    from labkit.dispatch.recording import Recorder
+
+Undo = Callable[[], None]
+
+
+class Dispatcher:
+    """A world of operators of its own; `labkit.dispatch.dispatcher()` is the one labkit uses."""
+
+    def __init__(self) -> None:
+        self.operators: dict[str, OperatorHandle] = {}
+        """Full name ("lab::add.Tensor") -> operator."""
+        self.fallbacks: dict[DispatchKey, Kernel] = {}
+        """Slot -> its global fallback."""
+        self.libraries: dict[str, str] = {}
+        """Namespace -> where its DEF library was made; there can be one."""
+        self.recorder: Recorder | None = None
+
+    def register_def(self, schema: Schema, debug: str) -> Undo:
+        """The operator exists with this schema.
+
+        Raises   RuntimeError   it is already defined
+        Source   Dispatcher::registerDef
+        """
+        op = self._operator(schema.operator_name)
+        if op.has_schema:
+            raise RuntimeError(
+                f"{op.name} is already defined ({op.debug}) as {op.schema}\n"
+                f"  and cannot be defined again ({debug}) as {schema}"
+            )
+        op.set_schema(schema, debug)
+
+        def undo() -> None:
+            op.set_schema(None)
+            self._drop_if_empty(op)
+
+        return undo
+
+    def register_impl(self, name: str, key: DispatchKey, kernel: Kernel) -> Undo:
+        """The kernel is the operator's newest at the key; the operator may be defined later.
+
+        Source   Dispatcher::registerImpl
+        """
+        op = self._operator(name)
+        op.register(key, kernel)
+
+        def undo() -> None:
+            op.deregister(key, kernel)
+            self._drop_if_empty(op)
+
+        return undo
+
+    def register_fallback(self, key: DispatchKey, kernel: Kernel) -> Undo:
+        """Every operator without a better idea runs this kernel in the key's slot.
+
+        Raises   ValueError     an alias, which has no slot
+                 RuntimeError   the slot has a fallback already
+        Source   Dispatcher::registerFallback
+        """
+        if key not in SLOT_OF:
+            raise ValueError(f"{key} has no slot of its own, so it cannot have a fallback")
+        if key in self.fallbacks:
+            raise RuntimeError(f"{key} already has a fallback: {self.fallbacks[key].debug}")
+        self.fallbacks[key] = kernel
+        self._update_fallback(key)
+
+        def undo() -> None:
+            del self.fallbacks[key]
+            self._update_fallback(key)
+
+        return undo
+
+    def register_library(self, namespace: str, debug: str) -> Undo:
+        """The namespace belongs to one DEF library.
+
+        Raises   RuntimeError   it has one already
+        Source   Dispatcher::registerLibrary
+        """
+        if namespace in self.libraries:
+            raise RuntimeError(
+                f"only one library may define namespace {namespace!r}, and there is one: "
+                f"{self.libraries[namespace]}; use a FRAGMENT to add operators to it"
+            )
+        self.libraries[namespace] = debug
+
+        def undo() -> None:
+            del self.libraries[namespace]
+
+        return undo
+
+    def find(self, name: str) -> OperatorHandle:
+        """The operator of that full name.
+
+        Raises   KeyError   there is none; names that look like it are listed
+        Source   Dispatcher::findSchemaOrThrow
+        """
+        op = self.operators.get(name)
+        if op is None or not op.has_schema:
+            from difflib import get_close_matches  # an error path: not worth a slower import
+
+            near = get_close_matches(name, self.operators, n=4)
+            also = f"; similar: {', '.join(near)}" if near else ""
+            raise KeyError(f"no operator is called {name!r}{also}")
+        return op
+
+    def overloads(self, name: str) -> list[OperatorHandle]:
+        """All defined operators of a base name ("lab::add"), in the order they were defined."""
+        return [op for op in self.operators.values() if op.has_schema and op.schema.name == name]
+
+    def set_recorder(self, recorder: "Recorder | None") -> None:
+        """From the next call on, kernels are entered through this recorder, or directly.
+
+        Bound kernels are forgotten, so a call has nothing to ask when nobody records.
+        """
+        self.recorder = recorder
+        for op in self.operators.values():
+            op.forget_bound_kernels()
+
+    def _operator(self, name: str) -> OperatorHandle:
+        if name not in self.operators:
+            self.operators[name] = OperatorHandle(self, name)
+        return self.operators[name]
+
+    def _drop_if_empty(self, op: OperatorHandle) -> None:
+        if not op.has_schema and not op.registrations:
+            self.operators.pop(op.name, None)
+
+    def _update_fallback(self, key: DispatchKey) -> None:
+        for op in self.operators.values():
+            op.update_fallback(key)

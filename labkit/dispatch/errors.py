@@ -1,0 +1,48 @@
+"""What a call says when its slot has nothing to run.
+
+Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp  OperatorEntry::reportError
+"""
+
+from typing import TYPE_CHECKING
+
+from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
+from labkit.dispatch.table import AMBIGUOUS, Cell
+
+if TYPE_CHECKING:
+    from labkit.dispatch.operator import OperatorHandle
+
+
+def no_kernel(op: "OperatorHandle", slot: DispatchKey, cell: Cell) -> Exception:
+    """The error for a missing, ambiguous or fallthrough cell; it lists what there is."""
+    if cell.reason == AMBIGUOUS:
+        others = [key.name for key in op.kernels if key.name not in ("Autograd",)]
+        return RuntimeError(
+            f"{op.name} has a CompositeImplicitAutograd kernel and a kernel of a backend that "
+            f"shares the {slot} slot (registered: {', '.join(others)}). Which of them is meant "
+            f"for {slot} is ambiguous: register a kernel for {slot} itself."
+        )
+    exists = what_exists(op)
+    if slot is DispatchKey.Undefined:
+        return NotImplementedError(
+            f"{op.name} was called without any tensor to choose a kernel by, and has no kernel "
+            f"for that (Undefined). It has kernels for:\n{exists}"
+        )
+    why = " (its cell is a fallthrough, which only a first dispatch skips)" * (
+        cell.kernel is not None
+    )
+    return NotImplementedError(
+        f"{op.name} has no kernel for {slot}{why}. It has kernels for:\n{exists}"
+    )
+
+
+def what_exists(op: "OperatorHandle") -> str:
+    """One line per kernel that calls can reach: its slots, where it was registered, the rule."""
+    slots: dict[str, list[str]] = {}
+    for key, cell in zip(RUNTIME_KEYS, op.stored, strict=True):
+        if cell.kernel is not None and not cell.kernel.is_fallthrough:
+            slots.setdefault(f"{cell.kernel.debug} [{cell.reason}]", []).append(key.name)
+    lines = []
+    for kernel, names in slots.items():
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        lines.append(f"  {shown}: {kernel}")
+    return "\n".join(lines) or "  (nothing)"

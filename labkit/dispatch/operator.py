@@ -1,0 +1,233 @@
+"""One operator: its registrations, its two tables, and how a call finds its kernel.
+
+The *canonical* table is what the registrations mean: recomputed whenever somebody asks. The
+*stored* table is what calls read. After a registration PyTorch refreshes only some stored cells,
+so the two can differ; labkit refreshes exactly the same ones and keeps both.
+
+Source   aten/src/ATen/core/dispatch/OperatorEntry.h  OperatorEntry
+         aten/src/ATen/core/dispatch/DispatchKeyExtractor.h  DispatchKeyExtractor
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from labkit.core.alias_keys import BACKEND_KEYS, autograd_slot_of_backend, slots_of
+from labkit.core.dispatch_key import BACKENDS, RUNTIME_KEYS, SLOT_OF, DispatchKey
+from labkit.core.dispatch_key_set import (
+    FULL_MASK,
+    DispatchKeySet,
+    backend_index_of_bits,
+    bits_of,
+    keyset,
+    slot_of_bits,
+)
+from labkit.dispatch.arguments import key_bits_of, plain_tensor_count
+from labkit.dispatch.errors import no_kernel
+from labkit.dispatch.kernel import Kernel, bind
+from labkit.dispatch.schema import Schema
+from labkit.dispatch.table import MISSING, Cell, compute_cell, compute_table
+from labkit.dispatch.tls import LOCAL
+
+if TYPE_CHECKING:
+    from labkit.dispatch.dispatcher import Dispatcher
+
+Via = Literal["call", "redispatch"]
+
+_FILLS_UNDEFINED = {
+    DispatchKey.CompositeImplicitAutograd,
+    DispatchKey.CompositeExplicitAutograd,
+    DispatchKey.CompositeExplicitAutogradNonFunctional,
+}
+
+
+def slots_refreshed(key: DispatchKey) -> tuple[DispatchKey, ...]:
+    """The stored cells that are recomputed when a registration at `key` comes or goes.
+
+    Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp  OperatorEntry::updateDispatchTable_
+    """
+    slots = slots_of(key)
+    if key in _FILLS_UNDEFINED:
+        slots += (DispatchKey.Undefined,)
+    if key in BACKEND_KEYS:
+        slots += (autograd_slot_of_backend(key),)
+    return slots
+
+
+class _Bound(dict[int, Callable[..., Any]]):
+    """Word of a call -> its kernel, ready to be called; filled when a word is first met."""
+
+    __slots__ = ("find",)
+
+    def __init__(self, find: Callable[[int], Callable[..., Any]]) -> None:
+        self.find = find
+
+    def __missing__(self, bits: int) -> Callable[..., Any]:
+        if len(self) > 512:  # a program meets a few words, a fuzzer meets millions
+            self.clear()
+        kernel = self[bits] = self.find(bits)
+        return kernel
+
+
+class OperatorHandle:
+    """An operator of a dispatcher; calling it dispatches.
+
+    Source   aten/src/ATen/core/dispatch/Dispatcher.h  OperatorHandle
+    Differs  OperatorHandle and the OperatorEntry it points to are one object here.
+    """
+
+    def __init__(self, dispatcher: "Dispatcher", name: str) -> None:
+        self.dispatcher = dispatcher
+        self.name = name
+        self.debug = ""
+        self.registrations: dict[DispatchKey, list[Kernel]] = {}
+        """Registration key -> its kernels, newest first; only the newest is active."""
+        self.stored: list[Cell] = [MISSING] * len(RUNTIME_KEYS)
+        """The table calls read."""
+        self.masks = [FULL_MASK] * len(BACKENDS)
+        """Per backend, the word without the functionalities whose cell is a fallthrough."""
+        self._schema: Schema | None = None
+        self._plain = -1
+        self._on_call = _Bound(self._bind_call)
+        self._on_redispatch = _Bound(self._bind_redispatch)
+        self._refresh((DispatchKey.Undefined, *RUNTIME_KEYS))
+
+    # -- registering ----------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema:
+        """The operator's schema.
+
+        Raises   RuntimeError   it has kernels but was never defined
+        """
+        if self._schema is None:
+            raise RuntimeError(f"{self.name} has kernels but no schema yet: define it first")
+        return self._schema
+
+    @property
+    def has_schema(self) -> bool:
+        """True once the operator is defined."""
+        return self._schema is not None
+
+    def set_schema(self, schema: Schema | None, debug: str = "") -> None:
+        """Define the operator, or take its definition back with None."""
+        self._schema, self.debug = schema, debug
+        self._plain = -1 if schema is None else plain_tensor_count(schema)
+
+    def register(self, key: DispatchKey, kernel: Kernel) -> None:
+        """`kernel` is the active one at `key`, and the stored cells PyTorch refreshes are fresh."""
+        self.registrations.setdefault(key, []).insert(0, kernel)
+        self._refresh(slots_refreshed(key))
+
+    def deregister(self, key: DispatchKey, kernel: Kernel) -> None:
+        """`kernel` is gone; if it was the newest at `key`, the one before it is active again."""
+        self.registrations[key].remove(kernel)
+        if not self.registrations[key]:
+            del self.registrations[key]
+        self._refresh(slots_refreshed(key))
+
+    def update_fallback(self, key: DispatchKey) -> None:
+        """The stored cells know that the global fallback of `key` changed."""
+        self._refresh(slots_refreshed(key))
+
+    @property
+    def kernels(self) -> dict[DispatchKey, Kernel]:
+        """Registration key -> active kernel."""
+        return {key: kernels[0] for key, kernels in self.registrations.items()}
+
+    def canonical(self) -> tuple[Cell, ...]:
+        """All 137 cells as the registrations mean them, in table order."""
+        return compute_table(self.kernels, self.dispatcher.fallbacks)
+
+    def stale_slots(self) -> list[DispatchKey]:
+        """The slots whose stored kernel is not the canonical one."""
+        pairs = zip(RUNTIME_KEYS, self.canonical(), self.stored, strict=True)
+        return [key for key, now, kept in pairs if now.kernel is not kept.kernel]
+
+    def _refresh(self, slots: tuple[DispatchKey, ...]) -> None:
+        kernels = self.kernels
+        for slot in slots:
+            cell = compute_cell(slot, kernels, self.dispatcher.fallbacks)
+            self.stored[SLOT_OF[slot]] = cell
+            self._mask(slot, cell.kernel is not None and cell.kernel.is_fallthrough)
+        self.forget_bound_kernels()
+
+    def _mask(self, slot: DispatchKey, skip: bool) -> None:
+        """Leave the slot's functionality out of the masks, or put it back.
+
+        Source   aten/src/ATen/core/dispatch/DispatchKeyExtractor.cpp
+                 DispatchKeyExtractor::setOperatorHasFallthroughForKey
+        """
+        functionality = bits_of(slot.functionality)
+        every = range(len(BACKENDS))
+        for backend in every if slot.backend_bit < 0 else (slot.backend_bit,):
+            mask = self.masks[backend]
+            self.masks[backend] = mask & ~functionality if skip else mask | functionality
+
+    # -- calling --------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator with whatever kernel its arguments and this thread select."""
+        if kwargs or len(args) != self._plain:
+            return self._call_checked(args, kwargs)
+        bits = 0
+        try:
+            for tensor in args:
+                bits |= tensor._key_set.raw
+        except AttributeError:
+            return self._call_checked(args, kwargs)
+        add, keep = LOCAL.masks
+        return self._on_call[(bits | add) & keep](*args)
+
+    def _call_checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bits = key_bits_of(self.schema, args, kwargs)
+        add, keep = LOCAL.masks
+        return self._on_call[(bits | add) & keep](*args, **kwargs)
+
+    def redispatch(self, keys: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel of exactly this key set: no arguments looked at, no TLS, no mask.
+
+        Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher::redispatch
+        """
+        return self._on_redispatch[keys.raw](*args, **kwargs)
+
+    def call_boxed(self, stack: list[Any]) -> Any:
+        """Call with one value per schema argument."""
+        schema = self.schema
+        args = tuple(stack[: schema.positional_count])
+        names = [argument.name for argument in schema.arguments[schema.positional_count :]]
+        return self(*args, **dict(zip(names, stack[schema.positional_count :], strict=True)))
+
+    def redispatch_boxed(self, keys: DispatchKeySet, stack: list[Any]) -> Any:
+        """Redispatch with one value per schema argument."""
+        schema = self.schema
+        args = tuple(stack[: schema.positional_count])
+        names = [argument.name for argument in schema.arguments[schema.positional_count :]]
+        rest = zip(names, stack[schema.positional_count :], strict=True)
+        return self.redispatch(keys, *args, **dict(rest))
+
+    def masked(self, bits: int) -> int:
+        """The word of a first dispatch without the functionalities that fall through."""
+        return bits & self.masks[backend_index_of_bits(bits)]
+
+    def _bind_call(self, bits: int) -> Callable[..., Any]:
+        return self._bind(self.masked(bits), "call")
+
+    def _bind_redispatch(self, bits: int) -> Callable[..., Any]:
+        return self._bind(bits, "redispatch")
+
+    def _bind(self, bits: int, via: Via) -> Callable[..., Any]:
+        slot = slot_of_bits(bits)
+        cell = self.stored[slot]
+        if cell.kernel is None or cell.kernel.is_fallthrough:
+            raise no_kernel(self, RUNTIME_KEYS[slot], cell)
+        bound = bind(cell.kernel, self, keyset(bits))
+        recorder = self.dispatcher.recorder
+        return bound if recorder is None else recorder.wrap(self, slot, cell, bits, via, bound)
+
+    def forget_bound_kernels(self) -> None:
+        """The next call of each word looks its kernel up again."""
+        self._on_call.clear()
+        self._on_redispatch.clear()
+
+    def __repr__(self) -> str:
+        return f"OperatorHandle({self._schema or self.name})"
