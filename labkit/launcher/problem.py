@@ -29,6 +29,7 @@ NO_NETWORK = re.compile(
     r"Failed to establish a new connection|dns error|tcp connect error|error sending request|"
     r"operation timed out"
 )
+NOTHING_OFFERED = re.compile(r"requirement (\S+) \(from versions: none\)")
 NO_VERSION = re.compile(r"No matching distribution found for (\S+)|No solution found")
 
 
@@ -45,6 +46,12 @@ def install_failure(what: str, output: str, root: Path) -> Problem:
             f"No network: {what} could not be fetched from the package index.",
             "connect (behind a proxy: set HTTPS_PROXY), then run the same command again. "
             "What has arrived is kept.",
+        )
+    if match := NOTHING_OFFERED.search(output):
+        return Problem(
+            f"The package index offers no version of {match[1]} at all: it cannot be reached, or "
+            "it is not a full one.",
+            "check the connection, and what `pip config list` names as index-url or find-links.",
         )
     if match := NO_VERSION.search(output):
         return Problem(
