@@ -1,0 +1,137 @@
+"""PyTorch's memory snapshots, in and out: any release's file opens, a hostile one gets an error.
+
+snapshot = load("snapshot.pickle")        # the dict torch.cuda.memory._snapshot() returns
+trace = columns(snapshot)                 # arrays; see labkit.memory.snapshot_columns
+trace = load_columns("snapshot.pickle")   # both, fastest: the dicts are gone afterwards
+save(allocator.snapshot(), "ours.pickle") # torch.cuda._memory_viz opens it
+
+Sizes are bytes, times microseconds.
+"""
+
+import gzip
+import io
+import os
+import pickle
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from labkit.memory.restricted_pickle import Progress, SnapshotError, collector_paused, load_plain
+from labkit.memory.snapshot_columns import Columns, StackTable, columns
+
+__all__ = [
+    "Columns", "SnapshotError", "StackTable", "columns", "load", "load_columns", "save",
+]  # fmt: skip
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Mapping[str, Any] | list[Any]
+
+MAX_BYTES = 4 << 30
+PROTOCOL = 4  # the default of Python 3.8 to 3.13, and what MemoryViz's JavaScript reads
+
+
+def load(
+    source: Source, *, max_bytes: int = MAX_BYTES, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The snapshot as PyTorch's dict: segments, device_traces, allocator_settings, ...
+
+    source     a file (pickle, or gzipped pickle), its bytes, or the dict itself; the bare list of
+               segments which torch.cuda.memory_snapshot() returns will do
+    max_bytes  refuse pickles that are larger than this, after decompression
+    progress   called with the fraction read so far
+
+    Raises   SnapshotError      not a snapshot, cut short, too large, or holding anything but plain
+                                containers; nothing in the file is ever executed
+             FileNotFoundError  there is no such file
+    Source   torch/cuda/memory.py  _snapshot, _dump_snapshot
+    """
+    if isinstance(source, Mapping | list):
+        return _checked(source)
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = bytes(source)
+        return _checked(_unpickled(io.BytesIO(data), len(data), max_bytes, progress))
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(
+            f"a snapshot is a path, bytes or a dict, not a {type(source).__name__}: "
+            f"{str(source)[:60]!r}"
+        )
+    path = Path(source)
+    with path.open("rb") as file:
+        return _checked(_unpickled(file, path.stat().st_size, max_bytes, progress))
+
+
+def load_columns(
+    source: Source,
+    device: int | None = None,
+    *,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress | None = None,
+) -> Columns:
+    """The snapshot in columns, with the collector paused from the first byte to the last dict.
+
+    Raises   SnapshotError, FileNotFoundError   as `load` and `columns`
+    """
+    with collector_paused():
+        return columns(load(source, max_bytes=max_bytes, progress=progress), device)
+
+
+def save(snapshot: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
+    """Write the snapshot as PyTorch does (gzipped when the name ends in .gz); returns the path.
+
+    Raises   SnapshotError   the dict is not a snapshot; nothing is written then
+    Source   torch/cuda/memory.py  _dump_snapshot
+    """
+    checked = _checked(snapshot)
+    for device in range(max(1, len(checked["device_traces"]))):
+        columns(checked, device)  # refuses what no viewer could read
+    path = Path(path)
+    with collector_paused():
+        data = pickle.dumps(checked, protocol=PROTOCOL)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def _unpickled(file: BinaryIO, size: int, max_bytes: int, progress: Progress | None) -> Any:
+    start = file.read(4)
+    file.seek(0)
+    if start[:2] == b"\x1f\x8b":
+        file = io.BytesIO(_decompressed(file, max_bytes))
+        size = file.getbuffer().nbytes
+    elif start == b"PK\x03\x04":
+        raise SnapshotError(
+            "a zip archive, as torch.save writes; a snapshot is written by "
+            "torch.cuda.memory._dump_snapshot"
+        )
+    if size > max_bytes:
+        raise SnapshotError(f"the pickle has {size} bytes, more than max_bytes={max_bytes}")
+    return load_plain(file, size, progress)
+
+
+def _decompressed(file: BinaryIO, max_bytes: int) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            data = unzipped.read(max_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SnapshotError(f"the gzip file is damaged: {error}") from None
+    if len(data) > max_bytes:
+        raise SnapshotError(f"the file decompresses to more than max_bytes={max_bytes}")
+    return data
+
+
+def _checked(value: Any) -> dict[str, Any]:
+    """The snapshot with the keys every reader needs, or an error that says what was found."""
+    if isinstance(value, list) and all(
+        isinstance(row, dict) and "total_size" in row for row in value
+    ):
+        value = {"segments": value}
+    if not isinstance(value, Mapping):
+        raise SnapshotError(f"the pickle holds a {type(value).__name__}, a snapshot is a dict")
+    if "segments" not in value and "device_traces" not in value:
+        raise SnapshotError(
+            f"a snapshot has segments and device_traces, found {[str(k)[:40] for k in value][:8]}"
+        )
+    return {
+        **value,
+        "segments": value.get("segments", []),
+        "device_traces": value.get("device_traces", []),
+    }
