@@ -1,0 +1,43 @@
+import pytest
+
+from labkit.show.timeline import timeline
+from labkit.widgets.timeline_view import TimelineView
+
+SPANS = [
+    {"lane": "host", "name": "launch", "start": 0, "end": 1, "kind": "call"},
+    {"lane": "stream 1", "name": "kernel", "start": 1, "end": 5, "kind": "kernel", "writes": ["x"]},
+    {"lane": "stream 2", "name": "copy", "start": 2, "end": 4, "kind": "copy", "reads": ["x"]},
+]
+
+
+def test_lanes_keep_their_order_and_the_text_form_counts():
+    view = timeline(SPANS, edges=[("launch", "kernel")], races=[("kernel", "copy", "both use x")])
+    assert view.lanes == ["host", "stream 1", "stream 2"]
+    assert repr(view) == "TimelineView(3 lanes, 3 spans, 1 races, 5 steps)"
+    assert all(f">{text}</text>" in view.svg() for text in ("host", "kernel", "5 steps"))
+
+
+def test_the_picture_follows_the_step():
+    frames = [{"text": "start", "time": 0}, {"text": "all", "time": 5}]
+    view = timeline(SPANS, frames=frames)
+    assert ">kernel</text>" not in view.svg()
+    view.frame = 1
+    assert ">kernel</text>" in view.svg()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a"], [{"lane": 1, "name": "s", "start": 0, "end": 1}]), "lies in lane 1; there are 1"),
+        (
+            (["a"], [{"lane": 0, "name": "s", "start": 2, "end": 1}]),
+            "ends at 1, before its start 2",
+        ),
+        ((["a"], [], [{"source": 0, "target": 1}]), "edge names span 0; there are 0"),
+        ((["a"], [], [], [{"spans": (0, 1), "text": ""}]), "race names span 0"),
+        ((["a"], [], [], [], [], "hours"), "unit 'hours' is not one of steps"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TimelineView(*arguments)
