@@ -1,10 +1,10 @@
 """Do elements share memory: within one tensor, and between two."""
 
 from enum import Enum
-from typing import Protocol
 
 from labkit.core.memory_format import Ints
 from labkit.core.strides import is_non_overlapping_and_dense, numel
+from labkit.core.tensor_impl import TensorImpl
 
 
 class MemOverlap(Enum):
@@ -28,16 +28,6 @@ class MemOverlapStatus(Enum):
     PARTIAL = 1
     NO = 2
     TOO_HARD = 3
-
-
-class _Extent(Protocol):
-    sizes: Ints
-    strides: Ints
-    storage_offset: int
-
-    @property
-    def itemsize(self) -> int: ...
-    def is_alias_of(self, other: "_Extent") -> bool: ...
 
 
 def has_internal_overlap(sizes: Ints, strides: Ints) -> MemOverlap:
@@ -65,7 +55,7 @@ def assert_no_internal_overlap(sizes: Ints, strides: Ints) -> None:
         )
 
 
-def get_overlap_status(a: _Extent, b: _Extent) -> MemOverlapStatus:
+def get_overlap_status(a: TensorImpl, b: TensorImpl) -> MemOverlapStatus:
     """How two tensors overlap; only dense ones are compared.
 
     Source   aten/src/ATen/MemoryOverlap.cpp  get_overlap_status
@@ -91,7 +81,7 @@ def get_overlap_status(a: _Extent, b: _Extent) -> MemOverlapStatus:
     return MemOverlapStatus.NO
 
 
-def assert_no_partial_overlap(written: _Extent, read: _Extent) -> None:
+def assert_no_partial_overlap(written: TensorImpl, read: TensorImpl) -> None:
     """Return when the two are the same elements, or share none as far as a quick look tells.
 
     Raises   RuntimeError   they share some memory but are not the same tensor

@@ -1,0 +1,195 @@
+"""Moving elements: fill, copy between layouts, element types and devices, clone, contiguous.
+
+Bytes of equal element types move unread, so NaN payloads survive; other types are converted by
+value. A tensor on another device is staged: the span of its storage comes to the host, and goes
+back when it was written.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.core import strides as stride_rules
+from labkit.core import tensor_impl
+from labkit.core.allocator import copy_bytes
+from labkit.core.device import CPU, Device
+from labkit.core.dtype import DType
+from labkit.core.formats import compute_dtype, decode, encode
+from labkit.core.memory_format import MemoryFormat, strides_for
+from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
+from labkit.core.storage import Storage
+from labkit.core.tensor_impl import TensorImpl
+
+contiguous_format = MemoryFormat.contiguous_format
+preserve_format = MemoryFormat.preserve_format
+
+
+def values(self: TensorImpl) -> NDArray[Any]:
+    """The elements as numbers NumPy can hold exactly; a window where no conversion is needed."""
+    return decode(on_host(self).raw(), self.dtype)
+
+
+def on_host(self: TensorImpl) -> TensorImpl:
+    """The tensor itself, or one with the same sizes and strides whose bytes are on the host."""
+    if self.device.type == "cpu":
+        return self
+    staged = tensor_impl.empty_strided(self.sizes, self.strides, self.dtype)
+    first_byte, nbytes = _span(self)
+    source = self.storage.const_data_ptr() + first_byte
+    copy_bytes(staged.storage.data_ptr(), CPU, source, self.device, nbytes)
+    return staged
+
+
+def _span(self: TensorImpl) -> tuple[int, int]:
+    """The first byte in the storage, and how many bytes to the end of the last element."""
+    nbytes = stride_rules.storage_nbytes(self.sizes, self.strides, self.itemsize)
+    return self.storage_offset * self.itemsize, nbytes
+
+
+def store(self: TensorImpl, raw: NDArray[Any]) -> None:
+    """Write raw elements (`dtype.raw`, broadcastable) without checks and without a new version."""
+    if self.device.type == "cpu":
+        self.raw(writable=True)[...] = raw
+        return
+    staged = on_host(self)  # the bytes between the elements must go back unchanged
+    staged.raw(writable=True)[...] = raw
+    first_byte, nbytes = _span(self)
+    destination = self.storage.data_ptr() + first_byte
+    copy_bytes(destination, self.device, staged.storage.const_data_ptr(), CPU, nbytes)
+
+
+def convert(raw: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
+    """Raw elements of one type as raw elements of another, by value."""
+    if source is target:
+        return raw
+    return encode(decode(raw, source), target)
+
+
+def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
+    """Every element of `self` becomes the broadcast element of `source`, converted.
+
+    Raises   RuntimeError   shapes that do not broadcast to `self`; `self` shows an element twice;
+                            the two share part of their memory
+
+    Source   aten/src/ATen/native/Copy.cpp  copy_
+    """
+    if self is source:
+        return self
+    expanded = stride_rules.expand_strides  # the broadcast view of the source
+    if len(source.sizes) > len(self.sizes):
+        raise RuntimeError(
+            f"expand({list(source.sizes)}, size={list(self.sizes)}): the number of sizes provided "
+            f"({len(self.sizes)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({len(source.sizes)})"
+        )
+    expanded(source.sizes, source.strides, self.sizes)
+    if self.numel:
+        assert_no_internal_overlap(self.sizes, self.strides)
+        assert_no_partial_overlap(self, source)
+        raw = convert(on_host(source).raw(), source.dtype, self.dtype)
+        if self.is_alias_of(source):
+            raw = raw.copy()  # NumPy and PyTorch may walk overlapping elements in another order
+        store(self, raw)
+    self.bump_version()
+    return self
+
+
+def fill_(self: TensorImpl, value: complex | bool) -> TensorImpl:
+    """Every element becomes `value`, converted.
+
+    Raises   RuntimeError   `self` shows an element twice; the value does not fit the type
+    """
+    raw = scalar_raw(value, self.dtype)
+    if self.numel:
+        assert_no_internal_overlap(self.sizes, self.strides)
+        store(self, raw)
+    self.bump_version()
+    return self
+
+
+def scalar_raw(value: complex | bool, dtype: DType) -> NDArray[Any]:
+    """One raw element for a Python number.
+
+    Raises   RuntimeError   an integer type that cannot hold the number, or a complex number for
+                            a real type
+    """
+    if isinstance(value, complex) and not dtype.is_complex:
+        if value.imag:
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype.name} without overflow: {value}"
+            )
+        value = value.real
+    if dtype.is_integral:
+        assert not isinstance(value, complex)
+        bits = 8 * dtype.itemsize
+        whole = int(value) if math.isfinite(value) else 1 << bits
+        lowest = -(1 << (bits - 1)) if dtype.is_signed else -(1 << bits) + 1
+        highest = (1 << (bits - dtype.is_signed)) - 1
+        if not lowest <= whole <= highest:
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype.name} without overflow: {value}"
+            )
+        return np.array(whole & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype.raw)
+    return encode(np.array(value, np.result_type(compute_dtype(dtype), np.float64)), dtype)
+
+
+def empty_like(
+    self: TensorImpl,
+    memory_format: MemoryFormat = preserve_format,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> TensorImpl:
+    """A new tensor of the same sizes; `preserve_format` keeps the order of the dimensions.
+
+    Source   aten/src/ATen/native/TensorFactories.cpp  empty_like
+    """
+    if memory_format is not preserve_format:
+        strides = strides_for(self.sizes, memory_format)
+    elif self.is_non_overlapping_and_dense:
+        strides = self.strides
+    else:
+        strides = stride_rules.infer_dense_strides(self.sizes, self.strides)
+    return tensor_impl.empty_strided(
+        self.sizes, strides, dtype or self.dtype, device or self.device
+    )
+
+
+def clone(self: TensorImpl, memory_format: MemoryFormat = preserve_format) -> TensorImpl:
+    """A copy in a storage of its own."""
+    return to_copy(self, self.dtype, self.device, memory_format)
+
+
+def to_copy(
+    self: TensorImpl,
+    dtype: DType,
+    device: Device,
+    memory_format: MemoryFormat = preserve_format,
+) -> TensorImpl:
+    """A copy with another element type, device or order of dimensions."""
+    result = empty_like(self, memory_format, dtype, device)
+    if result.numel:
+        store(result, convert(on_host(self).raw(), self.dtype, dtype))
+    return result
+
+
+def contiguous(self: TensorImpl, memory_format: MemoryFormat = contiguous_format) -> TensorImpl:
+    """The tensor itself when it has that format already, else a copy that has.
+
+    Raises   RuntimeError   `preserve_format`, or a format for another number of dimensions
+    """
+    if self.is_contiguous(memory_format):
+        return self
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return clone(self, memory_format)
+
+
+def lazy_clone(self: TensorImpl) -> TensorImpl:
+    """A copy whose bytes are copied only when either side writes.
+
+    Source   aten/src/ATen/native/AutogradComposite.cpp  _lazy_clone
+    """
+    storage = Storage(self.storage.impl.lazy_clone())
+    return TensorImpl(storage, self.dtype, self.sizes, self.strides, self.storage_offset)

@@ -1,0 +1,432 @@
+"""The view operations: new sizes, strides and offset over the same storage; no byte moves.
+
+One function each, named as in PyTorch, from `TensorImpl` to `TensorImpl`. Only `reshape` and
+`flatten` may have to copy. Dimensions count from the back when negative.
+
+Source   aten/src/ATen/native/TensorShape.cpp
+"""
+
+from labkit.core import strides as stride_rules
+from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.strides import maybe_wrap_dim
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+
+
+def _wrap_distinct(dims: Ints, ndim: int) -> list[int]:
+    wrapped = []
+    for dim in dims:
+        wrapped.append(maybe_wrap_dim(dim, ndim))
+        if wrapped[-1] in wrapped[:-1]:
+            raise RuntimeError(f"dim {wrapped[-1]} appears multiple times in the list of dims")
+    return wrapped
+
+
+def alias(self: TensorImpl) -> TensorImpl:
+    """A view of everything, unchanged."""
+    return self.alias(self.sizes, self.strides, self.storage_offset)
+
+
+def detach(self: TensorImpl) -> TensorImpl:
+    """The same elements and version counter, in a tensor that is nobody's view."""
+    return self.shallow_copy_and_detach(self.version_counter)
+
+
+def view(self: TensorImpl, sizes: Ints) -> TensorImpl:
+    """The same elements in a new shape, in the same order.
+
+    sizes  one of them may be -1: whatever is left
+
+    Raises   RuntimeError   another number of elements, or the strides cannot show that shape
+    """
+    inferred = stride_rules.infer_size(sizes, self.numel)
+    strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
+    if strides is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead. "
+            f"Asked for {list(sizes)} of sizes {list(self.sizes)}, strides {list(self.strides)}"
+        )
+    return self.alias(inferred, strides, self.storage_offset)
+
+
+def view_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    """A view in the shape of another tensor."""
+    return view(self, other.sizes)
+
+
+def reshape(self: TensorImpl, sizes: Ints) -> TensorImpl:
+    """The same elements in a new shape: a view where the strides allow, else a copy."""
+    inferred = stride_rules.infer_size(sizes, self.numel)
+    strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
+    if strides is None:
+        return _unsafe_view(copy.clone(self, copy.contiguous_format), inferred)
+    return self.alias(inferred, strides, self.storage_offset)
+
+
+def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
+    """A new shape for a tensor nobody else has seen, so it need not count as a view.
+
+    Source   aten/src/ATen/native/TensorShape.cpp  _unsafe_view
+    """
+    strides = contiguous_strides(sizes)
+    return TensorImpl(fresh.storage, fresh.dtype, sizes, strides)
+
+
+def reshape_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    """`reshape` to the shape of another tensor."""
+    return reshape(self, other.sizes)
+
+
+def ravel(self: TensorImpl) -> TensorImpl:
+    """One dimension, row-major: a view where the strides allow, else a copy."""
+    return view(copy.contiguous(self), (-1,))
+
+
+def flatten(self: TensorImpl, start_dim: int = 0, end_dim: int = -1) -> TensorImpl:
+    """The dimensions from start to end, both included, as one; the tensor itself for just one."""
+    start, end = maybe_wrap_dim(start_dim, self.dim), maybe_wrap_dim(end_dim, self.dim)
+    if start > end:
+        raise RuntimeError(
+            f"flatten() has invalid args: start_dim ({start_dim}) cannot come after end_dim "
+            f"({end_dim})"
+        )
+    if not self.sizes:
+        return reshape(self, (1,))
+    if start == end:
+        return self
+    merged = stride_rules.numel(self.sizes[start : end + 1])
+    return reshape(self, (*self.sizes[:start], merged, *self.sizes[end + 1 :]))
+
+
+def unflatten(self: TensorImpl, dim: int, sizes: Ints) -> TensorImpl:
+    """One dimension as several, which multiply up to it; one of them may be -1."""
+    dim = maybe_wrap_dim(dim, self.dim)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    size = self.sizes[dim] if self.sizes else 1
+    try:
+        inferred = stride_rules.infer_size(sizes, size)
+    except RuntimeError:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+            f"({size}) in the input tensor"
+        ) from None
+    return view(self, (*self.sizes[:dim], *inferred, *self.sizes[dim + 1 :]))
+
+
+def permute(self: TensorImpl, dims: Ints) -> TensorImpl:
+    """The dimensions in a new order: dimension i of the result is `dims[i]` of the input."""
+    if len(dims) != self.dim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            "length of the desired ordering of dimensions i.e. "
+            f"input.dim() = {self.dim} is not equal to len(dims) = {len(dims)}"
+        )
+    order: list[int] = []
+    for dim in dims:
+        wrapped = maybe_wrap_dim(dim, self.dim)
+        if wrapped in order:
+            raise RuntimeError(f"permute(): duplicate dims are not allowed: {list(dims)}")
+        order.append(wrapped)
+    return self.alias(
+        tuple([self.sizes[dim] for dim in order]),
+        tuple([self.strides[dim] for dim in order]),
+        self.storage_offset,
+    )
+
+
+def transpose(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
+    """Two dimensions change places."""
+    dim0, dim1 = maybe_wrap_dim(dim0, self.dim), maybe_wrap_dim(dim1, self.dim)
+    sizes, strides = list(self.sizes), list(self.strides)
+    if dim0 != dim1:
+        sizes[dim0], sizes[dim1] = sizes[dim1], sizes[dim0]
+        strides[dim0], strides[dim1] = strides[dim1], strides[dim0]
+    return self.alias(tuple(sizes), tuple(strides), self.storage_offset)
+
+
+swapaxes = swapdims = transpose
+
+
+def t(self: TensorImpl) -> TensorImpl:
+    """The transpose of a matrix; a vector or a 0-dim tensor as it is."""
+    if self.dim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.dim}D")
+    return transpose(self, 0, 0 if self.dim < 2 else 1)
+
+
+def numpy_T(self: TensorImpl) -> TensorImpl:
+    """All dimensions in reverse order: what `.T` gives."""
+    return permute(self, tuple(range(self.dim - 1, -1, -1)))
+
+
+def matrix_H(self: TensorImpl) -> TensorImpl:
+    """The transpose of a real matrix: what `.H` gives. The lab has no lazy conjugate."""
+    if self.dim == 0:
+        return alias(self)
+    if self.dim != 2:
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim}-D tensor."
+        )
+    _refuse_conjugate(self, "H")
+    return transpose(self, 0, 1)
+
+
+def mT(self: TensorImpl) -> TensorImpl:
+    """The last two dimensions change places."""
+    if self.dim == 1:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return transpose(self, -2, -1) if self.dim else alias(self)
+
+
+def adjoint(self: TensorImpl) -> TensorImpl:
+    """The last two dimensions of a real tensor change places."""
+    if self.dim == 1:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    _refuse_conjugate(self, "adjoint")
+    return transpose(self, -2, -1) if self.dim else alias(self)
+
+
+def _refuse_conjugate(self: TensorImpl, name: str) -> None:
+    if self.dtype.is_complex:
+        raise NotImplementedError(f"{name} of {self.dtype}: labkit has no lazy conjugate bit")
+
+
+def movedim(self: TensorImpl, source: Ints, destination: Ints) -> TensorImpl:
+    """Some dimensions go to stated places; the others keep their order around them."""
+    if len(source) != len(destination):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should "
+            f"contain the same number of dims as destination ({list(destination)} dims)"
+        )
+    sources = _wrap_distinct_for_movedim(source, self.dim, "source")
+    destinations = _wrap_distinct_for_movedim(destination, self.dim, "destination")
+    if not self.sizes:
+        return alias(self)
+    order = dict(zip(destinations, sources, strict=True))
+    rest = iter([dim for dim in range(self.dim) if dim not in sources])
+    return permute(self, tuple([order[i] if i in order else next(rest) for i in range(self.dim)]))
+
+
+moveaxis = movedim
+
+
+def _wrap_distinct_for_movedim(dims: Ints, ndim: int, role: str) -> list[int]:
+    wrapped = [maybe_wrap_dim(dim, ndim) for dim in dims]
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"movedim: repeated dim in `{role}` ({list(dims)})")
+    return wrapped
+
+
+def expand(self: TensorImpl, sizes: Ints) -> TensorImpl:
+    """Dimensions of size 1, and new ones in front, stretched by a stride of 0.
+
+    sizes  -1 keeps the existing size
+
+    Raises   RuntimeError   fewer dimensions than before, or a size other than 1 would change
+    """
+    if len(sizes) < self.dim:
+        raise RuntimeError(
+            f"expand({list(self.sizes)}, size={list(sizes)}): the number of sizes provided "
+            f"({len(sizes)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({self.dim})"
+        )
+    new_sizes, new_strides = stride_rules.expand_strides(self.sizes, self.strides, sizes)
+    _check_not_negative(new_sizes)
+    stride_rules.checked_numel(new_sizes)
+    return self.alias(new_sizes, new_strides, self.storage_offset)
+
+
+def _check_not_negative(sizes: Ints) -> None:
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"sizes must not be negative: {list(sizes)}")
+
+
+def expand_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    """`expand` to the shape of another tensor."""
+    return expand(self, other.sizes)
+
+
+broadcast_to = expand
+
+
+def squeeze(self: TensorImpl, dim: int | Ints | None = None) -> TensorImpl:
+    """Without the dimensions of size 1: all of them, or those named."""
+    if dim is None:
+        dropped = set(range(self.dim))
+    elif isinstance(dim, int):
+        dropped = {maybe_wrap_dim(dim, self.dim)}
+    else:
+        dropped = set(_wrap_distinct(dim, self.dim))
+    kept = [i for i, size in enumerate(self.sizes) if size != 1 or i not in dropped]
+    return self.alias(
+        tuple([self.sizes[i] for i in kept]),
+        tuple([self.strides[i] for i in kept]),
+        self.storage_offset,
+    )
+
+
+def unsqueeze(self: TensorImpl, dim: int) -> TensorImpl:
+    """A new dimension of size 1 before `dim`."""
+    dim = maybe_wrap_dim(dim, self.dim + 1)
+    stride = self.sizes[dim] * self.strides[dim] if dim < self.dim else 1
+    return self.alias(
+        (*self.sizes[:dim], 1, *self.sizes[dim:]),
+        (*self.strides[:dim], stride, *self.strides[dim:]),
+        self.storage_offset,
+    )
+
+
+def select(self: TensorImpl, dim: int, index: int) -> TensorImpl:
+    """One position of a dimension, which disappears.
+
+    Raises   IndexError   a 0-dim tensor, no such dimension, or no such position
+    """
+    if not self.sizes:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = maybe_wrap_dim(dim, self.dim)
+    size = self.sizes[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.sizes)} at "
+            f"dimension {dim}"
+        )
+    position = index + size if index < 0 else index
+    return self.alias(
+        self.sizes[:dim] + self.sizes[dim + 1 :],
+        self.strides[:dim] + self.strides[dim + 1 :],
+        self.storage_offset + position * self.strides[dim],
+    )
+
+
+def slice_(
+    self: TensorImpl,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> TensorImpl:
+    """Every `step`-th position from start to before end; positions outside are clamped.
+
+    Raises   RuntimeError   a 0-dim tensor, or a step below 1
+
+    Source   aten/src/ATen/native/TensorShape.cpp  slice
+    """
+    if not self.sizes:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    dim = maybe_wrap_dim(dim, self.dim)
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, got {step}")
+    size = self.sizes[dim]
+    first, last, _ = slice(start, end).indices(size)
+    count = -(-max(last - first, 0) // step)
+    return self.alias(
+        (*self.sizes[:dim], count, *self.sizes[dim + 1 :]),
+        (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :]),
+        self.storage_offset + first * self.strides[dim],
+    )
+
+
+def narrow(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
+    """`length` positions of a dimension from `start`; nothing is clamped.
+
+    Raises   IndexError     start lies outside
+             RuntimeError   a 0-dim tensor, a negative length, or the end lies outside
+    """
+    if not self.sizes:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
+    size = self.sizes[maybe_wrap_dim(dim, self.dim)]
+    if not -size <= start <= size:
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+        )
+    if start < 0:
+        start += size
+    if start > size - length:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_(self, dim, start, start + length)
+
+
+def diagonal(self: TensorImpl, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorImpl:
+    """The diagonal of two dimensions as one new last dimension, `offset` columns to the right."""
+    dim1, dim2 = maybe_wrap_dim(dim1, self.dim), maybe_wrap_dim(dim2, self.dim)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rows, columns = self.sizes[dim1], self.sizes[dim2]
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    start = self.storage_offset
+    if length:  # an empty diagonal keeps the offset: it may lie outside the storage
+        start += offset * self.strides[dim2] if offset >= 0 else -offset * self.strides[dim1]
+    kept = [i for i in range(self.dim) if i not in (dim1, dim2)]
+    return self.alias(
+        (*[self.sizes[i] for i in kept], length),
+        (*[self.strides[i] for i in kept], self.strides[dim1] + self.strides[dim2]),
+        start,
+    )
+
+
+def unfold(self: TensorImpl, dimension: int, size: int, step: int) -> TensorImpl:
+    """Windows of `size` every `step` positions; the window becomes a new last dimension.
+
+    Raises   RuntimeError   the window is larger than the dimension, or step is below 1
+    """
+    dim = maybe_wrap_dim(dimension, self.dim)
+    length, stride = (self.sizes[dim], self.strides[dim]) if self.sizes else (1, 1)
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dim} is {length} but size is {size}"
+        )
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not self.sizes:
+        return self.alias((size,), (1,), self.storage_offset)
+    windows = (length - size) // step + 1
+    return self.alias(
+        (*self.sizes[:dim], windows, *self.sizes[dim + 1 :], size),
+        (*self.strides[:dim], step * stride, *self.strides[dim + 1 :], stride),
+        self.storage_offset,
+    )
+
+
+def as_strided(
+    self: TensorImpl, sizes: Ints, strides: Ints, storage_offset: int | None = None
+) -> TensorImpl:
+    """Any sizes, strides and offset over the storage, as long as every element is inside it.
+
+    storage_offset  elements from the start of the storage; None keeps the tensor's own
+
+    Raises   RuntimeError   lengths differ, a number is negative, or an element lies outside
+    """
+    result = alias(self)
+    result.set_sizes_and_strides(sizes, strides, storage_offset)
+    return result
+
+
+def atleast_1d(self: TensorImpl) -> TensorImpl:
+    """The tensor, or a view of one dimension of a 0-dim tensor."""
+    return self if self.sizes else reshape(self, (1,))
+
+
+def atleast_2d(self: TensorImpl) -> TensorImpl:
+    """The tensor, with dimensions in front until there are two."""
+    if self.dim >= 2:
+        return self
+    return unsqueeze(self, 0) if self.sizes else reshape(self, (1, 1))
+
+
+def atleast_3d(self: TensorImpl) -> TensorImpl:
+    """The tensor, with dimensions around it until there are three."""
+    if self.dim >= 3:
+        return self
+    if self.dim == 2:
+        return unsqueeze(self, -1)
+    return unsqueeze(unsqueeze(self, 0), -1) if self.sizes else reshape(self, (1, 1, 1))
