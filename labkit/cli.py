@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -27,7 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name == chosen:  # the other layers are not imported: `labkit doctor` needs no torch
             importlib.import_module(module).add_arguments(subparser)
     arguments = parser.parse_args(arguments_given)
-    status: int = importlib.import_module(COMMANDS[arguments.command][0]).run(arguments)
+    try:
+        status: int = importlib.import_module(COMMANDS[arguments.command][0]).run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, as in `labkit conformance | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("\nlabkit: stopped", file=sys.stderr)
+        return 130
     return status
 
 
