@@ -1,0 +1,172 @@
+"""Element-wise arithmetic and comparison: PyTorch's broadcasting, promotion, strides and overlap
+rules around NumPy's loops.
+
+Source   aten/src/ATen/native/BinaryOps.cpp
+Differs  host tensors only; every loop is NumPy's, so speed says nothing about PyTorch.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.core import dtype as dtypes
+from labkit.core import promotion, tensor_impl
+from labkit.core.dtype import DType
+from labkit.core.formats import decode, encode
+from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
+from labkit.core.strides import broadcast_shapes
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+from labkit.ops.iteration_order import output_strides
+
+Array = NDArray[Any]
+Loop = Callable[..., Any]
+
+
+def wrapped_number(number: complex | bool) -> TensorImpl:
+    """A Python number as a 0-dim tensor that does not widen the type of others."""
+    dtype = promotion.dtype_of_number(number)
+    impl = tensor_impl.empty((), dtype)
+    copy.store(impl, copy.scalar_raw(number, dtype))
+    impl.is_wrapped_number = True
+    return impl
+
+
+def _subtract(a: Array, b: Array) -> Array:
+    if a.dtype == np.bool_:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` "
+            "or `logical_xor()` operator instead."
+        )
+    result: Array = np.subtract(a, b)
+    return result
+
+
+def _negative(a: Array) -> Array:
+    if a.dtype == np.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    result: Array = np.negative(a)
+    return result
+
+
+ARITHMETIC: dict[str, Loop] = {"add": np.add, "sub": _subtract, "mul": np.multiply}
+FLOATING: dict[str, Loop] = {"div": np.true_divide}
+COMPARISON: dict[str, Loop] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+BITWISE: dict[str, Loop] = {
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
+}  # fmt: skip
+UNARY: dict[str, Loop] = {"neg": _negative, "bitwise_not": np.invert, "abs": np.abs}
+BINARY = ARITHMETIC | FLOATING | COMPARISON | BITWISE
+"""Operator name -> loop. Floating ones compute in the default dtype when given integers;
+comparisons answer in bool."""
+
+
+def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
+    common = promotion.result_type(*operands)
+    if name in FLOATING and not (common.is_floating_point or common.is_complex):
+        common = promotion.get_default_dtype()
+    if name in BITWISE and (common.is_floating_point or common.is_complex):
+        raise RuntimeError(f"{name!r} not implemented for {common}")
+    if name in ("lt", "le", "gt", "ge") and common.is_complex:
+        raise RuntimeError(f"{name!r} not implemented for {common}")
+    if common.is_float8:
+        raise RuntimeError(f"{name!r} not implemented for {common}")
+    return common
+
+
+def _refuse_other_devices(name: str, *operands: TensorImpl) -> None:
+    devices = {operand.device for operand in operands if operand.sizes}
+    if len(devices) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{' and '.join(sorted(map(str, devices)))}!"
+        )
+    for operand in operands:
+        if operand.device.type != "cpu":
+            raise NotImplementedError(
+                f"{name} has no kernel for tensors on {operand.device}; copy them to cpu first"
+            )
+
+
+def _run(loop: Loop, compute: DType, *operands: TensorImpl) -> Array:
+    """The result as numbers, before it is rounded to an element type."""
+    arrays = [
+        decode(copy.convert(operand.raw(), operand.dtype, compute), compute)
+        for operand in operands
+    ]
+    with np.errstate(all="ignore"):
+        result: Array = np.asarray(loop(*arrays))
+    return result
+
+
+def binary(name: str, a: TensorImpl, b: TensorImpl) -> TensorImpl:
+    """A new tensor of the broadcast shape, in the promoted element type.
+
+    name  a key of `BINARY`
+
+    Raises   RuntimeError         shapes that do not broadcast, types that have no common one
+             NotImplementedError  a device without kernels
+    """
+    _refuse_other_devices(name, a, b)
+    compute = _compute_dtype(name, a, b)
+    shape = broadcast_shapes(a.sizes, b.sizes)
+    strides = output_strides(shape, [(a.sizes, a.strides), (b.sizes, b.strides)])
+    dtype = dtypes.bool_ if name in COMPARISON else compute
+    result = tensor_impl.empty_strided(shape, strides, dtype)
+    copy.store(result, encode(_run(BINARY[name], compute, a, b), dtype))
+    return result
+
+
+def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    """The result written into `self`; its shape and element type stay.
+
+    Raises   RuntimeError   as `binary`; or the result does not fit `self`, or `self` shows an
+                            element twice, or the two share part of their memory
+    """
+    _refuse_other_devices(name, self, other)
+    compute = _compute_dtype(name, self, other)
+    result_dtype = dtypes.bool_ if name in COMPARISON else compute
+    if not promotion.can_cast(result_dtype, self.dtype):
+        raise RuntimeError(
+            f"result type {result_dtype.name} can't be cast to the desired output type "
+            f"{self.dtype.name}"
+        )
+    shape = broadcast_shapes(self.sizes, other.sizes)
+    if shape != self.sizes:
+        raise RuntimeError(
+            f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
+        )
+    assert_no_internal_overlap(self.sizes, self.strides)
+    if other is not self:
+        assert_no_partial_overlap(self, other)
+    values = _run(BINARY[name], compute, self, other)
+    copy.store(self, copy.convert(encode(values, result_dtype), result_dtype, self.dtype))
+    self.bump_version()
+    return self
+
+
+def unary(name: str, self: TensorImpl) -> TensorImpl:
+    """A new tensor of the same shape: negative, inverted, or absolute values."""
+    _refuse_other_devices(name, self)
+    if name == "bitwise_not" and not (self.dtype.is_integral or self.dtype.kind == "bool"):
+        raise RuntimeError(f"{name!r} not implemented for {self.dtype}")
+    values = _run(UNARY[name], self.dtype, self)
+    dtype = dtypes.to_real(self.dtype) if name == "abs" else self.dtype
+    result = tensor_impl.empty_strided(
+        self.sizes, output_strides(self.sizes, [(self.sizes, self.strides)]), dtype
+    )
+    copy.store(result, encode(values, dtype))
+    return result
+
+
+def equal(a: TensorImpl, b: TensorImpl) -> bool:
+    """True when sizes and all values are equal."""
+    return a.sizes == b.sizes and bool(np.array_equal(copy.values(a), copy.values(b)))

@@ -1,0 +1,187 @@
+"""New tensors: from nested lists, from numbers, from NumPy arrays.
+
+Source   torch/csrc/utils/tensor_new.cpp
+         aten/src/ATen/native/TensorFactories.cpp
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core import promotion, tensor_impl
+from labkit.core.allocator import DataPtr
+from labkit.core.device import CPU, Device
+from labkit.core.dtype import DType
+from labkit.core.formats import encode
+from labkit.core.memory_format import Ints
+from labkit.core.storage import Storage
+from labkit.core.strides import storage_nbytes
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+
+
+def shape_of(data: Any) -> Ints:
+    """The sizes of nested sequences, read off the first element of each level.
+
+    Raises   ValueError   the levels are ragged
+    """
+    sizes: list[int] = []
+    while isinstance(data, list | tuple):
+        sizes.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    return tuple(sizes)
+
+
+def flatten_numbers(data: Any, sizes: Ints, dim: int = 0) -> list[Any]:
+    """The numbers of nested sequences in row-major order.
+
+    Raises   ValueError   a level has another length than its first neighbour
+             TypeError    something that is neither a sequence nor a number
+    """
+    if dim == len(sizes):
+        if isinstance(data, np.generic):
+            data = data.item()
+        if not isinstance(data, bool | int | float | complex):
+            if isinstance(data, list | tuple):
+                raise ValueError(f"expected a number at depth {dim}, got a sequence")
+            raise TypeError(f"new(): invalid data type {type(data).__name__!r}")
+        return [data]
+    if not isinstance(data, list | tuple):
+        raise TypeError(f"not a sequence at dim {dim}: {data!r}")
+    if len(data) != sizes[dim]:
+        raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+    return [number for item in data for number in flatten_numbers(item, sizes, dim + 1)]
+
+
+def infer_dtype(numbers: Sequence[Any]) -> DType:
+    """The element type of Python numbers: the highest kind among them; the default dtype for none.
+
+    Source   torch/csrc/utils/tensor_new.cpp  infer_scalar_type
+    """
+    if not numbers:
+        return promotion.get_default_dtype()
+    kinds = {promotion.dtype_of_number(number) for number in numbers}
+    if dtypes.complex128 in kinds:
+        return promotion.default_complex_dtype()
+    if dtypes.float64 in kinds:
+        return promotion.get_default_dtype()
+    return dtypes.int64 if dtypes.int64 in kinds else dtypes.bool_
+
+
+def tensor(data: Any, dtype: DType | None = None, device: Device = CPU) -> TensorImpl:
+    """A new tensor holding the numbers of nested lists and tuples."""
+    sizes = shape_of(data)
+    numbers = flatten_numbers(data, sizes)
+    chosen = dtype or infer_dtype(numbers)
+    host = tensor_impl.empty(sizes, chosen)
+    if numbers:
+        raw = np.array([_number_raw(number, chosen) for number in numbers], chosen.raw)
+        copy.store(host, raw.reshape(sizes))
+    return host if device == CPU else copy.to_copy(host, chosen, device)
+
+
+def _number_raw(number: Any, dtype: DType) -> Any:
+    if dtype.is_integral and isinstance(number, float):
+        number = int(number)  # tensor([1.7], dtype=int64) truncates, and refuses inf and nan
+    return copy.scalar_raw(number, dtype)[()]
+
+
+def full(sizes: Ints, value: complex | bool, dtype: DType | None, device: Device) -> TensorImpl:
+    """A new contiguous tensor of one value, in the type of the value when none is given."""
+    impl = tensor_impl.empty(sizes, dtype or infer_dtype([value]), device)
+    return filled(impl, value)
+
+
+def filled(impl: TensorImpl, value: complex | bool) -> TensorImpl:
+    """The tensor itself, every element `value`, without a new version."""
+    if impl.numel:
+        copy.store(impl, copy.scalar_raw(value, impl.dtype))
+    return impl
+
+
+def arange(start: float, end: float, step: float, dtype: DType | None) -> TensorImpl:
+    """The numbers from start to before end; int64 when all three are integers.
+
+    Raises   RuntimeError   step is 0, or leads away from the end
+
+    Source   aten/src/ATen/native/RangeFactories.cpp  arange_out
+    """
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    integers = all(isinstance(number, int) for number in (start, end, step))
+    chosen = dtype or (dtypes.int64 if integers else promotion.get_default_dtype())
+    count = math.ceil((end - start) / step)
+    wide = np.arange(count) * step + start  # start + i * step: no error adds up
+    impl = tensor_impl.empty((count,), chosen)
+    copy.store(impl, encode(wide, chosen))
+    return impl
+
+
+def eye(rows: int, columns: int, dtype: DType | None, device: Device) -> TensorImpl:
+    """Ones where row and column agree, zeros elsewhere."""
+    impl = tensor_impl.empty((rows, columns), dtype or promotion.get_default_dtype(), device)
+    copy.store(impl, encode(np.eye(rows, columns), impl.dtype))
+    return impl
+
+
+def from_numpy(array: Any) -> TensorImpl:
+    """The memory of a NumPy array as a tensor: a write through either is seen by both.
+
+    Raises   TypeError    not an array, or an element type PyTorch does not have
+             ValueError   a negative stride, or one that is no whole number of elements
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtype = dtypes.from_numpy_dtype(array.dtype)
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            f"strides are not currently supported: {array.strides}. You can make a copy with "
+            "array.copy()"
+        )
+    if any(stride % dtype.itemsize for stride in array.strides):
+        raise ValueError(
+            f"given numpy array strides {array.strides} are not multiples of the element size "
+            f"{dtype.itemsize}; copy the array first"
+        )
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and tensors always are: a write through the "
+            "tensor changes the array all the same. Copy the array first.",
+            UserWarning,
+            stacklevel=3,
+        )
+    strides = tuple([stride // dtype.itemsize for stride in array.strides])
+    nbytes = storage_nbytes(array.shape, strides, dtype.itemsize)
+    data_ptr = DataPtr(array.ctypes.data, CPU, array, lambda context: None)
+    return TensorImpl(Storage.from_data_ptr(data_ptr, nbytes), dtype, array.shape, strides)
+
+
+def to_numpy(self: TensorImpl) -> "np.ndarray[Any, Any]":
+    """The tensor's memory as a NumPy array, which keeps the memory alive.
+
+    Raises   TypeError   NumPy has no such element type, or the memory is not the host's
+
+    Source   torch/csrc/utils/tensor_numpy.cpp  tensor_to_numpy
+    """
+    if self.device.type != "cpu":
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy "
+            "the tensor to host memory first."
+        )
+    if self.dtype.numpy is None:
+        raise TypeError(f"NumPy has no type with the values of {self.dtype}")
+    self.storage.impl.resizable = False  # the array would keep showing the old memory
+    return self.raw(writable=True)
