@@ -1,0 +1,6 @@
+"""Turns labkit, torch and NumPy objects into the plain data that widgets draw."""
+
+from labkit.show.broadcast import broadcast
+from labkit.show.strides import strides
+
+__all__ = ["broadcast", "strides"]

@@ -132,7 +132,7 @@ class Lab:
             viewport={"width": 1280, "height": 900}, **context_options
         )
         self.requests, self.errors = [], []
-        self.name = None
+        self.name, self.themed = None, False
         self.page = self.new_page()
 
     def new_page(self):
@@ -261,7 +261,8 @@ class Lab:
         self._go(run=False)
 
     def use_theme(self, name):
-        """Switch to "JupyterLab Dark" or "JupyterLab Light"."""
+        """Switch to "JupyterLab Dark" or "JupyterLab Light"; after the test it is light again."""
+        self.themed = name != "JupyterLab Light"
         self.command("apputils:change-theme", theme=name)
         light = str("Light" in name).lower()
         self.wait_for("light => document.body.dataset.jpThemeLight === light", light)
@@ -287,8 +288,10 @@ class Lab:
 
     def close(self):
         """Stop the kernel and the page."""
-        if self.name:
-            with contextlib.suppress(Exception):  # a page that failed to load has no kernel
+        with contextlib.suppress(Exception):  # a page that failed to load has neither
+            if self.themed:
+                self.use_theme("JupyterLab Light")
+            if self.name:
                 self.shut_down()
         self.context.close()
 

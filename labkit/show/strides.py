@@ -1,0 +1,117 @@
+"""show.strides: tensors as sizes, strides and offset over the storage they share."""
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice, product
+from typing import Any
+
+from labkit.show.names import argument_texts
+from labkit.show.program import record
+from labkit.show.scene import Scene
+from labkit.show.views import View, read_view
+from labkit.widgets.affine import address
+from labkit.widgets.stride_view import StrideView
+
+MAX_LOOP_STEPS = 512
+
+
+def strides(
+    *tensors: Any,
+    names: Sequence[str] | None = None,
+    aligned: bool = False,
+    program: str | None = None,
+    using: Mapping[str, Any] | None = None,
+) -> StrideView:
+    """Every tensor drawn over its storage, those that share memory over one strip of cells.
+
+    tensors   torch tensors, labkit tensors, NumPy arrays
+    names     one per tensor; taken from the call as written where not given
+    aligned   expand all to their broadcast shape, and walk the loop over its indices: the element
+              of every operand at one index is lit together
+    program   Python lines instead of tensors: each runs once, and the picture walks them forward
+              and back with the tensors alive, their values, versions and use counts
+    using     names the program may use; `torch` is there
+
+    The widget is read back with `.layout_of()` (after edits), `.selected`, `.selected_address`,
+    and changed with `.edit(name, sizes, strides, offset)`.
+
+    Raises   TypeError    nothing to show, or an argument is not a tensor
+             ValueError   a tensor without strides (sparse, nested), shapes that do not broadcast
+                          (aligned), or names that do not match the tensors
+    """
+    if program is not None:
+        if tensors or aligned or names is not None:
+            raise TypeError("show.strides: give either tensors or a program, not both")
+        return record(program, using or {})
+    if not tensors:
+        raise TypeError("show.strides needs at least one tensor, or program='...'")
+    if names is None:
+        frame = inspect.currentframe()
+        names = argument_texts(frame.f_back if frame else None, len(tensors))
+    if len(names) != len(tensors):
+        raise ValueError(f"{len(names)} names {list(names)} for {len(tensors)} tensors")
+    views = [
+        read_view(tensor, f"argument {place + 1} of show.strides ({name})")
+        for place, (tensor, name) in enumerate(zip(tensors, names, strict=True))
+    ]
+    scene = Scene()
+    if not aligned:
+        scene.add(views, names)
+        return scene.widget()
+    shape = broadcast_shape([view.sizes for view in views])
+    expanded = [_expanded(view, shape) for view in views]
+    places = scene.add(expanded, names)
+    return scene.widget(linked=True, steps=_loop(expanded, names, shape, places[0]))
+
+
+def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape all of them expand to.
+
+    Raises   ValueError   two sizes in one place differ, and neither is 1
+    """
+    result: list[int] = []
+    for back in range(1, max(map(len, shapes), default=0) + 1):
+        sizes = {shape[-back] for shape in shapes if len(shape) >= back} - {1}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"shapes {', '.join(str(list(shape)) for shape in shapes)} do not broadcast: "
+                f"{' against '.join(map(str, sorted(sizes)))} in dimension -{back}"
+            )
+        result.insert(0, sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def expanded_strides(
+    sizes: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+) -> tuple[int, ...]:
+    """The strides with which a tensor is read at `shape`: 0 where it is stretched."""
+    added = len(shape) - len(sizes)
+    kept = [
+        0 if size == 1 and wanted != 1 else stride
+        for size, stride, wanted in zip(sizes, strides, shape[added:], strict=True)
+    ]
+    return (0,) * added + tuple(kept)
+
+
+def _expanded(view: View, shape: tuple[int, ...]) -> View:
+    strides = expanded_strides(view.sizes, view.strides, shape)
+    return View(view.dtype, view.itemsize, shape, strides, view.offset, view.version, view.memory)
+
+
+def _loop(
+    views: Sequence[View], names: Sequence[str], shape: tuple[int, ...], first: int
+) -> list[dict[str, Any]]:
+    """A step per index, last dimension fastest; every n-th where there are more than 512."""
+    numel = math.prod(shape)
+    every = max(1, math.ceil(numel / MAX_LOOP_STEPS))
+    rule = f"  (every {every}th of {numel} indices)" if every > 1 else ""
+    steps = []
+    for index in islice(product(*map(range, shape)), 0, None, every):
+        reads = ", ".join(
+            f"{name} at {address(index, view.strides, view.offset)}"
+            for name, view in zip(names, views, strict=True)
+        )
+        chosen = {"view": first, "index": list(index)}
+        steps.append({"text": f"{list(index)}: {reads}{rule}", "select": chosen})
+    return steps

@@ -1,0 +1,198 @@
+"""What `show` reads off a tensor: metadata and memory, of torch, labkit and NumPy alike."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The bytes a tensor lies in.
+
+    owner      what tells two memories apart that have no address
+    address    of the first byte; 0 where there is none
+    read       the bytes, copied to the host; None where there are none to read
+    handle     kept by whoever compares memories over time, so that no address is used twice
+    """
+
+    owner: Hashable
+    address: int
+    nbytes: int
+    use_count: int | None
+    note: str
+    read: Callable[[], Bytes] | None
+    handle: Any = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class View:
+    """One tensor's metadata: sizes, strides and offset in elements."""
+
+    dtype: str
+    itemsize: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    version: int | None
+    memory: Memory
+
+
+def is_tensor(value: object) -> bool:
+    """Whether `read_view` has a reader for it (it may still refuse the layout)."""
+    return isinstance(value, (torch.Tensor, np.ndarray)) or _labkit_impl(value) is not None
+
+
+def read_view(tensor: Any, called: str) -> View:
+    """The metadata and memory of a torch tensor, a labkit tensor or a NumPy array.
+
+    called   how error messages name it
+
+    Raises   TypeError    not a tensor
+             ValueError   a tensor without strides or storage: sparse, nested, opaque
+    """
+    if isinstance(tensor, torch.Tensor):
+        return _read_torch(tensor, called)
+    if isinstance(tensor, np.ndarray):
+        return _read_numpy(tensor, called)
+    impl = _labkit_impl(tensor)
+    if impl is not None:
+        return _read_labkit(impl)
+    shown = repr(tensor)
+    raise TypeError(
+        f"{called} is {type(tensor).__name__} {shown[:60]}, which has no strides: "
+        "show a torch tensor, a labkit tensor or a NumPy array (torch.tensor(...) makes one)"
+    )
+
+
+def _read_torch(tensor: torch.Tensor, called: str) -> View:
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        kind = "nested tensor" if tensor.is_nested else f"tensor with layout {tensor.layout}"
+        raise ValueError(
+            f"{called} is a {kind}: it has no strides over one storage to show; "
+            "show its parts, such as .values(), .indices() or .to_dense()"
+        )
+    try:
+        storage = tensor.untyped_storage()
+        sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+        sizes_, strides_ = tuple(map(int, sizes)), tuple(map(int, strides))
+    except (NotImplementedError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{called} has no storage that can be shown: {reason}") from error
+    meta = storage.device.type == "meta"
+    notes = [
+        "on meta: addresses, but no bytes" if meta else "",
+        f"on {tensor.device}" if tensor.device.type not in ("cpu", "meta") else "",
+        "conjugated when read (conj bit set)" if tensor.is_conj() else "",
+        "negated when read (neg bit set)" if tensor.is_neg() else "",
+    ]
+
+    def read() -> Bytes:
+        with torch.no_grad():
+            flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            copied: Bytes = flat.cpu().numpy().copy()
+        return copied
+
+    memory = Memory(
+        owner=("torch", storage._cdata),
+        address=0 if meta else storage.data_ptr(),
+        nbytes=storage.nbytes(),
+        use_count=_torch_use_count(storage),
+        note=", ".join(filter(None, notes)),
+        read=None if meta else read,
+        handle=storage,
+    )
+    name = str(tensor.dtype).removeprefix("torch.")
+    version = None if tensor.is_inference() else tensor._version
+    return View(name, tensor.element_size(), sizes_, strides_, int(offset), version, memory)
+
+
+def _torch_use_count(storage: torch.UntypedStorage) -> int | None:
+    """Tensors that hold the storage: PyTorch's own count, less the handle that asks."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    return None if count is None else int(count(storage._cdata)) - 1
+
+
+def _read_numpy(array: NDArray[Any], called: str) -> View:
+    itemsize = array.dtype.itemsize
+    if array.dtype.hasobject or array.dtype.fields or itemsize == 0:
+        raise ValueError(f"{called} is an array of dtype {array.dtype}: only numbers can be shown")
+    if any(stride % itemsize for stride in array.strides):
+        raise ValueError(
+            f"{called} has strides of {array.strides} bytes, not all multiples of its "
+            f"{itemsize}-byte elements: torch could not describe it, and neither can this view"
+        )
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    first, last = np.lib.array_utils.byte_bounds(owner)
+    flat = owner if owner.flags.c_contiguous else None
+    memory = Memory(
+        owner=("numpy", id(owner)),
+        address=first,
+        nbytes=last - first,
+        use_count=None,
+        note="a NumPy array's memory",
+        read=None if flat is None else lambda: flat.reshape(-1).view(np.uint8).copy(),
+        handle=owner,
+    )
+    strides = tuple(stride // itemsize for stride in array.strides)
+    behind = array.__array_interface__["data"][0] - first
+    if behind % itemsize:
+        raise ValueError(f"{called} begins {behind} bytes into its memory, between elements")
+    name = array.dtype.name
+    return View(name, itemsize, array.shape, strides, behind // itemsize, None, memory)
+
+
+def _labkit_impl(value: object) -> Any:
+    """The TensorImpl in a labkit tensor, or itself; recognised by what it offers."""
+    for candidate in (value, getattr(value, "impl", None), getattr(value, "_impl", None)):
+        if all(hasattr(candidate, name) for name in ("sizes", "strides", "storage_offset")):
+            storage = getattr(candidate, "storage", None)
+            if storage is not None and hasattr(storage, "nbytes") and not callable(storage):
+                return candidate
+    return None
+
+
+def _read_labkit(impl: Any) -> View:
+    storage = impl.storage
+    host = impl.device.type == "cpu"
+    memory = Memory(
+        owner=("labkit", id(getattr(storage, "impl", storage))),
+        address=storage.const_data_ptr(),
+        nbytes=storage.nbytes,
+        use_count=storage.use_count,
+        note="" if host else f"on {impl.device}",
+        read=(lambda: storage.bytes().copy()) if host else None,
+        handle=getattr(storage, "impl", storage),
+    )
+    return View(
+        impl.dtype.name, impl.dtype.itemsize, tuple(impl.sizes), tuple(impl.strides),
+        impl.storage_offset, impl.version, memory,
+    )  # fmt: skip
+
+
+def decode(raw: Bytes, dtype: str) -> NDArray[Any] | list[str] | None:
+    """The elements those bytes hold: real numbers as an array, complex ones as text.
+
+    None for a dtype whose bytes are not elements by themselves (quantized, sub-byte).
+    """
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype) or dtype.startswith(("q", "bits")) or "4_" in dtype:
+        return None
+    whole = raw[: len(raw) // kind.itemsize * kind.itemsize]
+    if not len(whole):
+        return np.empty(0, np.float32)
+    elements = torch.frombuffer(bytearray(whole.tobytes()), dtype=kind)
+    if kind.is_complex:
+        return [f"{number.real:.3g}{number.imag:+.3g}j" for number in elements.tolist()]
+    try:
+        array: NDArray[Any] = elements.numpy()
+    except TypeError:  # bfloat16 and the float8 family have no NumPy dtype
+        array = elements.float().numpy()
+    return array
