@@ -1,0 +1,360 @@
+"""The caching allocator of a CUDA device, decision for decision.
+
+Memory is asked of the device in segments, cut into blocks, and kept when it is given back. The
+order of everything is part of the result: which of two equal blocks is taken, what is released
+first, in which order streams are looked at.
+"""
+
+from labkit.memory.allocator_state import AllocatorState
+from labkit.memory.block import (
+    ALLOCATED,
+    FREE,
+    PENDING,
+    UNMAPPED,
+    Block,
+    BlockPool,
+    FreeList,
+    MempoolId,
+    Segment,
+)
+from labkit.memory.history import Action, Frames
+from labkit.memory.out_of_memory import OutOfMemoryError
+from labkit.memory.release import collect_garbage, release_available, release_cached
+from labkit.memory.sizes import MIN_BLOCK_SIZE, SMALL_SIZE, round_size, segment_size
+
+
+class CachingAllocator(AllocatorState):
+    """Serves requests for memory of one device from segments it keeps.
+
+    driver           the device, as `MemoryDriver` describes it
+    settings         a PYTORCH_ALLOC_CONF string, or settings already parsed
+    memory_fraction  of the device's memory that may be reserved; None: as the settings say
+    statistics       False: `memory_stats` is not available, and requests cost less
+
+    One thread at a time: PyTorch holds a lock here, and `StorageAllocator` does.
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator
+    Differs  One device. No sharing between processes, no checkpoints of private pools, and
+             graph_capture_record_stream_reuse is accepted without effect.
+    """
+
+    def malloc(self, size: int, stream: int = 0) -> int:
+        """Address of a block of at least `size` bytes, for work on `stream`; 0 for 0 bytes.
+
+        Raises   OutOfMemoryError  nothing that is cached could be released to make room
+        """
+        if size <= 0:
+            if size == 0:
+                return 0
+            raise ValueError(f"cannot allocate {size} bytes")
+        history, log = self.history, self.decisions
+        frames = None if history is None else history.frames("state")
+        if self._events and not self.private_pools.capturing:
+            self._events.retire_finished(frames)
+        divisions = self._divisions
+        if divisions is None:
+            block_size = (size + MIN_BLOCK_SIZE - 1) & -MIN_BLOCK_SIZE
+        else:
+            block_size = round_size(size, divisions)
+        pool = self.small_pool if block_size <= SMALL_SIZE else self.large_pool
+        if self.private_pools.active:
+            pool = self._serving_pool(pool, stream)
+        if log is not None:
+            log.search(size, block_size, pool, stream)
+
+        block = self._find(pool, stream, block_size)
+        if block is None:
+            block = self._make_room(size, block_size, pool, stream, frames)
+            pool = block.segment.pool
+        segment = block.segment
+        following = block.next
+        was_split = following is not None or block.previous is not None
+        rest_size = block.size - block_size
+        statistics = pool.statistics
+        if rest_size >= pool.least_rest and (
+            block_size < self._max_split_size or pool.least_rest == MIN_BLOCK_SIZE
+        ):
+            rest = Block(block.address + block_size, rest_size, segment, block, following, FREE)
+            rest.search_count = pool.search_count
+            block.size = block_size
+            block.next = rest
+            if following is not None:
+                following.previous = rest
+            segment.free_list.add(rest)
+            if statistics is not None and segment.expandable is None:
+                if was_split:
+                    statistics.split_changed(0, -block_size)
+                else:
+                    statistics.split_changed(1, rest_size)
+        elif was_split and statistics is not None and segment.expandable is None:
+            statistics.split_changed(-1, -block.size)
+
+        address = block.address
+        block.state = ALLOCATED
+        block.requested_size = size
+        self._live[address] = block
+        if history is not None:
+            block.frames = frames
+            history.record("alloc", address, size, stream, pool.id, frames)
+        if statistics is not None:
+            statistics.allocated += 1
+            statistics.allocated_bytes += block.size
+            statistics.requested_bytes += size
+            statistics.rising = True
+            if block.size >= self._max_split_size and self.statistics is not None:
+                self.statistics.oversize_allocations.increase()
+        if log is not None:
+            log.found(block)
+        return address
+
+    def free(self, address: int) -> None:
+        """Give a block back. It can be used again once the streams recorded for it are done.
+
+        Raises   ValueError   the address is not that of an allocated block
+        """
+        block = self._live.pop(address, None)
+        if block is None:
+            if address == 0:
+                return
+            raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
+        frames = None
+        history = self.history
+        if history is not None:
+            frames = history.frames("all")
+            self._record("free_requested", block, frames)
+        if block.size >= self._max_split_size and self.statistics is not None:
+            self.statistics.oversize_allocations.decrease()
+        if block.streams is not None:
+            self._free_later(block)
+            return
+        size = block.size
+        self._free_block(block, frames)
+        if self.decisions is not None:
+            self.decisions.freed(block, size, was_pending=False)
+
+    def record_stream(self, address: int, stream: int) -> None:
+        """The block is also used on `stream`: its free waits for what is queued there by then.
+
+        Raises   ValueError   the address is not that of an allocated block
+        """
+        if address == 0:
+            return
+        block = self._live.get(address)
+        if block is None:
+            raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
+        if stream != block.segment.stream:
+            self._events.use(block, stream)
+
+    def empty_cache(self, mempool_id: MempoolId | None = None) -> None:
+        """Everything that nothing uses goes back to the device.
+
+        mempool_id  only what this private pool has, once nobody holds it
+        """
+        frames = None if self.history is None else self.history.frames("all")
+        release_cached(self, frames, mempool_id)
+        if self.decisions is not None:
+            self.decisions.emptied()
+
+    def _serving_pool(self, default: BlockPool, stream: int) -> BlockPool:
+        pool = self.private_pools.serving(stream)
+        if pool is None:
+            return default
+        return pool.small if default.is_small else pool.large
+
+    def _find(self, pool: BlockPool, stream: int, size: int) -> Block | None:
+        """The best fit, taken out of the free list; None when there is none or it is refused.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_free_block
+        """
+        if self._collects_garbage:
+            pool.search_count += 1
+        free_list = pool.free_lists.get(stream)
+        if free_list is None:
+            return None
+        limit = self._max_split_size
+        if size >= limit:
+            limit = size + self.settings.max_non_split_rounding_size
+        if self.expandable.segments:
+            return self._find_with_room_to_grow(free_list, size, limit)
+        return free_list.take(size, limit)
+
+    def _find_with_room_to_grow(self, free_list: FreeList, size: int, limit: int) -> Block | None:
+        """As `take`, but a block at the end of a growing segment counts with its unmapped room."""
+        in_order = free_list.at_least(size)
+        block = next(in_order, None)
+        if block is not None and block.segment.expandable is not None:
+            if self.settings.expandable_segments:
+                for following in in_order:
+                    if block.segment.expandable is None or _extent(following) >= _extent(block):
+                        break
+                    block = following
+            else:  # switched off meanwhile: growing segments no longer serve
+                block = next((b for b in in_order if b.segment.expandable is None), None)
+        if block is None or block.size >= limit:
+            return None
+        free_list.remove(block)
+        return block
+
+    def _make_room(
+        self, size: int, block_size: int, pool: BlockPool, stream: int, frames: Frames | None
+    ) -> Block:
+        """A block from memory that was not free before: each way in turn, the cheapest first."""
+        if any([callback() for callback in self.free_memory_callbacks]):
+            block = self._find(pool, stream, block_size)
+            if block is not None:
+                return block
+        if self._collects_garbage:
+            collect_garbage(self, frames)
+        block = self._grow(pool, stream, block_size, frames)
+        if block is None and pool.owner is None:
+            block = self._borrow(pool, stream, block_size)
+        if block is None and release_available(self, pool, stream, block_size, frames):
+            block = self._grow(pool, stream, block_size, frames)
+        if block is None and not self.private_pools.capturing:
+            release_cached(self, frames)
+            if self.statistics is not None:
+                self.statistics.num_alloc_retries += 1
+            block = self._grow(pool, stream, block_size, frames)
+        if block is None:
+            raise self._out_of_memory(size, block_size, pool, stream, frames)
+        return block
+
+    def _grow(
+        self, pool: BlockPool, stream: int, block_size: int, frames: Frames | None
+    ) -> Block | None:
+        """A block from the device, or None when it, or the memory fraction, refuses.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::alloc_block
+        """
+        size = segment_size(block_size, self.settings.large_segment_size)
+        if self.memory_limit is not None and self.reserved_bytes + size > self.memory_limit:
+            return None
+        if self.settings.expandable_segments:
+            return self.expandable.grow(pool, stream, block_size, frames)
+        address = self.driver.malloc(size)
+        if address is None:
+            return None
+        segment = Segment(address, self.next_birth(), pool, stream, frames=frames)
+        block = segment.first = Block(address, size, segment, None, None, FREE)
+        self.segments[address] = segment
+        self.count_reserved("segment_alloc", address, size, segment, frames)
+        return block
+
+    def _borrow(self, pool: BlockPool, stream: int, block_size: int) -> Block | None:
+        """A free block of a private pool that lends when the device is full.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::try_mempool_fallback
+        """
+        for lender in self.private_pools.usable_on_oom():
+            block = self._find(lender.small if pool.is_small else lender.large, stream, block_size)
+            if block is not None:
+                return block
+        return None
+
+    def _out_of_memory(
+        self, size: int, block_size: int, pool: BlockPool, stream: int, frames: Frames | None
+    ) -> OutOfMemoryError:
+        free, total = self.driver.memory_info()
+        if self.history is not None:
+            self.history.record("oom", free, block_size, stream, pool.id, frames)
+        if self.statistics is not None:
+            self.statistics.num_ooms += 1
+        error = OutOfMemoryError(
+            requested=size,
+            block_size=block_size,
+            segment_size=segment_size(block_size, self.settings.large_segment_size),
+            stream=stream,
+            device=self.device,
+            free=free,
+            total=total,
+            allowed=self.memory_limit,
+            allocated=sum(block.size for block in self._live.values()),
+            reserved=self.reserved_bytes,
+            in_private_pools=self.private_pools.free_bytes(),
+        )
+        if self.decisions is not None:
+            self.decisions.out_of_memory(error)
+        for observer in self.out_of_memory_observers:
+            observer(error)
+        return error
+
+    def _free_later(self, block: Block) -> None:
+        """Other streams still use the block: it is pending until their events complete."""
+        block.state = PENDING
+        statistics = block.segment.pool.statistics
+        if statistics is not None:
+            statistics.became_pending(block.size)
+        if self.decisions is not None and block.streams is not None:
+            self.decisions.pending(block, list(block.streams.values()))
+        self._events.defer(block, self.private_pools.capturing)
+
+    def _free_pending(self, block: Block, frames: Frames | None) -> None:
+        statistics = block.segment.pool.statistics
+        if statistics is not None:
+            statistics.pending_completed(block.size)
+        size = block.size
+        self._free_block(block, frames)
+        if self.decisions is not None:
+            self.decisions.freed(block, size, was_pending=True)
+
+    def _free_block(self, block: Block, frames: Frames | None) -> None:
+        """The block can be used again, joined with its free neighbours.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::free_block
+        """
+        if self.history is not None:
+            self._record("free_completed", block, frames)
+            block.frames = None
+        segment = block.segment
+        free_list = segment.free_list
+        size = block.size
+        previous, following = block.previous, block.next
+        joined = joined_size = 0
+        if previous is not None and previous.state == FREE:
+            free_list.remove(previous)
+            joined, joined_size = 1, previous.size
+            block.address = previous.address
+            block.size += joined_size
+            block.previous = before = previous.previous
+            if before is None:
+                segment.first = block
+            else:
+                before.next = block
+        if following is not None and following.state == FREE:
+            free_list.remove(following)
+            joined += 1
+            joined_size += following.size
+            block.size += following.size
+            block.next = after = following.next
+            if after is not None:
+                after.previous = block
+        block.state = FREE
+        pool = segment.pool
+        block.search_count = pool.search_count
+        free_list.add(block)
+
+        statistics = pool.statistics
+        if statistics is not None:
+            statistics.free_completed(size, block.requested_size)
+            if segment.expandable is None:
+                if block.previous is not None or block.next is not None:
+                    statistics.split_changed(1 - joined, size)
+                elif joined:
+                    statistics.split_changed(-joined, -joined_size)
+
+    def _record(self, action: Action, block: Block, frames: Frames | None) -> None:
+        if self.history is not None:
+            self.history.record(
+                action,
+                block.address,
+                block.requested_size,
+                block.segment.stream,
+                block.segment.pool.id,
+                block.frames if frames is None else frames,
+            )
+
+
+def _extent(block: Block) -> int:
+    """What the block can become: its bytes and the unmapped room right behind it."""
+    following = block.next
+    return block.size + (following.size if following and following.state == UNMAPPED else 0)
