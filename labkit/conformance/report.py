@@ -13,6 +13,7 @@ LAYERS = {
     "views": "labkit.conformance.views",
     "indexing": "labkit.conformance.indexing",
     "dispatcher": "labkit.conformance.dispatcher",
+    "iterator": "labkit.conformance.iterator",
     "allocator": "labkit.conformance.allocator",
 }
 """Layer name -> module. A module offers `compare(seed, size)`, yielding one `Comparison` per

@@ -1,0 +1,297 @@
+"""What every elementwise operator does first: one shape, one dtype, one order for all operands.
+
+`build` takes the steps of PyTorch's builder in PyTorch's order. The result says how a kernel would
+walk the operands: a shape without needless dimensions, and for each operand the bytes to the next
+element along each of them. Dimension 0 is the fastest here, as in PyTorch's iterator.
+
+Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::build
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labkit.core.dtype import DType
+from labkit.core.memory_format import (
+    Ints,
+    MemoryFormat,
+    contiguous_strides,
+    is_channels_last_contiguous,
+    is_contiguous,
+    strides_for,
+)
+from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
+from labkit.core.strides import broadcast_shapes, is_non_overlapping_and_dense, numel
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.iterator_operand import BINARY, Flags, Operand, compute_types
+
+
+@dataclass
+class TensorIterator:
+    """The built iterator.
+
+    shape         what a kernel loops over: dimension 0 fastest, coalesced
+    operands      outputs first; `stride_bytes` match `shape`
+    common_dtype  what the kernel computes in; None where operands differ and nothing asked for one
+    broadcast     the shape all operands have for the caller
+    perm          perm[i] is the caller's dimension that became dimension i before coalescing
+    steps         what each step of the builder left, as (name, shape, stride_bytes per operand)
+    """
+
+    shape: list[int]
+    operands: list[Operand]
+    common_dtype: DType | None
+    broadcast: Ints
+    perm: list[int]
+    steps: list[tuple[str, Ints, list[Ints]]]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions are left to loop over."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """How many elements the loop visits."""
+        return numel(tuple(self.shape))
+
+    @property
+    def outputs(self) -> list[Operand]:
+        """The operands that are written."""
+        return [operand for operand in self.operands if operand.is_output]
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether one plain loop over neighbouring elements serves every operand."""
+        if self.numel == 1:
+            return True
+        return self.ndim == 1 and all(
+            operand.stride_bytes[0] == operand.dtype.itemsize for operand in self.operands
+        )
+
+    def note(self, name: str) -> None:
+        """Remember how far the builder is."""
+        strides = [tuple(operand.stride_bytes) for operand in self.operands]
+        self.steps.append((name, tuple(self.shape), strides))
+
+
+def build(
+    inputs: Sequence[TensorImpl],
+    outputs: Sequence[TensorImpl | None] = (None,),
+    flags: Flags = BINARY,
+) -> TensorIterator:
+    """The iterator over these operands; outputs that are None are described, not allocated.
+
+    inputs   tensors of any broadcastable shapes
+    outputs  tensors to write to, or None for one to be made
+
+    Raises   RuntimeError   shapes do not broadcast, dtypes do not agree or cannot be cast, an
+                            output overlaps itself or part of an input, or its shape is wrong
+    """
+    operands = [_operand(tensor, is_output=True) for tensor in outputs]
+    operands += [_operand(tensor, is_output=False) for tensor in inputs]
+    for operand in operands:
+        operand.is_read_write = operand.is_output and any(
+            operand.tensor is other for other in inputs
+        )
+    if flags.check_mem_overlap:
+        _check_overlap(operands)
+    shape, all_same_shape, all_scalars = _broadcast_shape(operands, flags)
+    _mark_resized(operands, shape, flags)
+    common_dtype = compute_types(operands, flags, all_scalars)
+    it = TensorIterator(list(shape), operands, common_dtype, shape, [], [])
+    if not _fast_set_up(it, all_same_shape, flags):
+        _compute_strides(it)
+        it.note("strides in bytes, 0 where broadcast")
+        _reorder(it, flags)
+        it.note("dimensions reordered, fastest first")
+        _describe_outputs(it)
+        it.note("outputs described")
+        _coalesce(it)
+    it.note("coalesced")
+    return it
+
+
+def _operand(tensor: TensorImpl | None, is_output: bool) -> Operand:
+    if tensor is None:
+        return Operand(None, is_output)
+    return Operand(tensor, is_output, tensor.sizes, tensor.strides, tensor.dtype, tensor.dtype)
+
+
+def _check_overlap(operands: list[Operand]) -> None:
+    for written in operands:
+        if not written.is_output or written.tensor is None:
+            continue
+        assert_no_internal_overlap(written.sizes, written.strides)
+        for read in operands:
+            if not read.is_output and read.tensor is not None:
+                assert_no_partial_overlap(written.tensor, read.tensor)
+
+
+def _broadcast_shape(operands: list[Operand], flags: Flags) -> tuple[Ints, bool, bool]:
+    """The common shape, whether all operands have it already, and whether all are 0-dim."""
+    shape: Ints = ()
+    seen: list[Ints] = []
+    for operand in operands:
+        if operand.tensor is None or (flags.resize_outputs and operand.is_output):
+            continue  # an output that may be resized has no say
+        seen.append(operand.sizes)
+        if operand.sizes != shape:
+            shape = broadcast_shapes(shape, operand.sizes) if shape else operand.sizes
+    return shape, len(set(seen)) <= 1, all(not sizes for sizes in seen)
+
+
+def _mark_resized(operands: list[Operand], shape: Ints, flags: Flags) -> None:
+    for operand in operands:
+        if not operand.is_output or operand.tensor is None or operand.sizes == shape:
+            continue
+        if flags.resize_outputs and not operand.is_read_write:
+            operand.will_resize = True
+        elif not flags.is_reduction:
+            raise RuntimeError(
+                f"output with shape {list(operand.sizes)} doesn't match the broadcast shape "
+                f"{list(shape)}"
+            )
+
+
+def _fast_set_up(it: TensorIterator, all_same_shape: bool, flags: Flags) -> bool:
+    """Make everything one-dimensional where all operands lie alike; False where they do not.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::fast_set_up
+    """
+    if flags.is_reduction or not all_same_shape:
+        return False
+    described = [operand for operand in it.operands if operand.is_described]
+    strides = _shared_strides(it.broadcast, described, flags)
+    if strides is None:
+        return False
+    for operand in it.operands:
+        if not operand.is_described:
+            _give_shape(operand, it.broadcast, strides)
+    if it.shape:
+        it.shape = [numel(it.broadcast)]
+    for operand in it.operands:
+        operand.stride_bytes = [operand.dtype.itemsize] if it.shape else []
+    return True
+
+
+def _shared_strides(shape: Ints, operands: list[Operand], flags: Flags) -> Ints | None:
+    """The layout that all operands share, or None."""
+    if all(is_contiguous(operand.sizes, operand.strides) for operand in operands):
+        return contiguous_strides(shape)
+    if flags.enforce_linear_iteration:
+        return None
+    if len(shape) == 4 and all(
+        is_channels_last_contiguous(operand.sizes, operand.strides) for operand in operands
+    ):
+        return strides_for(shape, MemoryFormat.channels_last)
+    dense = all(is_non_overlapping_and_dense(o.sizes, o.strides) for o in operands)
+    same = len({operand.strides for operand in operands}) == 1
+    return operands[-1].strides if dense and same else None
+
+
+def _give_shape(operand: Operand, sizes: Ints, strides: Ints) -> None:
+    """Describe an output that is made, or made anew."""
+    operand.sizes, operand.strides = sizes, strides
+    operand.current_dtype = operand.target_dtype
+
+
+def _compute_strides(it: TensorIterator) -> None:
+    """Bytes per step along the broadcast shape, still in the caller's order of dimensions."""
+    for operand in it.operands:
+        if not operand.is_described:
+            continue
+        missing = len(it.shape) - len(operand.sizes)
+        operand.stride_bytes = [0] * missing + [
+            0 if size == 1 and it.shape[missing + dim] != 1 else stride * operand.dtype.itemsize
+            for dim, (size, stride) in enumerate(zip(operand.sizes, operand.strides, strict=True))
+        ]
+
+
+def _reorder(it: TensorIterator, flags: Flags) -> None:
+    """Put the dimension with the smallest steps first: insertion sort, because some pairs are ties.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::reorder_dimensions
+    """
+    perm = list(range(len(it.shape) - 1, -1, -1))
+    if not flags.enforce_linear_iteration:
+        for start in range(1, len(perm)):
+            moving = start
+            for other in range(start - 1, -1, -1):
+                order = _compare_dims(it, perm[other], perm[moving], flags)
+                if order > 0:
+                    perm[other], perm[moving] = perm[moving], perm[other]
+                    moving = other
+                elif order < 0:
+                    break
+    it.perm = perm
+    it.shape = [it.shape[dim] for dim in perm]
+    for operand in it.operands:
+        if operand.stride_bytes:
+            operand.stride_bytes = [operand.stride_bytes[dim] for dim in perm]
+
+
+def _compare_dims(it: TensorIterator, a: int, b: int, flags: Flags) -> int:
+    """Positive when `a` must come after `b`, negative when before, 0 when no operand can say."""
+    for operand in it.operands:
+        if not operand.stride_bytes:
+            continue
+        step_a, step_b = operand.stride_bytes[a], operand.stride_bytes[b]
+        if flags.is_reduction and operand.is_output and (step_a == 0) != (step_b == 0):
+            return 1 if step_b == 0 else -1  # reduced dimensions go first
+        if step_a == 0 or step_b == 0:
+            continue
+        if step_a != step_b:
+            return -1 if step_a < step_b else 1
+        if it.shape[a] > it.shape[b]:
+            return 1
+    return 0
+
+
+def _describe_outputs(it: TensorIterator) -> None:
+    """New outputs are packed in the order of iteration, so that writing walks memory once.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::allocate_or_resize_outputs
+    """
+    plain = it.perm == list(range(len(it.perm) - 1, -1, -1))
+    for operand in it.outputs:
+        if operand.is_described:
+            continue
+        assert operand.target_dtype is not None
+        step = operand.target_dtype.itemsize
+        packed = [0] * len(it.shape)
+        operand.stride_bytes = []
+        for dim, size in zip(it.perm, it.shape, strict=True):
+            packed[dim] = step // operand.target_dtype.itemsize
+            operand.stride_bytes.append(step)
+            step *= size
+        strides = contiguous_strides(it.broadcast) if plain else tuple(packed)
+        _give_shape(operand, it.broadcast, strides)
+
+
+def _coalesce(it: TensorIterator) -> None:
+    """Merge neighbouring dimensions that all operands walk as one.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::coalesce_dimensions
+    """
+    if len(it.shape) < 2:
+        return
+    shape = [it.shape[0]]
+    strides = [[operand.stride_bytes[0]] for operand in it.operands]
+    for dim in range(1, len(it.shape)):
+        size = it.shape[dim]
+        steps = [operand.stride_bytes[dim] for operand in it.operands]
+        walked_as_one = all(
+            shape[-1] * kept[-1] == step for kept, step in zip(strides, steps, strict=True)
+        )
+        if shape[-1] == 1 or size == 1 or walked_as_one:
+            if shape[-1] == 1:
+                for kept, step in zip(strides, steps, strict=True):
+                    kept[-1] = step
+            shape[-1] *= size
+        else:
+            shape.append(size)
+            for kept, step in zip(strides, steps, strict=True):
+                kept.append(step)
+    it.shape = shape
+    for operand, kept in zip(it.operands, strides, strict=True):
+        operand.stride_bytes = kept
