@@ -39,7 +39,7 @@ def _some_views(rng: Rng, size: int) -> tuple[list[View]]:
 
 
 def _bytes_covered(views: list[View]) -> int:
-    covered = set()
+    covered: set[int] = set()
     for sizes, strides, offset, itemsize in views:
         for index in product(*map(range, sizes)):
             element = offset + sum(i * s for i, s in zip(index, strides, strict=True))

@@ -1,0 +1,105 @@
+"""`card` shows where one exercise stands, `progress` where all of them do."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from labkit.course import exercises
+from labkit.course.course_map import exercises_passed
+from labkit.course.editions import tasks
+from labkit.course.exercise import Exercise
+from labkit.course.notebook_form import ROOT, read_notebook
+from labkit.course.plan import planned
+from labkit.course.progress_file import path, record_give_up, state_of
+from labkit.widgets.exercise_card import ExerciseCard
+
+NOT_SHIPPED = "# This edition of the notebook holds no solution: ask whoever gave it to you."
+
+
+def card(exercise_id: str) -> ExerciseCard:
+    """The exercise's card: statement, rules, last evidence, hints earned, solution after the gate.
+
+    Raises   UnknownExercise   there is no such exercise
+    """
+    exercise = exercises.find(exercise_id)
+    return ExerciseCard(on_ask=_asked, **_traits(exercise))
+
+
+def _traits(exercise: Exercise) -> dict[str, Any]:
+    state = state_of(exercise.id)
+    last = state.history[-1] if state.history else {"seed": 0, "failures": []}
+    is_open = state.solution_open(len(exercise.hints))
+    return {
+        "exercise": exercise.id,
+        "statement": exercise.statement,
+        "rules": list(exercise.rules) + [f"may not call {name}" for name in exercise.banned],
+        "about": f"about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5",
+        "status": state.status,
+        "attempts": state.attempts,
+        "seed": last["seed"],
+        "failures": last["failures"],
+        "hints": [text for _, text in state.hints],
+        "hints_left": len(exercise.hints) - len(state.hints),
+        "solution": solution_of(exercise) if is_open else "",
+    }
+
+
+def solution_of(exercise: Exercise) -> str:
+    """The code of the folded solution in the exercise's notebook."""
+    notebook = ROOT / "notebooks" / f"{exercises.notebook_of(exercise.id.partition('.')[0])}.ipynb"
+    try:
+        found = [task for task in tasks(read_notebook(notebook)) if exercise.id in task.ids]
+    except (OSError, ValueError, KeyError):
+        found = []
+    return (found[0].solution_code if found else "") or NOT_SHIPPED
+
+
+def _asked(shown: ExerciseCard, question: str) -> Sequence[dict[str, Any]]:
+    exercise = exercises.find(shown.exercise)
+    if question == "give up":
+        record_give_up(exercise.id)
+        with shown.hold_sync():
+            for name, value in _traits(exercise).items():
+                setattr(shown, name, value)
+        return ()
+    state = state_of(exercise.id)
+    first = state.attempts - len(state.history) + 1
+    return [{"number": first + at, **attempt} for at, attempt in enumerate(state.history)]
+
+
+class Overview:
+    """Every written chapter with its exercises and where they stand."""
+
+    def rows(self) -> list[tuple[str, int, int, str]]:
+        """(notebook, passed, asked, what is still open)."""
+        passed = exercises_passed()
+        asked = {exercises.notebook_of(module): module for module in exercises.modules()}
+        rows = []
+        for name in planned():
+            if name in asked:
+                every = exercises.in_module(asked[name])
+                left = [
+                    f"{e.name} ({s})" for e in every if (s := state_of(e.id).status) != "passed"
+                ]
+                rows.append((name, passed[name], len(every), ", ".join(left)))
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"{name:<44}{done} of {asked}  {left}" for name, done, asked, left in self.rows()]
+        return "\n".join([*(line.rstrip() for line in lines), f"kept in {path() or 'memory'}"])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{escape(name)}</td><td>{done} of {asked}</td>"
+            f"<td style='text-align:left'>{escape(left)}</td></tr>"
+            for name, done, asked, left in self.rows()
+        )
+        return (
+            "<table><tr><th>chapter</th><th>passed</th><th>open</th></tr>"
+            f"{rows}</table><small>kept in {escape(str(path() or 'memory'))}</small>"
+        )
+
+
+def progress() -> Overview:
+    """What is passed and what is open, chapter by chapter."""
+    return Overview()

@@ -1,0 +1,147 @@
+"""A box for one claim of a document: what it says, the verdict, and what this run found out.
+
+    course.claim("D4-1.1-a", holds=y.grad_fn is not None, evidence={"y.grad_fn": y.grad_fn})
+
+The box never contradicts the run: when what the cell found does not support the verdict, the call
+raises, and either the verdict or PyTorch has to be looked at again.
+"""
+
+import functools
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from labkit.course.notebook_form import ADDRESS
+
+FILE = Path(__file__).with_name("claims.yaml")
+DOCUMENTS = {
+    "000": "000 PyTorch Computer Vision Low-Level Implementation",
+    "001": "001 Pytorch Core Code Research",
+    "002": "002 PyTorch Internals, Comprehensive Deep Dive",
+    "003": "003 Optimization Techniques",
+    "004": "004 PyTorch Fundamental",
+}
+SUPPORTS = {"holds": True, "wrong": False, "outdated": False, "incomplete": False}
+"""Verdict -> whether the statement, taken as written, comes out true."""
+COLOURS = {
+    "holds": "#009E73",
+    "wrong": "#D55E00",
+    "outdated": "#B8860B",
+    "incomplete": "#0072B2",
+    "unverifiable": "#767676",
+}
+NEVER_SHOWN = "not checkable here: an opinion, or a figure no run can give"
+
+
+class ClaimFailed(AssertionError):
+    """What a cell found out contradicts the verdict on the claim."""
+
+
+class ClaimBox:
+    """One claim with its verdict and evidence, as text and as HTML.
+
+    entry     the claim's entry in claims.yaml
+    evidence  name -> what this run found
+    """
+
+    def __init__(self, entry: Mapping[str, Any], evidence: Mapping[str, str]) -> None:
+        self.entry, self.evidence = entry, dict(evidence)
+
+    def rows(self) -> dict[str, str]:
+        """What the box says, line by line."""
+        entry = self.entry
+        rows = {"document": f"{DOCUMENTS[entry['document']]}, {entry['section']}"}
+        rows["says"] = entry["summary"]
+        if entry["verdict"] != "holds" and entry["correction"]:
+            rows["better"] = entry["correction"]
+        if entry.get("note"):
+            rows["note"] = entry["note"]
+        rows |= {f"here: {name}" if name else "here": text for name, text in self.evidence.items()}
+        if not self.evidence:
+            rows["basis"] = f"{entry['basis']}: {entry['evidence']}"
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"{self.entry['id']}  {self.entry['verdict'].upper()}"]
+        return "\n".join([*lines, *(f"  {name}: {text}" for name, text in self.rows().items())])
+
+    def _repr_html_(self) -> str:
+        colour = COLOURS[self.entry["verdict"]]
+        rows = "".join(
+            '<tr style="background:none"><td style="text-align:left;vertical-align:top;'
+            f'white-space:nowrap;opacity:.75">{escape(name)}</td>'
+            f'<td style="text-align:left">{escape(text)}</td></tr>'
+            for name, text in self.rows().items()
+        )
+        return (
+            f'<div style="border-left:4px solid {colour};padding:2px 0 2px 10px">'
+            f"<b>{self.entry['id']}</b> "
+            f'<span style="background:{colour};color:#fff;border-radius:4px;padding:1px 7px">'
+            f"{self.entry['verdict']}</span>"
+            f'<table style="margin:2px 0">{rows}</table></div>'
+        )
+
+
+@functools.cache
+def all_claims() -> dict[str, dict[str, Any]]:
+    """Claim id -> its entry."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where it is built
+    entries = yaml.load(FILE.read_text(encoding="utf-8"), Loader=loader)
+    return {entry["id"]: entry for entry in entries}
+
+
+def known_claims() -> set[str]:
+    """The ids of all claims."""
+    return set(all_claims())
+
+
+def claim(claim_id: str, *, holds: bool | None = None, evidence: Any = None) -> ClaimBox:
+    """The box of one claim, with what this run found out about it.
+
+    holds     whether the document's statement, taken as written, came out true in this run
+    evidence  a mapping of names to values, a sentence, or any value
+
+    Raises   ClaimFailed   `holds` contradicts the verdict
+             KeyError      there is no such claim
+             TypeError     `holds` is not a bool
+    """
+    entries = all_claims()
+    if claim_id not in entries:
+        near = [known for known in entries if known.startswith(claim_id[:4])][:6]
+        raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near) or len(entries)}, ...")
+    entry = entries[claim_id]
+    shown = _shown(evidence)
+    if holds is not None:
+        if not isinstance(holds, bool):
+            raise TypeError(f"holds must be True or False, got {holds!r}")
+        _support(entry, holds, shown)
+    return ClaimBox(entry, shown)
+
+
+def _support(entry: Mapping[str, Any], holds: bool, shown: Mapping[str, str]) -> None:
+    verdict = entry["verdict"]
+    if verdict not in SUPPORTS:
+        raise ClaimFailed(f"{entry['id']} is {verdict} ({NEVER_SHOWN}); a run cannot settle it")
+    if SUPPORTS[verdict] is not holds:
+        found = "; ".join(f"{name}: {text}" for name, text in shown.items()) or "no evidence given"
+        raise ClaimFailed(
+            f"{entry['id']} is recorded as {verdict}, but in this run its statement "
+            f"{'holds' if holds else 'does not hold'}: {entry['summary']} ({found})"
+        )
+
+
+def _shown(evidence: Any) -> dict[str, str]:
+    if evidence is None:
+        return {}
+    if isinstance(evidence, Mapping):
+        return {str(name): _text(value) for name, value in evidence.items()}
+    return {"": _text(evidence)}
+
+
+def _text(value: Any) -> str:
+    """Text without addresses: a box reads the same in every run."""
+    text = value if isinstance(value, str) else repr(value)
+    return ADDRESS.sub("0x0", text)

@@ -1,0 +1,65 @@
+"""The map of the course: which chapter needs which, what is passed, what is written."""
+
+from typing import Any
+
+from labkit.course import exercises
+from labkit.course.notebook_form import ROOT
+from labkit.course.plan import planned
+from labkit.course.progress_file import state_of
+from labkit.widgets.graph_view import GraphView
+
+
+def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
+    """(nodes, edges): a node per planned chapter, an edge from each to those that need it."""
+    plan = planned()
+    verdicts = _verdicts()
+    done = exercises_passed()
+    place = {name: index for index, name in enumerate(plan)}
+    nodes = []
+    for name, entry in plan.items():
+        written = (ROOT / "notebooks" / f"{name}.ipynb").exists()
+        passed, asked = done.get(name, 0), len(entry["exercises"])
+        corrected = [c for c in entry["claims"] if verdicts[c] not in ("holds", "unverifiable")]
+        nodes.append(
+            {
+                "label": name.rpartition("/")[2].replace("_", " "),
+                "kind": "to come" if not written else "passed" if passed == asked else "open",
+                "group": name.partition("/")[0],
+                "details": {
+                    "notebook": name,
+                    "title": entry["title"],
+                    "document": entry["document"],
+                    "time": f"{entry['minutes']} minutes, difficulty {entry['difficulty']} of 5",
+                    "exercises": f"{passed} of {asked} passed",
+                    "corrected claims": ", ".join(corrected) or "none",
+                },
+            }
+        )
+    edges = [
+        {"source": place[needed], "target": place[name]}
+        for name, entry in plan.items()
+        for needed in entry["needs"]
+    ]
+    return nodes, edges
+
+
+def exercises_passed() -> dict[str, int]:
+    """Notebook name -> how many of its exercises are passed."""
+    return {
+        exercises.notebook_of(module): sum(
+            state_of(exercise.id).passed for exercise in exercises.in_module(module)
+        )
+        for module in exercises.modules()
+    }
+
+
+def _verdicts() -> dict[str, str]:
+    from labkit.course.claims import all_claims
+
+    return {claim_id: entry["verdict"] for claim_id, entry in all_claims().items()}
+
+
+def map() -> GraphView:  # noqa: A001
+    """Draw the chapters as a graph; select one to see its document, exercises and corrections."""
+    nodes, edges = map_data()
+    return GraphView(nodes, edges, title="The course: an arrow leads to what needs it")

@@ -1,0 +1,97 @@
+"""Two editions of one notebook: solved, which the tests run, and student, without solutions.
+
+An exercise is a stub cell (`exercise`), the cell that checks it (`check`) and a folded solution
+(`solution`, markdown). The solved edition puts the solution's code in the stub's place.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from labkit.course.notebook_form import Cell, Notebook, canonical, tags
+
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CHECKED = re.compile(r"\bcheck\(\s*[\"']([\w.]+)[\"']")
+ALONE = 'import os\n\nos.environ["LABKIT_PROGRESS"] = "off"  # this run is nobody\'s progress'
+
+
+@dataclass
+class Task:
+    """One exercise of a notebook: its stub, its checks and its solutions."""
+
+    stub: Cell
+    checks: list[Cell] = field(default_factory=list)
+    solutions: list[Cell] = field(default_factory=list)
+
+    @property
+    def ids(self) -> list[str]:
+        """The exercise ids that its check cells ask for."""
+        return [found for cell in self.checks for found in CHECKED.findall(cell["source"])]
+
+    @property
+    def solution_code(self) -> str:
+        """The code of the folded solution."""
+        return "\n\n".join(solution_code(cell).strip("\n") for cell in self.solutions)
+
+
+def solution_code(cell: Cell) -> str:
+    """The python blocks of a solution cell."""
+    return "\n".join(PYTHON.findall(cell["source"]))
+
+
+def tasks(notebook: Notebook) -> list[Task]:
+    """The exercises of a notebook, in order; checks and solutions belong to the stub above them."""
+    found: list[Task] = []
+    for cell in notebook["cells"]:
+        if "exercise" in tags(cell):
+            found.append(Task(cell))
+        elif found and "check" in tags(cell):
+            found[-1].checks.append(cell)
+        elif found and "solution" in tags(cell):
+            found[-1].solutions.append(cell)
+    return found
+
+
+def solved(notebook: Notebook) -> Notebook:
+    """The edition in which every check passes; it leaves the reader's progress alone.
+
+    Raises   ValueError   an exercise has no solution
+    """
+    answers = {task.stub["id"]: task.solution_code for task in tasks(notebook)}
+    cells: list[Cell] = [{"cell_type": "code", "id": "alone", "metadata": {}, "source": ALONE}]
+    for cell in notebook["cells"]:
+        if "solution" in tags(cell):
+            continue
+        if cell["id"] in answers:
+            if not answers[cell["id"]].strip():
+                raise ValueError(f"the exercise in cell {cell['id']} has no solution")
+            cell = {**cell, "source": answers[cell["id"]]}
+        if "check" in tags(cell):
+            kept = [tag for tag in tags(cell) if tag != "raises-exception"]
+            cell = {**cell, "metadata": {**cell["metadata"], "tags": kept}}
+        cells.append(cell)
+    front = 1 if cells[1:2] and cells[1]["cell_type"] == "markdown" else 0
+    if front:
+        cells[0], cells[1] = cells[1], cells[0]  # the front matter stays the first cell
+    return canonical({**notebook, "cells": cells})
+
+
+def student(notebook: Notebook) -> Notebook:
+    """The edition without solutions, for a workshop."""
+    cells = [cell for cell in notebook["cells"] if "solution" not in tags(cell)]
+    return canonical({**notebook, "cells": cells})
+
+
+def leaks(notebook: Notebook, edition: str) -> list[str]:
+    """Lines that only the solutions hold and that occur in the text of an edition all the same."""
+    solutions: set[str] = set()
+    elsewhere: set[str] = set()
+    for cell in notebook["cells"]:
+        lines = {_normal(line) for line in cell["source"].splitlines()}
+        (solutions if "solution" in tags(cell) else elsewhere).update(lines)
+    secret = {line for line in solutions - elsewhere if len(line) > 3 and not line.startswith("<")}
+    text = _normal(edition.replace('\\"', '"').replace("\\n", " "))
+    return sorted(line for line in secret if line in text)
+
+
+def _normal(line: str) -> str:
+    return " ".join(line.split())

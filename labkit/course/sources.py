@@ -1,0 +1,73 @@
+"""Whether a `Source` anchor names a file that exists in PyTorch.
+
+Headers and Python files are looked up in the installed torch. The wheel ships no `.cpp`, no `.cu`
+and no build files; those that the lab names are listed in `pytorch_files.txt`.
+"""
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+PINNED = Path(__file__).with_name("pytorch_files.txt")
+SOURCE = re.compile(r"^\s*Source\s+(?P<text>.*)$")
+FILE = re.compile(
+    r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.(?:h|hpp|c|cc|cpp|cu|cuh|py|pyi|yaml|md|txt)\b"
+)
+SHIPPED_BESIDE_INCLUDE = ("torch/", "torchgen/", "functorch/")
+HEADERS = (".h", ".hpp", ".cuh")
+
+
+@functools.cache
+def site_packages() -> Path:
+    """The folder torch is installed in; torch is found, not imported."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("torch is not installed, so no anchor can be checked")
+    return Path(spec.origin).parents[1]
+
+
+@functools.cache
+def pinned_files() -> frozenset[str]:
+    """The files the wheel does not ship."""
+    lines = PINNED.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def installed_file(path: str) -> Path | None:
+    """Where the installed torch holds this file of PyTorch's tree, if it does."""
+    include = site_packages() / "torch" / "include"
+    places = [include / path, include / path.removeprefix("aten/src/")]
+    if path.startswith(SHIPPED_BESIDE_INCLUDE):
+        places.append(site_packages() / path)
+    if path.startswith("torch/csrc/api/include/"):
+        places.append(include / path)
+    return next((place for place in places if place.is_file()), None)
+
+
+def anchor_problem(anchor: str) -> str:
+    """What is wrong with "path" or "path symbol"; "" when nothing is.
+
+    The symbol's last part must occur in the file where the installed torch has it.
+    """
+    path, _, symbol = anchor.strip().partition(" ")
+    found = installed_file(path)
+    if found is None:
+        return "" if path in pinned_files() else f"PyTorch has no file {path!r}"
+    name = re.split(r"::|\.", symbol.strip())[-1].strip("()")
+    if re.fullmatch(r"\w+", name) and name not in found.read_text(
+        encoding="utf-8", errors="replace"
+    ):
+        return f"{path} does not mention {name!r}"
+    return ""
+
+
+def docstring_anchors(module: Path) -> Iterator[str]:
+    """Every file named on the `Source` lines of a module's docstrings."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for line in node.value.splitlines():
+                if found := SOURCE.match(line):
+                    yield from FILE.findall(found["text"])
