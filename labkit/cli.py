@@ -12,6 +12,8 @@ COMMANDS = {
         "labkit.conformance.command",
         "compare the rebuilt systems with the installed PyTorch",
     ),
+    "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
+    "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
 }
 """Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,
 which returns the exit status."""
