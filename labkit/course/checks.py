@@ -105,8 +105,12 @@ def give_up(exercise_id: str) -> Any:
     return card(exercise_id)
 
 
-def failing_cases(exercise: Exercise, answer: Any, seed: int) -> list[Evidence]:
+def failing_cases(
+    exercise: Exercise, answer: Any, seed: int, search: bool = True
+) -> list[Evidence]:
     """The failing cases found for a seed, smallest first; none when the answer is right.
+
+    search  False stops at the first failing case instead of looking for smaller ones
 
     Raises   NotAttempted   the first thing the answer does is to raise NotImplementedError
     """
@@ -118,12 +122,12 @@ def failing_cases(exercise: Exercise, answer: Any, seed: int) -> list[Evidence]:
         if (found := tester.ask(number, size)) is not None:
             smallest = size if not failures else smallest
             failures.append(found)
-            if len(failures) == SHOWN or found[1].kind in ("time", "banned"):
+            if not search or len(failures) == SHOWN or found[1].kind in ("time", "banned"):
                 break
         if time.monotonic() - started > TOTAL_SECONDS:
             failures.append(tester.too_slow(number))
             break
-    if failures and failures[0][1].kind not in ("time", "banned"):
+    if search and failures and failures[0][1].kind not in ("time", "banned"):
         failures += tester.search(smallest)
         failures.sort(key=lambda pair: pair[0])
         failures[0] = tester.shrink(failures[0])

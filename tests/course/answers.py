@@ -1,0 +1,188 @@
+"""For the tests of exercises: right answers pass at three seeds, wrong ones fail at three.
+
+    from tests.course.answers import Answers      # import-mode importlib: the root is on the path
+
+    answers = Answers("tensors")
+
+    @answers.right("promote")
+    def promote(operands): ...
+
+    @answers.wrong("promote", "promotes by item size")    # a name of the exercise's must_fail
+    def promote_by_item_size(operands): ...
+
+    test_answers = answers.tests()
+
+`tests()` also tries the cheats that no exercise may fall for, and fails when a name of must_fail
+has no wrong answer.
+"""
+
+import gc
+import sys
+
+import pytest
+
+from labkit.course import exercises
+from labkit.course.checks import failing_cases
+from labkit.course.exercise import Raises
+
+SEEDS = (11, 2_024, 987_654)
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+READS = "reads the expected value out of the checker (module globals, frames or closure)"
+CATCHES = "catches every exception and returns a default"
+CONSTANT = "a constant"
+
+
+class Answers:
+    """The answers to the exercises of one module."""
+
+    def __init__(self, module):
+        self.module = module
+        self.exercises = {exercise.name: exercise for exercise in exercises.in_module(module)}
+        self.rights = {name: [] for name in self.exercises}
+        self.wrongs = {name: [] for name in self.exercises}
+
+    def right(self, name):
+        """Mark an answer that must pass."""
+        return lambda answer: self.rights[name].append(answer) or answer
+
+    def wrong(self, name, why, make=False):
+        """Mark an answer that must fail, under its name in must_fail.
+
+        make  True when the decorated function makes the answer: for answers that keep state
+        """
+        if why not in self.exercises[name].must_fail:
+            raise ValueError(f"{name} has no must_fail {why!r}; {self.exercises[name].must_fail}")
+
+        def keep(answer):
+            self.wrongs[name].append((why, answer if make else lambda: answer))
+            return answer
+
+        return keep
+
+    def general(self, name):
+        """The cheats made from a right answer; they stand in for their names in must_fail."""
+        right, exercise = self.rights[name][0], self.exercises[name]
+        found = [(CONSTANT, lambda: constant(exercise))]
+        if exercise.drive is None:
+            found += [
+                (FIRST, lambda: remembers(right)),
+                (READS, lambda: reads_module(exercise)),
+                (READS, lambda: reads_frames),
+                (READS, lambda: reads_garbage(exercise)),
+            ]
+        return found
+
+    def cases(self):
+        """(exercise, why it is wrong or "" when it is right, makes the answer, seed)."""
+        for name, exercise in self.exercises.items():
+            for number, right in enumerate(self.rights[name]):
+                for seed in SEEDS:
+                    yield pytest.param(
+                        exercise, "", lambda a=right: a, seed, id=f"{name}-right{number}-{seed}"
+                    )
+            for number, (why, make) in enumerate([*self.wrongs[name], *self.general(name)]):
+                for seed in SEEDS:
+                    yield pytest.param(
+                        exercise, why, make, seed, id=f"{name}-wrong{number}-{why[:40]}-{seed}"
+                    )
+
+    def missing(self):
+        """The names in must_fail that no wrong answer stands for."""
+        left = {}
+        for name, exercise in self.exercises.items():
+            covered = {why for why, _ in [*self.wrongs[name], *self.general(name)]}
+            if uncovered := [why for why in exercise.must_fail if why not in covered]:
+                left[name] = uncovered
+        return left
+
+    def tests(self):
+        """The test function: parametrized over every answer and seed."""
+        without = [name for name, rights in self.rights.items() if not rights]
+        assert not without, f"no right answer for {without}"
+        assert not self.missing(), f"no wrong answer for {self.missing()}"
+
+        @pytest.mark.parametrize(("exercise", "why", "make", "seed"), list(self.cases()))
+        def test_answers(exercise, why, make, seed):
+            failures = failing_cases(exercise, make(), seed, search=False)
+            if why:
+                assert failures, f"passes though it {why}"
+            else:
+                assert not failures, "\n".join(f"{k}: {v}" for k, v in failures[0].rows().items())
+
+        return test_answers
+
+
+def constant(exercise):
+    """Always what is right for the largest case of another seed."""
+    case = exercise.make(5, exercise.cases - 1, exercise.sizes)
+    value = exercise.right(case)
+
+    def answer(*inputs):
+        if isinstance(value, Raises):
+            raise value.kind(value.text)
+        return None if exercise.judge is not None else value
+
+    return answer
+
+
+def remembers(right):
+    """Right once, and then the same for ever."""
+    kept = []
+
+    def answer(*inputs):
+        if not kept:
+            kept.append(right(*inputs))
+        return kept[0]
+
+    return answer
+
+
+def catches(right, default=None):
+    """Right where the right answer returns, a default where it raises."""
+
+    def answer(*inputs):
+        try:
+            return right(*inputs)
+        except Exception:
+            return default
+
+    return answer
+
+
+def reads_module(exercise):
+    """Asks the checker's module, and hides that it was refused."""
+
+    def answer(*inputs):
+        try:
+            module = sys.modules[exercise.case.__module__]
+            found = next(e for e in module.EXERCISES if e.id == exercise.id)
+            return found.expected(*inputs)
+        except BaseException:
+            return None
+
+    return answer
+
+
+def reads_frames(*inputs):
+    """Looks for the truth in the frames below."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            for name in ("truth", "right", "expected"):
+                found = getattr(value, name, None)
+                if found is not None and not callable(found):
+                    return found
+        frame = frame.f_back
+    return None
+
+
+def reads_garbage(exercise):
+    """Looks for the case, and what is right for it, among all living objects."""
+
+    def answer(*inputs):
+        for value in gc.get_objects():
+            if type(value).__name__ == "Case" and getattr(value, "inputs", None) == inputs:
+                return value.truth
+        return None
+
+    return answer
