@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from labkit.core.dispatch_key_set import FULL_MASK, DispatchKeySet
+from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch.schema import REQUIRED, Argument, Schema, Type
 
 
@@ -27,7 +27,9 @@ def key_set_of(tensor: Any) -> DispatchKeySet | None:
         return found
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        return DispatchKeySet.from_raw_repr(torch._C._dispatch_keys(tensor).raw_repr() & FULL_MASK)
+        from labkit.dispatch.torch_keys import key_set_of_tensor  # labkit alone needs no torch
+
+        return key_set_of_tensor(tensor)
     return None
 
 

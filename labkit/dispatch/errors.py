@@ -21,18 +21,18 @@ def no_kernel(op: "OperatorHandle", slot: DispatchKey, cell: Cell) -> Exception:
             f"shares the {slot} slot (registered: {', '.join(others)}). Which of them is meant "
             f"for {slot} is ambiguous: register a kernel for {slot} itself."
         )
-    exists = what_exists(op)
+    exists = f"It has kernels for:\n{what_exists(op)}"
+    if cell.kernel is not None:
+        return RuntimeError(
+            f"{op.name}: a redispatch reached {slot}, but its cell is a fallthrough. Falling "
+            f"through happens at the first dispatch only. {exists}"
+        )
     if slot is DispatchKey.Undefined:
         return NotImplementedError(
             f"{op.name} was called without any tensor to choose a kernel by, and has no kernel "
-            f"for that (Undefined). It has kernels for:\n{exists}"
+            f"for that (Undefined). {exists}"
         )
-    why = " (its cell is a fallthrough, which only a first dispatch skips)" * (
-        cell.kernel is not None
-    )
-    return NotImplementedError(
-        f"{op.name} has no kernel for {slot}{why}. It has kernels for:\n{exists}"
-    )
+    return NotImplementedError(f"{op.name} has no kernel for {slot}. {exists}")
 
 
 def what_exists(op: "OperatorHandle") -> str:

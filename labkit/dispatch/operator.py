@@ -89,7 +89,7 @@ class OperatorHandle:
         self._plain = -1
         self._on_call = _Bound(self._bind_call)
         self._on_redispatch = _Bound(self._bind_redispatch)
-        self._refresh((DispatchKey.Undefined, *RUNTIME_KEYS))
+        self._refresh(RUNTIME_KEYS)
 
     # -- registering ----------------------------------------------------------------------
 
@@ -114,12 +114,20 @@ class OperatorHandle:
         self._plain = -1 if schema is None else plain_tensor_count(schema)
 
     def register(self, key: DispatchKey, kernel: Kernel) -> None:
-        """`kernel` is the active one at `key`, and the stored cells PyTorch refreshes are fresh."""
+        """`kernel` is the active one at `key`, and the stored cells PyTorch refreshes are fresh.
+
+        Registering at Undefined means "whatever the key": it is CompositeImplicitAutograd by an
+        older name, except that it refreshes every cell.
+        """
+        catch_all = key is DispatchKey.Undefined
+        key = DispatchKey.CompositeImplicitAutograd if catch_all else key
         self.registrations.setdefault(key, []).insert(0, kernel)
-        self._refresh(slots_refreshed(key))
+        self._refresh(RUNTIME_KEYS if catch_all else slots_refreshed(key))
 
     def deregister(self, key: DispatchKey, kernel: Kernel) -> None:
         """`kernel` is gone; if it was the newest at `key`, the one before it is active again."""
+        if key is DispatchKey.Undefined:
+            key = DispatchKey.CompositeImplicitAutograd
         self.registrations[key].remove(kernel)
         if not self.registrations[key]:
             del self.registrations[key]

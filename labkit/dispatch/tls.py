@@ -69,7 +69,7 @@ class ForceDispatchKeyGuard:
 
 
 class IncludeDispatchKeyGuard:
-    """These keys are included inside the `with`; after it, those this guard added are not.
+    """These keys are included as well inside the `with`; after it, the included set is as before.
 
     Source   c10/core/impl/LocalDispatchKeySet.h  IncludeDispatchKeyGuard
     """
@@ -78,15 +78,15 @@ class IncludeDispatchKeyGuard:
         self.keys = keys if isinstance(keys, DispatchKeySet) else DispatchKeySet(keys)
 
     def __enter__(self) -> None:
-        self._added = self.keys - included()
-        set_local(included() | self._added, excluded())
+        self._saved = included()
+        set_local(self._saved | self.keys, excluded())
 
     def __exit__(self, *_exception: object) -> None:
-        set_local(included() ^ self._added, excluded())
+        set_local(self._saved, excluded())
 
 
 class ExcludeDispatchKeyGuard:
-    """These keys are excluded inside the `with`; after it, those this guard added are not.
+    """These keys are excluded as well inside the `with`; after it, the excluded set is as before.
 
     Source   c10/core/impl/LocalDispatchKeySet.h  ExcludeDispatchKeyGuard
     """
@@ -95,11 +95,11 @@ class ExcludeDispatchKeyGuard:
         self.keys = keys if isinstance(keys, DispatchKeySet) else DispatchKeySet(keys)
 
     def __enter__(self) -> None:
-        self._added = self.keys - excluded()
-        set_local(included(), excluded() | self._added)
+        self._saved = excluded()
+        set_local(included(), self._saved | self.keys)
 
     def __exit__(self, *_exception: object) -> None:
-        set_local(included(), excluded() ^ self._added)
+        set_local(included(), self._saved)
 
 
 class AutoDispatchBelowAutograd(ExcludeDispatchKeyGuard):

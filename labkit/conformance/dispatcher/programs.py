@@ -1,0 +1,165 @@
+"""(c) Random programs of registrations, overrides and removals, on both dispatchers.
+
+After every step: the recomputed table, cell by cell; PyTorch's verdict on its own stored table;
+and a few stored cells, read by making the call that reads them.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from labkit.conformance.dispatcher.tables import as_torch_prints, slots_that_exist
+from labkit.conformance.dispatcher.tally import Tally
+from labkit.conformance.dispatcher.twin import Twin, TwinFallback, World
+from labkit.conformance.report import Comparison, Size
+from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
+from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.dispatch import torch_tables
+from labkit.dispatch.table import Cell
+from labkit.dispatch.torch_keys import to_torch
+
+_C: Any = torch._C
+K = DispatchKey
+HOW_MANY = {"small": 150, "full": 6_000}
+STEPS = 14
+
+ALIASES = [key for key in K if key.is_alias]
+COMMON = [
+    K.CPU, K.CUDA, K.Meta, K.QuantizedCPU, K.SparseCPU, K.SparseCsrCUDA, K.NestedTensorCPU,
+    K.MkldnnCPU, K.AutogradCPU, K.AutogradOther, K.AutogradNestedTensor, K.FuncTorchBatched,
+    K.HIP, K.VE, K.MTIA, K.XLA, K.Lazy, K.ADInplaceOrView, K.BackendSelect, K.Undefined,
+]  # fmt: skip
+UNUSED = [K.FPGA, K.Vulkan, K.PrivateUse2, K.DeferredInit, K.TESTING_ONLY_GenericMode]
+"""Keys without a fallback of PyTorch's own: a program may give them one."""
+
+
+class _Tallies:
+    def __init__(self, programs: int) -> None:
+        self.cells = Tally(f"recomputed cells in {programs:,} random registration programs")
+        self.verdict = Tally("is the stored table stale? (against PyTorch's own check)")
+        self.stored = Tally("stored cells read by a real call")
+        self.stale = 0
+
+    def results(self) -> Iterator[Comparison]:
+        self.stored.what += f" ({self.stale:,} of them stale)"
+        yield from (self.cells.result(), self.verdict.result(), self.stored.result())
+
+
+def compare(seed: int, size: Size) -> Iterator[Comparison]:
+    """Run the programs."""
+    tallies = _Tallies(HOW_MANY[size])
+    for number in range(HOW_MANY[size]):
+        _program(random.Random(f"programs {seed} {number}"), f"p{seed}_{number}", tallies)
+    yield from tallies.results()
+
+
+class _Hit:
+    """Which kernel ran last; one Python function per registration writes it."""
+
+    def __init__(self) -> None:
+        self.value: object = None
+
+    def kernel(self, label: object) -> Callable[..., Any]:
+        def kernel(x: Any) -> Any:
+            self.value = label
+            return x
+
+        return kernel
+
+
+def _program(rng: random.Random, name: str, tallies: _Tallies) -> None:
+    world = World()
+    keys = [*rng.sample(slots_that_exist(), 4), *rng.sample(COMMON, 5), *ALIASES]
+    hit = _Hit()
+    fallback: TwinFallback | None = None
+    twin = Twin(world, name, "(Tensor x) -> Tensor", defined=rng.random() < 0.9)
+    log: list[str] = []
+    for step in range(STEPS):
+        alive = twin.alive
+        if rng.random() < 0.01 and fallback is None:
+            key = rng.choice(UNUSED)
+            fallback = TwinFallback(world, key)
+            log.append(f"fallback {key}")
+        elif alive and rng.random() < 0.33:
+            number = rng.choice(alive)
+            twin.remove(number)
+            log.append(f"remove {number}")
+        else:
+            key = rng.choice(keys)
+            skip = rng.random() < 0.12
+            kernel = None if skip else hit.kernel(step)
+            number = twin.register(key, kernel, kernel)
+            log.append(f"{number}: {'fallthrough' if skip else 'kernel'} at {key}")
+        if not twin.is_defined and (rng.random() < 0.3 or not twin.alive):
+            twin.define()
+            log.append("define")
+        if twin.is_defined:
+            _compare_state(rng, twin, hit, tallies, f"{name} after {'; '.join(log)}")
+    twin.close()
+    if fallback is not None:
+        fallback.close()
+
+
+def _compare_state(
+    rng: random.Random, twin: Twin, hit: _Hit, tallies: _Tallies, about: str
+) -> None:
+    real = torch_tables.table_of(twin.full_name)
+    canonical = twin.op.canonical()
+    for slot, cell in zip(RUNTIME_KEYS, canonical, strict=True):
+        tallies.cells.add(as_torch_prints(cell), real.get(slot), f"{about}\n  cell {slot}")
+    tallies.verdict.add(_looks_stale(twin.op.stored, canonical), _is_stale(twin.full_name), about)
+    stale = twin.op.stale_slots()
+    for slot in {rng.choice(slots_that_exist()), *rng.sample(stale, min(len(stale), 2))}:
+        cell = twin.op.stored[SLOT_OF[slot]]
+        if cell.kernel is not None and cell.kernel.form == "unknown":
+            continue  # one of PyTorch's own fallbacks: it would act on what the slot promises
+        tallies.stale += slot in stale
+        keys = DispatchKeySet(slot)
+        mine = _run(partial(twin.op.redispatch, keys, _X), hit)
+        theirs = _run(partial(twin.handle.redispatch_boxed, to_torch(keys), _X), hit)
+        tallies.stored.add(mine, theirs, f"{about}\n  stored cell {slot}")
+
+
+_X = torch.ones(1)
+
+
+def _run(call: Callable[[], Any], hit: _Hit) -> object:
+    """Which kernel ran, or in which way nothing did."""
+    hit.value = None
+    try:
+        call()
+    except NotImplementedError:
+        return "missing"
+    except RuntimeError as error:
+        text = str(error)
+        if "_equalsBoxedAndUnboxed" in text:
+            return "missing"  # PyTorch checks its table before it reports, and found it stale
+        if "fallthrough_kernel" in text or "its cell is a fallthrough" in text:
+            return "fallthrough"
+        return "ambiguous"
+    return hit.value
+
+
+def _is_stale(name: str) -> bool:
+    try:
+        _C._dispatch_check_invariants(name)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _looks_stale(stored: list[Cell], canonical: tuple[Cell, ...]) -> bool:
+    """What PyTorch's check can see: it compares C++ function pointers, and all Python kernels
+    share one, as do all fallthroughs.
+    """
+    pairs = zip(stored, canonical, strict=True)
+    return any(_pointer(kept) != _pointer(now) for kept, now in pairs)
+
+
+def _pointer(cell: Cell) -> str:
+    if cell.kernel is None:
+        return cell.reason
+    return cell.kernel.debug if cell.kernel.form == "unknown" else cell.kernel.form
