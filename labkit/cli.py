@@ -13,6 +13,7 @@ COMMANDS = {
         "compare the rebuilt systems with the installed PyTorch",
     ),
     "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
+    "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
 }
 """Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,

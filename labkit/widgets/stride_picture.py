@@ -146,7 +146,7 @@ def _grid_size(view: dict[str, Any], cell_width: float) -> tuple[float, float]:
     words = 24 + CHARACTER * max(len(line) for line in _title(view))
     return (
         max(words, SIDE + cell_width * min(columns, MAX_COLUMNS) + 34),
-        HEAD + ROW * (min(rows, MAX_ROWS) + 1),
+        HEAD + ROW * min(rows, MAX_ROWS) + 8,
     )
 
 

@@ -1,0 +1,55 @@
+// Brings the widgets of a static page to life from the state saved in it: no server, no network.
+// Each widget's module gets a model with the few methods it may use (get, set, on, off,
+// save_changes); the picture that stood in its place leaves once the module has drawn.
+(async () => {
+  const page = JSON.parse(document.getElementById("lk-widgets").textContent);
+
+  function model(state) {
+    const listeners = new Map();
+    const tell = (name) => (listeners.get(name) ?? []).slice().forEach((run) => run());
+    return {
+      get: (name) => state[name],
+      set(name, value) {
+        const same = JSON.stringify(state[name]) === JSON.stringify(value);
+        state[name] = value;
+        if (!same) { tell(`change:${name}`); tell("change"); }
+      },
+      save_changes() {},
+      send() {},
+      on(names, run) { for (const name of names.split(" ")) listeners.set(name, [...(listeners.get(name) ?? []), run]); },
+      off(names, run) { for (const name of names.split(" ")) listeners.set(name, (listeners.get(name) ?? []).filter((other) => other !== run)); },
+    };
+  }
+  function bytes(base64) {
+    const text = atob(base64), array = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) array[i] = text.charCodeAt(i);
+    return new DataView(array.buffer);
+  }
+
+  const modules = page.sources.map((source) => import(URL.createObjectURL(new Blob([source], { type: "text/javascript" }))));
+  for (const style of page.styles) {
+    const node = document.createElement("style");
+    node.textContent = style;
+    document.head.append(node);
+  }
+  const models = new Map();  // a widget shown twice is one model, as in the notebook
+  for (const place of document.querySelectorAll("[data-widget]")) {
+    const saved = page.models[place.dataset.widget];
+    if (!saved) continue;
+    const state = saved.state;
+    for (const { path: [name], data } of saved.buffers) state[name] = bytes(data);
+    if (!models.has(saved)) models.set(saved, model(state));
+    const el = document.createElement("div");
+    const picture = [...place.childNodes];
+    place.append(el);
+    try {
+      const { default: widget } = await modules[saved.source];
+      await widget.render({ model: models.get(saved), el });
+      picture.forEach((node) => node.remove());
+    } catch (error) {
+      el.remove();  // the picture stays
+      console.error(error);
+    }
+  }
+  document.documentElement.dataset.widgets = "ready";
+})();
