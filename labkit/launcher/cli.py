@@ -9,7 +9,7 @@ from labkit.launcher import steps
 from labkit.launcher.environment import Environment
 from labkit.launcher.gpu import has_gpu
 from labkit.launcher.jupyter import open_lab
-from labkit.launcher.problem import Problem
+from labkit.launcher.problem import Problem, file_failure
 from labkit.launcher.setup import ready
 
 COMMANDS = {
@@ -52,7 +52,13 @@ def main(root: str, given: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     try:
-        return run(Path(root), arguments, extra)
+        try:
+            return run(Path(root), arguments, extra)
+        except OSError as error:
+            problem = file_failure(error, Path(root))
+            if problem is None:
+                raise
+            raise problem from None
     except Problem as problem:
         print(f"\nlab.py: {problem}", file=sys.stderr)
         return 1

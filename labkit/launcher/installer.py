@@ -124,6 +124,7 @@ def run_installer(command: list[str], what: str, root: Path, variables: dict[str
         errors="replace",
         env=variables,
         cwd=root,
+        close_fds=False,  # the set-up lock stays taken as long as the installer lives
     ) as process:
         assert process.stderr is not None
         echo = threading.Thread(target=echo_lines, args=(process.stderr, last_words))

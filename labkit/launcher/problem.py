@@ -1,5 +1,6 @@
 """A failure a stranger can act on: what happened, and what to do about it."""
 
+import errno
 import re
 import shutil
 import tempfile
@@ -65,6 +66,18 @@ def install_failure(what: str, output: str, root: Path) -> Problem:
         f"Installing {what} failed: {last_line}",
         "read the lines above; then run the same command again: it goes on where it stopped.",
     )
+
+
+def file_failure(error: OSError, root: Path) -> Problem | None:
+    """The Problem behind a file that could not be written; None when it is something else."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Problem(f"The disk is full.\n{disks(root)}", FREE_SPACE)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return Problem(
+            f"{error.filename or root} cannot be written: {error.strerror}.",
+            "move the lab to a folder of your own (without .venv), and run lab.py there.",
+        )
+    return None
 
 
 FREE_SPACE = "free some space, then run the same command again: it goes on where it stopped."

@@ -12,11 +12,10 @@ from labkit.launcher import requirements
 from labkit.launcher.environment import Environment, in_venv, is_activated, python_version
 from labkit.launcher.installer import TORCH, choose_installer
 from labkit.launcher.leftovers import forget_half_installed
-from labkit.launcher.problem import FREE_SPACE, Problem, disks
+from labkit.launcher.lock import only_one
+from labkit.launcher.problem import DISK_FULL, FREE_SPACE, Problem, disks
 
-SPACE_NEEDED_BYTES = (
-    2_000_000_000  # 1.5 GB on disk, and wheels on their way through the temp folder
-)
+SPACE_NEEDED_BYTES = 2_000_000_000  # 1.7 GB stay; wheels pass through the temporary folder
 STAMP = "lab-is-ready"  # in .venv, written last: without it a set-up was killed half way
 OURS = "made-by-lab"  # in .venv, written first: what lab.py made, lab.py may throw away
 
@@ -41,18 +40,37 @@ def ready(root: Path, extras: tuple[str, ...], say: Callable[[str], None] = prin
             for line in lacking[:5]:
                 say(f"  {line}")
     environment = Environment(root, venv / "bin" / "python")
+    if is_complete(environment, extras):
+        return environment
+    with only_one(root, say):
+        if not is_complete(environment, extras):  # whoever held the lock may have done it
+            complete(environment, extras, say)
+    return environment
+
+
+def is_complete(environment: Environment, extras: tuple[str, ...]) -> bool:
+    """True when a set-up for this pyproject.toml, this Python and this folder came to its end."""
+    stamp = environment.root / ".venv" / STAMP
     version = python_version(environment.python)
-    if version and (venv / STAMP).is_file():
-        if (venv / STAMP).read_text(encoding="utf-8") == fingerprint(root, version, extras):
-            return environment
-        say("pyproject.toml or this folder has changed: bringing .venv up to date.")
+    return (
+        version is not None
+        and stamp.is_file()
+        and stamp.read_text(encoding="utf-8") == fingerprint(environment.root, version, extras)
+    )
+
+
+def complete(environment: Environment, extras: tuple[str, ...], say: Callable[[str], None]) -> None:
+    """`.venv` has everything, and the stamp that says so."""
+    root, venv = environment.root, environment.root / ".venv"
     started = time.monotonic()
-    make_venv(root, venv, version, say)
+    if (venv / STAMP).is_file():
+        say("pyproject.toml, Python or this folder has changed: bringing .venv up to date.")
+        (venv / STAMP).unlink()
+    make_venv(root, venv, python_version(environment.python), say)
     install(environment, extras, say)
     stamp = fingerprint(root, python_version(environment.python) or "", extras)
     (venv / STAMP).write_text(stamp, encoding="utf-8")
     say(f"Ready after {time.monotonic() - started:.0f} s.")
-    return environment
 
 
 def fingerprint(root: Path, version: str, extras: tuple[str, ...]) -> str:
@@ -97,9 +115,9 @@ def make_venv(root: Path, venv: Path, version: str | None, say: Callable[[str], 
             capture_output=True,
             text=True,
         )
-    except (OSError, subprocess.CalledProcessError) as error:
-        output = f"{error}\n{getattr(error, 'stdout', '')}\n{getattr(error, 'stderr', '')}"
-        if "No space left" in output or "Errno 28" in output:
+    except subprocess.CalledProcessError as error:
+        output = f"{error}\n{error.stdout}\n{error.stderr}"
+        if DISK_FULL.search(output):
             raise Problem(f"The disk is full.\n{disks(root)}", FREE_SPACE) from None
         raise Problem(
             f"{sys.executable} cannot make a virtual environment: {output.strip()}",

@@ -85,6 +85,29 @@ def test_a_disk_too_small_to_begin_with(small_disk, wheels):
     assert not project.venv.exists()
 
 
+def test_a_disk_without_a_single_byte_left(small_disk, wheels):
+    from tests.lab.conftest import Project
+
+    project = Project(small_disk / "lab", wheels)
+    with contextlib.suppress(OSError), (small_disk / "filling").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1_000_000))
+    with contextlib.suppress(OSError), (small_disk / "rest").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"0" * 512)
+    assert "The disk is" in told(project.lab("setup"))
+
+
+def test_a_folder_that_cannot_be_written(small_disk, wheels):
+    from tests.lab.conftest import Project
+
+    project = Project(small_disk / "lab", wheels)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    message = told(project.lab("setup"))
+    assert f"{project.root / '.lab'} cannot be written: Read-only file system." in message
+    assert "move the lab to a folder of your own" in message
+
+
 def test_a_disk_too_small_wherever_tests_run(project, monkeypatch):
     monkeypatch.setattr(setup.shutil, "disk_usage", lambda place: Usage)
     with pytest.raises(Problem, match=r"needs 2\.0 GB"):

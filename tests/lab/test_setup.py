@@ -1,5 +1,6 @@
 """Setting up from nothing, again, after a change, and after a kill."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -35,7 +36,7 @@ def test_a_new_requirement_is_added_and_the_rest_kept(finished):
     assert not finished.imports("tinynew")
     result = finished.lab("setup")
     assert result.returncode == 0, result.stderr
-    assert "pyproject.toml or this folder has changed" in result.stdout
+    assert "pyproject.toml, Python or this folder has changed" in result.stdout
     assert "Successfully installed labkit-0.1.0 tinynew-3.0" in result.stdout
 
 
@@ -85,13 +86,15 @@ def test_a_moved_lab_is_set_up_for_its_new_place(finished):
             env=finished.variables(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert result.returncode == 0, result.stderr
-        assert "this folder has changed" in result.stdout
+        assert "folder has changed" in result.stdout
     finally:
         shutil.move(elsewhere, finished.root)
         assert finished.lab("setup").returncode == 0
 
 
-def test_a_killed_set_up_resumes(project, tmp_path):
+@pytest.fixture
+def hanging(project, tmp_path):
+    """A set-up that stands still in the middle of the second pip, and its first process."""
     sign = tmp_path / "installing"
     process = subprocess.Popen(
         [PLAIN_PYTHON, project.root / "lab.py", "setup"],
@@ -103,9 +106,31 @@ def test_a_killed_set_up_resumes(project, tmp_path):
     deadline = time.monotonic() + 60
     while not sign.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
     assert sign.exists()
+    yield process
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_second_set_up_waits_for_the_first_and_its_installer(project, hanging):
+    os.kill(hanging.pid, signal.SIGKILL)  # its pip lives on, and still writes
+    hanging.wait()
+    second = subprocess.Popen(
+        [PLAIN_PYTHON, project.root / "lab.py", "setup"],
+        env=project.variables(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert second.stdout.readline().startswith("Another set-up is at work in this folder")
+    assert second.poll() is None
+    os.killpg(hanging.pid, signal.SIGKILL)
+    output, _ = second.communicate(timeout=60)
+    assert second.returncode == 0
+    assert "Ready after" in output
+
+
+def test_a_killed_set_up_resumes(project, hanging):
+    os.killpg(hanging.pid, signal.SIGKILL)
+    hanging.wait()
     assert project.imports("torch")
     assert not (project.venv / STAMP).exists()
 
