@@ -52,19 +52,18 @@ def main(root: str, given: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     try:
-        try:
-            return run(Path(root), arguments, extra)
-        except OSError as error:
-            problem = file_failure(error, Path(root))
-            if problem is None:
-                raise
-            raise problem from None
+        return run(Path(root), arguments, extra)
     except Problem as problem:
-        print(f"\nlab.py: {problem}", file=sys.stderr)
-        return 1
+        told: Problem | None = problem
+    except OSError as error:
+        told = file_failure(error, Path(root))
+        if told is None:
+            raise
     except KeyboardInterrupt:
         print("\nlab.py: stopped; the same command goes on where it stopped.", file=sys.stderr)
         return 130
+    print(f"\nlab.py: {told}", file=sys.stderr)
+    return 1
 
 
 def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
