@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any, Literal
 
-from labkit.memory.block import Block, BlockPool, MempoolId, Segment
+from labkit.memory.block import FREE, Block, BlockPool, MempoolId, Segment
 from labkit.memory.decisions import DecisionLog
 from labkit.memory.device import MemoryDriver
 from labkit.memory.expandable import ExpandableSegments
@@ -200,9 +200,35 @@ class AllocatorState:
             self.statistics.reset_accumulated()
 
     @property
+    def active_bytes(self) -> int:
+        """Bytes of all blocks that are allocated or pending now."""
+        free = sum(
+            block.size
+            for segment in self.segments.values()
+            for block in segment.blocks()
+            if block.state == FREE
+        )
+        return self.reserved_bytes - free
+
+    @property
     def allocated_bytes(self) -> int:
         """Bytes of all blocks that are allocated now."""
         return sum(block.size for block in self._live.values())
+
+    def process_events(self) -> None:
+        """Free the pending blocks whose events have completed, as each request does first."""
+        self._events.retire_finished()
+
+    def adopt(self, block: Block, waits_for: int | None = None) -> None:
+        """An allocated block that something else made is ours to free.
+
+        waits_for  it was given back already and is pending on that stream
+        """
+        if waits_for is None:
+            self._live[block.address] = block
+        else:
+            self._events.use(block, waits_for)
+            self._events.defer(block, capturing=False)
 
     def live_blocks(self) -> list[Block]:
         """The blocks that are allocated now, oldest first."""

@@ -62,6 +62,13 @@ class Segment:
         self.frames = frames
         self.free_list = pool.free_list(stream)
 
+    def blocks(self) -> "Iterator[Block]":
+        """The chain, by address."""
+        block: Block | None = self.first
+        while block is not None:
+            yield block
+            block = block.next
+
 
 class Block:
     """A range of one segment, between its neighbours `previous` and `next`.

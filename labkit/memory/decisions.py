@@ -72,7 +72,7 @@ class DecisionLog:
             block
             for segment in self._allocator.segments.values()
             if segment.pool is pool
-            for block in _chain(segment.first)
+            for block in segment.blocks()
             if block.state == PENDING
         ]
         in_order = sorted(
@@ -243,14 +243,6 @@ def _against(candidate: dict[str, Any], chosen: dict[str, Any]) -> str:
     if candidate["birth"] != chosen["birth"]:
         return "younger_segment"
     return "higher_address" if candidate["address"] > chosen["address"] else "grows_more"
-
-
-def _chain(block: Block | None) -> list[Block]:
-    chain = []
-    while block is not None:
-        chain.append(block)
-        block = block.next
-    return chain
 
 
 def _asked(entry: dict[str, Any]) -> str:

@@ -21,14 +21,21 @@ class ExpandableSegment:
     Source   c10/cuda/CUDACachingAllocator.cpp  ExpandableSegment
     """
 
-    def __init__(self, driver: "MemoryDriver", stream: int, page_size: int) -> None:
+    def __init__(
+        self, driver: "MemoryDriver", stream: int, page_size: int, address: int | None = None
+    ) -> None:
         self._driver = driver
         self._stream = stream
         self._page_size = page_size
         self._pages: dict[int, Any] = {}
         total = driver.memory_info()[1]
         self.size = -(-(total + total // 8) // page_size) * page_size
-        self.address = driver.reserve(self.size)
+        self.address = driver.reserve(self.size) if address is None else address
+
+    def adopt_pages(self, address: int, size: int) -> None:
+        """Pages that were mapped before this object existed count as mapped here."""
+        for page_address in range(address, address + size, self._page_size):
+            self._pages[page_address] = self._page_size
 
     def map(self, address: int, size: int) -> int:
         """Bytes mapped from `address` on: whole pages for `size`, or 0 when they do not all fit."""

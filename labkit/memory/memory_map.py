@@ -24,14 +24,12 @@ def segment_dicts(allocator: "AllocatorState") -> list[dict[str, Any]]:
 
 def _mapped_runs(segment: Segment) -> Iterator[list[Block]]:
     run: list[Block] = []
-    block: Block | None = segment.first
-    while block is not None:
+    for block in segment.blocks():
         if block.state != UNMAPPED:
             run.append(block)
         elif run:
             yield run
             run = []
-        block = block.next
     if run:
         yield run
 

@@ -1,0 +1,161 @@
+"""A recorded history made again with the recorded addresses: every entry must follow.
+
+The device has no rules of its own here. It gives the segment the recording says comes next, and
+refuses when the recording says that something else came.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.out_of_memory import OutOfMemoryError
+from labkit.memory.recording import Outcome
+from labkit.memory.replay import Replayer
+from labkit.memory.restore import restore
+from labkit.memory.trace import (
+    Snapshot,
+    entries_of,
+    requests,
+    segments_before,
+    settings_of,
+)
+
+NOWHERE = 0x7F0000000000
+"""Where a reservation lies that the recording does not show, because nothing was mapped in it."""
+
+
+class RecordedDevice(SimulatedDevice):
+    """A device that repeats what a recorded trace says it did.
+
+    position   asked for the number of trace entries made so far: the next one is what happens now
+    """
+
+    def __init__(self, entries: list[dict[str, Any]], total: int) -> None:
+        super().__init__(total)
+        self._entries = entries
+        self.allocator: CachingAllocator | None = None
+        self._nowhere = NOWHERE
+
+    def _next(self) -> dict[str, Any]:
+        assert self.allocator is not None, "the device was given its allocator"
+        assert self.allocator.history is not None, "the allocator records"
+        position = self.allocator.history.total
+        return self._entries[position] if position < len(self._entries) else {"action": "end"}
+
+    def malloc(self, size: int) -> int | None:
+        """The recorded address when a segment of that size comes next."""
+        entry = self._next()
+        if entry["action"] != "segment_alloc" or entry["size"] != size:
+            return None
+        address: int = entry["addr"]
+        return address
+
+    def free(self, address: int) -> None:
+        """Anything may go back: what was there before the trace was not handed out here."""
+
+    def memory_info(self) -> tuple[int, int]:
+        """The recorded free bytes when the next entry is an `oom`."""
+        entry = self._next() if self.allocator is not None else {}
+        return entry.get("device_free", self.total), self.total
+
+    def reserve(self, size: int) -> int:
+        """The recorded address of the first page that is mapped next."""
+        entry = self._next()
+        if entry["action"] == "segment_map":
+            address: int = entry["addr"]
+            return address
+        self._nowhere += size
+        return self._nowhere - size
+
+    def unreserve(self, address: int, size: int) -> None:
+        """Room costs nothing."""
+
+    def create_page(self, size: int) -> int | None:
+        """As many as are mapped next."""
+        return size if self._next()["action"] == "segment_map" else None
+
+    def release_page(self, page: int) -> None:
+        """Nothing is counted."""
+
+    def map_page(self, address: int, size: int, page: int) -> None:
+        """Nothing is counted."""
+
+    def unmap_page(self, address: int, size: int) -> None:
+        """Nothing is counted."""
+
+
+def replay_exactly(
+    snapshot: Snapshot, *, device_total: int = 2**40, device: int = 0, title: str = "snapshot"
+) -> Outcome:
+    """Make the recorded requests again and compare each trace entry, then the memory map.
+
+    device_total  bytes; only growing segments ask, to size their reservations
+
+    Differs  Births of segments older than the trace are not recorded: they count by address.
+    """
+    outcome = Outcome()
+    entries = [entry for entry in entries_of(snapshot, device) if entry["action"] != "snapshot"]
+    recorded = RecordedDevice(entries, device_total)
+    allocator = CachingAllocator(recorded, settings_of(snapshot), device=device)
+    recorded.allocator = allocator
+    allocator.record_memory_history("all", None, clock=lambda: 0)
+    replayer = Replayer(allocator, recorded)
+    segments = segments_before(snapshot, 0, device)
+    restore(allocator, segments)
+    pending = replayer.start_with(segments)
+    compared = 0
+    for request in requests(entries, pending):
+        # a refusal that was not recorded shows as a different trace entry
+        with suppress(OutOfMemoryError):
+            replayer.make(request)
+        compared = _compare_new(outcome, title, allocator, entries, compared)
+        if outcome.difference is not None:
+            return outcome
+    outcome.check("trace lengths", title, compared, len(entries))
+    _compare_map(outcome, title, allocator, snapshot, device)
+    return outcome
+
+
+def _compare_new(
+    outcome: Outcome,
+    title: str,
+    allocator: CachingAllocator,
+    entries: list[dict[str, Any]],
+    compared: int,
+) -> int:
+    assert allocator.history is not None, "the allocator records"
+    for entry in allocator.history.since(compared):
+        expected = entries[compared] if compared < len(entries) else {"action": "end"}
+        ours = [entry.action, entry.address, entry.size, entry.stream, entry.pool]
+        address = expected.get("device_free", expected.get("addr"))
+        theirs = [expected["action"], address, expected.get("size"), expected.get("stream"),
+                  tuple(expected.get("pool_id", (0, 0)))]  # fmt: skip
+        if not outcome.check("trace entries", f"{title}, entry {compared}", ours, theirs):
+            return compared
+        compared += 1
+    return compared
+
+
+def _compare_map(
+    outcome: Outcome, title: str, allocator: CachingAllocator, snapshot: Snapshot, device: int
+) -> None:
+    ours = {segment["address"]: segment for segment in allocator.memory_map()}
+    for recorded in snapshot["segments"]:
+        if recorded.get("device", 0) == device:
+            where = f"{title}, segment {recorded['address']:#x} at the end"
+            mine = ours.pop(recorded["address"], None)
+            if not outcome.check("segments", where, _layout(mine), _layout(recorded)):
+                return
+    outcome.check("segment counts", title, len(ours), 0)
+
+
+def _layout(segment: dict[str, Any] | None) -> Any:
+    if segment is None:
+        return None
+    same = ("total_size", "allocated_size", "active_size", "stream", "segment_type")
+    blocks, address = [], segment["address"]
+    for block in segment["blocks"]:
+        blocks.append((address, block["size"], block["state"]))
+        address += block["size"]
+    return [segment[name] for name in same], blocks

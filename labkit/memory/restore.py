@@ -1,0 +1,114 @@
+"""An allocator in the state a snapshot shows, ready to go on from there."""
+
+from itertools import groupby
+from typing import Any
+
+from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, MempoolId, Segment
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.expandable import ExpandableSegment
+from labkit.memory.sizes import SMALL_SEGMENT_SIZE
+
+Recorded = dict[str, Any]
+
+
+def restore(allocator: CachingAllocator, segments: list[Recorded]) -> None:
+    """The allocator has these segments and blocks, as if it had made them.
+
+    The device is not asked: it must know the addresses already, or not mind. Pending blocks wait
+    on a stream of their own, `waiting_stream(address)`. Statistics count only what comes later.
+
+    Differs  A snapshot holds no births: older segments are those at lower addresses. Where a
+             reservation begins and ends is not recorded either; it is taken to begin at its first
+             mapped run.
+    """
+    for segment in segments:
+        allocator.reserved_bytes += segment["total_size"]
+        if not segment["is_expandable"]:
+            plain = _new_segment(allocator, segment, None)
+            _chain(allocator, plain, segment["blocks"])
+    growing = [segment for segment in segments if segment["is_expandable"]]
+    growing.sort(key=lambda segment: (_kind(segment), segment["address"]))
+    for _, runs in groupby(growing, key=_kind):
+        _restore_growing(allocator, list(runs))
+
+
+def waiting_stream(address: int) -> int:
+    """The stream that a restored pending block waits for: no real one has a negative handle."""
+    return -address
+
+
+def _kind(segment: Recorded) -> tuple[Any, ...]:
+    return segment["stream"], tuple(segment["segment_pool_id"]), segment["segment_type"]
+
+
+def _pool(allocator: CachingAllocator, segment: Recorded) -> BlockPool:
+    small = segment["segment_type"] == "small"
+    mempool_id: MempoolId = tuple(segment["segment_pool_id"])
+    if mempool_id == (0, 0):
+        return allocator.small_pool if small else allocator.large_pool
+    if mempool_id not in allocator.private_pools:
+        allocator.private_pools.hold(mempool_id)
+    owner = allocator.private_pools[mempool_id]
+    owner.segment_count += 1
+    return owner.small if small else owner.large
+
+
+def _new_segment(
+    allocator: CachingAllocator, recorded: Recorded, expandable: ExpandableSegment | None
+) -> Segment:
+    segment = Segment(
+        recorded["address"],
+        allocator.next_birth(),
+        _pool(allocator, recorded),
+        recorded["stream"],
+        expandable,
+    )
+    allocator.segments[segment.address] = segment
+    return segment
+
+
+def _restore_growing(allocator: CachingAllocator, runs: list[Recorded]) -> None:
+    small = runs[0]["segment_type"] == "small"
+    page_size = SMALL_SEGMENT_SIZE if small else allocator.settings.large_segment_size
+    while runs:
+        base, stream = runs[0]["address"], runs[0]["stream"]
+        room = ExpandableSegment(allocator.driver, stream, page_size, base)
+        inside = [run for run in runs if run["address"] + run["total_size"] <= base + room.size]
+        runs = [run for run in runs if run not in inside]
+        segment = _new_segment(allocator, inside[0], room)
+        allocator.expandable.segments.append(segment)
+        blocks, position = [], base
+        for run in inside:
+            room.adopt_pages(run["address"], run["total_size"])
+            if run["address"] > position:
+                blocks.append(_unmapped(position, run["address"] - position))
+            blocks += run["blocks"]
+            position = run["address"] + run["total_size"]
+        if position < base + room.size:
+            blocks.append(_unmapped(position, base + room.size - position))
+        _chain(allocator, segment, blocks)
+
+
+def _unmapped(address: int, size: int) -> Recorded:
+    return {"address": address, "size": size, "requested_size": 0, "state": UNMAPPED}
+
+
+def _chain(allocator: CachingAllocator, segment: Segment, blocks: list[Recorded]) -> None:
+    previous: Block | None = None
+    for recorded in blocks:
+        block = Block(
+            recorded["address"], recorded["size"], segment, previous, None, recorded["state"]
+        )
+        block.requested_size = recorded["requested_size"]
+        if previous is None:
+            segment.first = block
+        else:
+            previous.next = block
+        if block.state == FREE:
+            segment.free_list.add(block)
+        elif block.state == UNMAPPED:
+            segment.pool.add_unmapped(block)
+        else:
+            waits_for = waiting_stream(block.address) if block.state == PENDING else None
+            allocator.adopt(block, waits_for)
+        previous = block
