@@ -1,0 +1,12 @@
+"""The CUDA device: a real GPU through CuPy, or the emulator, behind one interface."""
+
+from labkit.cuda.arguments import DevicePointer
+from labkit.cuda.event import Event
+from labkit.cuda.module import RawKernel, RawModule
+from labkit.cuda.select import current_driver, device, use
+from labkit.cuda.stream import Stream, current_stream, default_stream, set_stream
+
+__all__ = [
+    "DevicePointer", "Event", "RawKernel", "RawModule", "Stream", "current_driver",
+    "current_stream", "default_stream", "device", "set_stream", "use",
+]  # fmt: skip

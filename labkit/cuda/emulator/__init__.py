@@ -1,0 +1,1 @@
+"""The emulator: CUDA C++ on the host, in a process of its own."""

@@ -1,0 +1,182 @@
+"""Kernel arguments: arrays become addresses, scalars become bytes, and wrong ones are refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labkit.cuda.errors import ArgumentError
+from labkit.cuda.signature import ParamKind, Signature, SignatureParam, pack_scalar
+
+
+@dataclass(frozen=True)
+class DevicePointer:
+    """An address of device memory as a kernel argument.
+
+    size_bytes  what may be touched from there on, for traces; 0 when not known
+    """
+
+    address: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Memory that an argument gives a kernel the right to touch."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+
+@dataclass
+class HostArray:
+    """Host memory that a launch must see: copied to the device before and back after."""
+
+    low: int
+    high: int
+    writable: bool
+    keep: Any
+
+
+@dataclass
+class Operand:
+    """An argument that is an array: where it is, what it holds."""
+
+    address: int
+    dtype: str | None
+    on_host: bool
+    writable: bool
+    low: int
+    high: int
+    device: str
+
+
+@dataclass
+class Bound:
+    """Arguments ready for a launch."""
+
+    packed: list[bytes]
+    host: list[tuple[int, Operand]]
+    extents: list[Extent]
+
+
+def as_operand(value: Any) -> Operand | None:
+    """How an array-like argument lies in memory; None when the value is not an array."""
+    if isinstance(value, DevicePointer):
+        end = value.address + value.size_bytes
+        return Operand(value.address, None, False, True, value.address, end, "cuda")
+    if isinstance(value, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(value)
+        address = value.__array_interface__["data"][0]
+        return Operand(address, value.dtype.name, True, value.flags.writeable, low, high, "cpu")
+    if hasattr(value, "data_ptr") and hasattr(value, "device"):
+        return _tensor_operand(value)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        address, readonly = interface["data"]
+        dtype = np.dtype(interface["typestr"])
+        size = int(np.prod(interface["shape"], dtype=np.int64)) * dtype.itemsize
+        return Operand(address, dtype.name, False, not readonly, address, address + size, "cuda")
+    return None
+
+
+def _tensor_operand(value: Any) -> Operand:
+    """A labkit or torch tensor, or a storage of either."""
+    pointer = value.data_ptr
+    address = pointer() if callable(pointer) else getattr(pointer, "address", pointer)
+    device = str(getattr(value.device, "type", value.device)).split(":")[0]
+    dtype = str(value.dtype).split(".")[-1] if hasattr(value, "dtype") else None
+    owner = value.untyped_storage() if hasattr(value, "untyped_storage") else value
+    base, size = owner.data_ptr, owner.nbytes
+    low = base() if callable(base) else getattr(base, "address", base)
+    high = low + (size() if callable(size) else size)
+    return Operand(int(address), dtype, device == "cpu", True, int(low), int(high), device)
+
+
+def bind(args: Sequence[Any], signature: Signature, kernel: str, driver: Any) -> Bound:
+    """Check every argument against the kernel's parameters and pack it.
+
+    Raises   ArgumentError   naming the argument, what it is and what the kernel takes
+    """
+    params = signature.params
+    if len(args) != len(params):
+        raise ArgumentError(
+            f"{kernel} takes {len(params)} arguments {signature.describe()}, got {len(args)}"
+        )
+    bound = Bound([], [], [])
+    for position, (value, param) in enumerate(zip(args, params, strict=True)):
+        operand = as_operand(value)
+        if operand is None:
+            bound.packed.append(_pack_value(value, param, position))
+            continue
+        _check(operand, param, position, driver, value)
+        if operand.on_host:
+            bound.host.append((position, operand))
+        elif operand.high > operand.low:
+            bound.extents.append(Extent(param.name, operand.low, operand.high - operand.low))
+        bound.packed.append(operand.address.to_bytes(8, "little"))
+    return bound
+
+
+def _pack_value(value: Any, param: SignatureParam, position: int) -> bytes:
+    if param.kind != ParamKind.POINTER:
+        return pack_scalar(value, param, position)
+    if value is None:
+        return bytes(8)
+    if (
+        isinstance(value, (int, np.integer))
+        and not isinstance(value, bool)
+        and 0 <= value < 1 << 64
+    ):
+        return int(value).to_bytes(8, "little")
+    raise ArgumentError(
+        f"argument {position} '{param.name}': {param.wants} needs an array, an address or None, "
+        f"got {type(value).__name__}"
+    )
+
+
+def _check(operand: Operand, param: SignatureParam, position: int, driver: Any, value: Any) -> None:
+    where = f"argument {position} '{param.name}'"
+    if param.kind != ParamKind.POINTER:
+        raise ArgumentError(f"{where}: {param.wants} is passed by value, got an array")
+    if operand.dtype is not None and not param.accepts_element(operand.dtype):
+        raise ArgumentError(f"{where}: {param.wants} cannot point to {operand.dtype} elements")
+    if operand.on_host:
+        if not operand.writable and not param.is_const:
+            raise ArgumentError(
+                f"{where}: {param.wants} may be written, and this array is read-only"
+            )
+        return
+    if operand.device != "cuda":
+        raise ArgumentError(
+            f"{where}: the array is on device '{operand.device}', not 'cuda' or 'cpu'"
+        )
+    if driver.name == "emulator" and not isinstance(value, DevicePointer):
+        empty = operand.high == operand.low
+        if not empty and not driver.is_device_address(operand.address):
+            raise ArgumentError(
+                f"{where}: address {operand.address:#x} is not memory of the emulated device "
+                "(an array on a real GPU, or one from before a reset?)"
+            )
+
+
+def merge_host(host: Sequence[tuple[int, Operand]], signature: Signature) -> list[HostArray]:
+    """The host ranges of a launch, overlapping ones as one: views of an array stay views."""
+    pieces = sorted(
+        (
+            HostArray(o.low, o.high, o.writable and not signature.params[position].is_const, o)
+            for position, o in host
+            if o.high > o.low
+        ),
+        key=lambda piece: piece.low,
+    )
+    merged: list[HostArray] = []
+    for piece in pieces:
+        if merged and piece.low < merged[-1].high:
+            merged[-1].high = max(merged[-1].high, piece.high)
+            merged[-1].writable |= piece.writable
+        else:
+            merged.append(piece)
+    return merged

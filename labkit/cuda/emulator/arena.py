@@ -1,0 +1,241 @@
+"""Device memory: a stated number of bytes at real addresses, shared with the worker."""
+
+import ctypes
+import mmap
+import os
+from bisect import bisect_right, insort
+
+from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
+
+ALIGNMENT = 512  # bytes; what cudaMalloc's addresses are multiples of
+GRANULARITY = 2 << 20  # bytes; of virtual memory, as on NVIDIA's devices
+_FIRST_BASE = 0x100000000000
+_BASE_STEP = 0x010000000000
+_PUNCH_FROM = 1 << 20  # smaller holes are not worth the system call
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+]  # fmt: skip
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+_MAP_FIXED, _MAP_FIXED_NOREPLACE, _MAP_NORESERVE = 0x10, 0x100000, 0x4000
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Ranges:
+    """Free gaps of a number line, taken first fit, merged when given back."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self._starts = [start] if size else []
+        self._sizes = {start: size} if size else {}
+
+    def take(self, size: int) -> int | None:
+        """The start of `size` bytes in the lowest gap that holds them, None when none does."""
+        for index, start in enumerate(self._starts):
+            gap = self._sizes[start]
+            if gap >= size:
+                del self._starts[index], self._sizes[start]
+                if gap > size:
+                    self._starts.insert(index, start + size)
+                    self._sizes[start + size] = gap - size
+                return start
+        return None
+
+    def give_back(self, start: int, size: int) -> None:
+        """The bytes are a gap again, one with its neighbours."""
+        index = bisect_right(self._starts, start)
+        if index < len(self._starts) and self._starts[index] == start + size:
+            following = self._starts.pop(index)
+            size += self._sizes.pop(following)
+        if index and self._starts[index - 1] + self._sizes[self._starts[index - 1]] == start:
+            start = self._starts.pop(index - 1)
+            size += self._sizes[start]
+        insort(self._starts, start)
+        self._sizes[start] = size
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest gap."""
+        return max(self._sizes.values(), default=0)
+
+
+class Arena:
+    """`capacity` bytes of device memory, and room for virtual addresses behind them.
+
+    Both halves live in one memory file: the first `capacity` bytes are mapped for `malloc`, the
+    rest backs `create`d handles. Together they never hold more than `capacity`.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        page = mmap.PAGESIZE
+        self.capacity = -(-capacity // GRANULARITY) * GRANULARITY
+        if capacity <= 0:
+            raise InvalidValueError(f"a device has more than {capacity} bytes")
+        room = max(16 * self.capacity, 64 << 30)
+        self.reserved = self.capacity + room
+        self.fd = os.memfd_create("labkit-device", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, 2 * self.capacity)
+        self.base = _reserve(self.reserved)
+        _map(self.base, self.capacity, self.fd, 0)
+        assert self.base % page == 0
+        self._arena = Ranges(self.base, self.capacity)
+        self._room = Ranges(self.base + self.capacity, room)
+        self._physical = Ranges(self.capacity, self.capacity)
+        self.allocations: dict[int, int] = {}
+        """Address -> bytes asked for, of everything `malloc` gave out."""
+        self.reservations: dict[int, int] = {}
+        self.handles: dict[int, int] = {}
+        self.mapped: dict[int, tuple[int, int]] = {}
+        self.used = 0
+
+    def close(self) -> None:
+        """Every byte is back with the operating system."""
+        if self.fd >= 0:
+            _libc.munmap(self.base, self.reserved)
+            os.close(self.fd)
+            self.fd = -1
+
+    def malloc(self, size: int) -> int:
+        """Address of `size` bytes, a multiple of 512; they hold what they held before.
+
+        Raises   OutOfMemoryError   no free range is large enough
+        """
+        if size < 0:
+            raise InvalidValueError(f"cannot allocate {size} bytes")
+        if size == 0:
+            return 0
+        rounded = -(-size // ALIGNMENT) * ALIGNMENT
+        address = self._arena.take(rounded) if self.used + rounded <= self.capacity else None
+        if address is None:
+            raise OutOfMemoryError(
+                size, self.capacity - self.used, self.capacity, self._arena.largest
+            )
+        self.used += rounded
+        self.allocations[address] = size
+        return address
+
+    def free(self, address: int) -> None:
+        """The range is free, and large pages of it are the operating system's again.
+
+        Raises   InvalidValueError   `malloc` did not return this address, or it was freed before
+        """
+        if address == 0:
+            return
+        size = self.allocations.pop(address, None)
+        if size is None:
+            raise InvalidValueError(f"{address:#x} is not an address that malloc returned")
+        rounded = -(-size // ALIGNMENT) * ALIGNMENT
+        self.used -= rounded
+        self._arena.give_back(address, rounded)
+        self._punch(address - self.base, rounded)
+
+    def _punch(self, offset: int, size: int) -> None:
+        first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if end - first >= _PUNCH_FROM:
+            _libc.fallocate(self.fd, 3, first, end - first)  # PUNCH_HOLE | KEEP_SIZE
+
+    def reserve(self, size: int) -> int:
+        """Room for `size` bytes, without memory."""
+        _check_granular(size)
+        address = self._room.take(size)
+        if address is None:
+            raise OutOfMemoryError(size, self._room.largest, self.reserved - self.capacity)
+        self.reservations[address] = size
+        return address
+
+    def unreserve(self, address: int, size: int) -> None:
+        """Room that holds no mapping is given back."""
+        if self.reservations.get(address) != size:
+            raise InvalidValueError(f"{size} bytes at {address:#x} were not reserved as one")
+        inside = [start for start in self.mapped if address <= start < address + size]
+        if inside:
+            raise InvalidValueError(f"memory is still mapped at {inside[0]:#x}")
+        del self.reservations[address]
+        self._room.give_back(address, size)
+
+    def create(self, size: int) -> int:
+        """A handle of `size` bytes without an address."""
+        _check_granular(size)
+        offset = self._physical.take(size) if self.used + size <= self.capacity else None
+        if offset is None:
+            raise OutOfMemoryError(size, self.capacity - self.used, self.capacity)
+        self.used += size
+        self.handles[offset] = size
+        return offset
+
+    def release(self, handle: int) -> None:
+        """The handle's memory is free again."""
+        size = self.handles.get(handle)
+        if size is None:
+            raise InvalidValueError(f"{handle:#x} is not a handle of device memory")
+        if any(offset == handle for _, offset in self.mapped.values()):
+            raise InvalidValueError(f"the memory of handle {handle:#x} is still mapped")
+        del self.handles[handle]
+        self.used -= size
+        self._physical.give_back(handle, size)
+        self._punch(handle, size)
+
+    def map(self, address: int, size: int, handle: int) -> None:
+        """The handle's memory is reachable at `address`, in this process."""
+        if self.handles.get(handle) != size:
+            raise InvalidValueError(f"handle {handle:#x} does not hold {size} bytes")
+        within = any(
+            start <= address and address + size <= start + length
+            for start, length in self.reservations.items()
+        )
+        clash = any(a < address + size and address < a + s for a, (s, _) in self.mapped.items())
+        if not within or clash or address % GRANULARITY:
+            why = "it is mapped already" if clash else "that range was not reserved"
+            raise InvalidValueError(f"cannot map {size} bytes at {address:#x}: {why}")
+        _map(address, size, self.fd, handle)
+        self.mapped[address] = (size, handle)
+
+    def unmap(self, address: int, size: int) -> None:
+        """The room at `address` is empty again."""
+        if self.mapped.get(address, (None, 0))[0] != size:
+            raise InvalidValueError(f"no memory of {size} bytes is mapped at {address:#x}")
+        del self.mapped[address]
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED | _MAP_NORESERVE
+        _libc.mmap(address, size, 0, flags, -1, 0)
+
+    def owner_of(self, address: int) -> tuple[int, int] | None:
+        """(start, bytes) of the allocation or mapping that `address` lies in."""
+        for start, size in self.allocations.items():
+            if start <= address < start + size:
+                return start, size
+        for start, (size, _) in self.mapped.items():
+            if start <= address < start + size:
+                return start, size
+        return None
+
+    def contains(self, address: int) -> bool:
+        """True for any address of this device, allocated or not."""
+        return self.base <= address < self.base + self.reserved
+
+
+def _check_granular(size: int) -> None:
+    if size <= 0 or size % GRANULARITY:
+        raise InvalidValueError(f"{size} bytes is not a positive multiple of {GRANULARITY}")
+
+
+def _reserve(size: int) -> int:
+    """Address space of this process that nothing else will use."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+    for step in range(64):
+        wanted = _FIRST_BASE + step * _BASE_STEP
+        got = _libc.mmap(wanted, size, 0, flags, -1, 0)
+        if got == wanted:
+            return wanted
+        if got != _FAILED:
+            _libc.munmap(got, size)
+    raise CudaError(f"no address range of {size} bytes is free in this process")
+
+
+def _map(address: int, size: int, fd: int, offset: int) -> None:
+    flags = mmap.MAP_SHARED | _MAP_FIXED
+    if _libc.mmap(address, size, _READ_WRITE, flags, fd, offset) != address:
+        raise CudaError(f"mapping {size} bytes failed: {os.strerror(ctypes.get_errno())}")

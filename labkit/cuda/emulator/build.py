@@ -1,0 +1,273 @@
+"""Turn a .cu file, or the worker itself, into a file this machine can run; cached by content."""
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import labkit
+from labkit.cuda import source as cuda_source
+from labkit.cuda.emulator import diagnose
+from labkit.cuda.errors import CompilerMissingError, CudaError
+
+HERE = Path(__file__).parent
+INCLUDE = HERE / "include"
+RUNTIME = HERE / "runtime"
+KERNELS = Path(labkit.__file__).parents[1] / "kernels"
+"""Where `#include "lab.cuh"` is found, when the package runs from its checkout."""
+
+DYNAMIC_SHARED_LIMIT = 227 * 1024
+COMMON_FLAGS = (
+    "-std=c++20",
+    "-x", "c++",
+    "-fPIC", "-shared",
+    "-g1", "-gdwarf-4",  # addr2line names the wrong file for DWARF 5 with #line
+    "-march=native",
+    "-ffp-contract=off",  # the same bits from every compiler and every build
+    "-fno-math-errno",
+    "-fno-strict-aliasing",  # device code reinterprets float* as float4* freely
+    "-fno-gnu-unique",  # else two builds of one file share one __shared__ array
+    "-fno-extern-tls-init",
+    "-fno-exceptions", "-fno-rtti",
+    "-fno-stack-protector",
+    "-Wno-unknown-pragmas", "-Wno-attributes",
+    "-fdiagnostics-color=never", "-fmax-errors=20",
+    "-ftrack-macro-expansion=0",  # an error in a shim's macro is reported where the learner used it
+)  # fmt: skip
+FAST_FLAGS = ("-O2",)
+TRACE_FLAGS = (
+    "-O1",
+    "-DCUEMU_TRACE=1",
+    "-fsanitize=thread",  # for its calls alone: the link leaves its runtime out
+    "-fsanitize-coverage=trace-pc",
+    "-fno-tree-vectorize",
+    "-fno-reorder-blocks",  # lowest address first must be a topological order
+    "-fno-store-merging",
+    "-fno-ipa-icf", "-fno-ipa-sra",
+)  # fmt: skip
+CLANG_ONLY = {
+    "-fno-extern-tls-init": None, "-fno-gnu-unique": None, "-fno-store-merging": None,
+    "-fno-ipa-icf": None, "-fno-ipa-sra": None, "-fno-reorder-blocks": None,
+    "-ftrack-macro-expansion=0": None,
+    "-fmax-errors=20": "-ferror-limit=20", "-fno-tree-vectorize": "-fno-vectorize",
+    "-fsanitize-coverage=trace-pc": "-fsanitize-coverage=trace-pc,no-prune",
+}  # fmt: skip
+"""What clang calls these, None where it has no such thing or never does it."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler on this machine."""
+
+    path: str
+    version: str
+
+    @property
+    def is_clang(self) -> bool:
+        """Clang takes other flags than g++."""
+        return "clang" in self.version
+
+    def flags(self, given: Sequence[str]) -> list[str]:
+        """The flags in this compiler's own words."""
+        if not self.is_clang:
+            return list(given)
+        translated = (CLANG_ONLY.get(flag, flag) for flag in given)
+        extra = ["-mllvm", "-tsan-instrument-read-before-write", "-Wno-everything"]
+        traced = "-fsanitize=thread" in given
+        return [flag for flag in translated if flag] + (extra if traced else extra[2:])
+
+
+def find_compiler() -> Compiler:
+    """The first of $CXX, g++, clang++ and c++ that is installed.
+
+    Raises   CompilerMissingError   none is
+    """
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        path = shutil.which(name) if name else None
+        if path:
+            return _compiler_at(path)
+    raise CompilerMissingError(
+        "the emulator compiles CUDA C++ with this machine's own C++ compiler, and found neither "
+        "g++ nor clang++. Install one:\n"
+        "  Debian, Ubuntu   sudo apt install g++\n"
+        "  Fedora           sudo dnf install gcc-c++\n"
+        "  conda            conda install -c conda-forge gxx\n"
+        "or set CXX to where yours is."
+    )
+
+
+@functools.cache
+def _compiler_at(path: str) -> Compiler:
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return Compiler(path, told.stdout.splitlines()[0] if told.stdout else path)
+
+
+def cache_directory() -> Path:
+    """$LABKIT_CACHE, else $XDG_CACHE_HOME/labkit, else ~/.cache/labkit; it exists afterwards."""
+    chosen = os.environ.get("LABKIT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = (Path(chosen) if chosen else Path(base) / "labkit") / "emulator"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+@functools.cache
+def _machine() -> str:
+    """What -march=native depends on: a cache on a shared disk serves unlike machines."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return platform.machine() + (flags.group(1) if flags else "")
+
+
+@functools.cache
+def _tree_hash(directory: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            digest.update(path.relative_to(directory).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _run(compiler: Compiler, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(
+        [compiler.path, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def _require_linux() -> None:
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        raise CudaError(
+            f"the emulator runs on Linux, x86-64 or aarch64; this is {sys.platform} on "
+            f"{platform.machine()} (on other systems, run the lab in a Linux container)",
+            "cudaErrorNoDevice",
+        )
+
+
+def worker_program() -> Path:
+    """The emulator's worker, compiled once per change of its sources (some seconds)."""
+    _require_linux()
+    compiler = find_compiler()
+    key = hashlib.sha256(
+        (
+            _tree_hash(RUNTIME) + _tree_hash(INCLUDE / "cuemu") + compiler.version + _machine()
+        ).encode()
+    ).hexdigest()[:24]
+    target = cache_directory() / f"worker-{key}"
+    if target.exists():
+        return target
+    print("labkit: building the CUDA emulator, once ...", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        built = Path(scratch) / "worker"
+        sources = sorted(map(str, RUNTIME.glob("*.cpp")))
+        flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector", "-rdynamic"]
+        result = _run(compiler, [*flags, "-pthread", *sources, "-o", str(built), "-ldl"])
+        if result.returncode:
+            raise CudaError(
+                f"the emulator does not compile with {compiler.version}:\n{result.stderr}"
+            )
+        built.replace(target)
+    return target
+
+
+def compile_cuda(
+    code: str,
+    path: str,
+    name_expressions: Sequence[str] = (),
+    options: Sequence[str] = (),
+    *,
+    trace: bool = False,
+) -> Path:
+    """A shared object of `code`, whose lines are reported as lines of `path`.
+
+    Raises   CompileError              the compiler refused it
+             UnsupportedFeatureError   it uses something the emulator does not do
+             CompilerMissingError      there is no C++ compiler
+    """
+    _require_linux()
+    compiler = find_compiler()
+    parsed = cuda_source.parse(code)
+    diagnose.refuse_before_compiling(parsed, path)
+    directories = [Path(path).parent, KERNELS] if path and Path(path).exists() else [KERNELS]
+    included = cuda_source.included_files(code, directories)
+    flags = [*COMMON_FLAGS, *(TRACE_FLAGS if trace else FAST_FLAGS)]
+    flags = [*compiler.flags(flags), *diagnose.host_options(options)]
+    names = list(name_expressions) or parsed.extern_c_kernels
+    text = _translation_unit(code, path, names, parsed.dynamic_shared_names, compiler, trace)
+    parts = [text, *flags, compiler.path, compiler.version, _machine(), _tree_hash(INCLUDE)]
+    parts += [file.read_text(encoding="utf-8") for file in included]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    target = cache_directory() / f"{key}.so"
+    if target.exists():
+        return target
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        unit = Path(scratch) / "unit.cpp"
+        unit.write_text(text, encoding="utf-8")
+        built = Path(scratch) / "unit.so"
+        link = ["-nodefaultlibs", "-Wl,-Bsymbolic", "-lm", "-lc", "-lgcc"]
+        search = [f"-iquote{directory}" for directory in directories] + [f"-I{INCLUDE}"]
+        if trace:  # link with no sanitizer runtime: the worker answers its calls
+            unit_object = Path(scratch) / "unit.o"
+            arguments = [flag for flag in flags if flag != "-shared"]
+            compile_arguments = [*arguments, "-include", "cuemu.h", *search, "-c", str(unit)]
+            result = _run(compiler, [*compile_arguments, "-o", str(unit_object)])
+            if not result.returncode:
+                linking = ["-shared", str(unit_object), "-o", str(built), *link]
+                result = _run(compiler, linking)
+        else:
+            arguments = [*flags, "-include", "cuemu.h", *search, str(unit), "-x", "none"]
+            result = _run(compiler, [*arguments, "-o", str(built), *link])
+        if result.returncode:
+            raise diagnose.compile_error(result.stderr, path, str(unit), names)
+        built.replace(target)
+    return target
+
+
+def _translation_unit(
+    code: str,
+    path: str,
+    names: Sequence[str],
+    dynamic_names: Sequence[str],
+    compiler: Compiler,
+    trace: bool,
+) -> str:
+    """The learner's text, untouched but for unroll pragmas, then what exports its kernels."""
+    if not trace and not compiler.is_clang:
+        code = cuda_source.gcc_unroll(code)
+    entries = ",\n".join(f'    CUEMU_KERNEL("{name}", {name})' for name in names)
+    lines = [
+        f'#line 1 "{path}"',
+        code,
+        '#line 1 "labkit: kernels by name"',
+        "#undef asm",
+        "#undef printf",
+        '#include "cuemu/export.h"',
+        'extern "C" {',
+        f"extern const uint32_t cuemu_kernel_count = {len(names)};",
+        "extern const CuemuKernel cuemu_kernels[] = {",
+        entries or "    {}",
+        "};",
+        "}",
+    ]
+    if dynamic_names:
+        lines += [
+            'extern "C" { __attribute__((used, aligned(128))) thread_local char '
+            f"cuemu_dynamic_shared[{DYNAMIC_SHARED_LIMIT}]; }}",
+            *(
+                f'asm(".hidden {name}\\n.globl {name}\\n.type {name}, @tls_object\\n'
+                f'.set {name}, cuemu_dynamic_shared\\n");'
+                for name in dynamic_names
+            ),
+        ]
+    return "\n".join(lines) + "\n"

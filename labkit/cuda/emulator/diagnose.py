@@ -1,0 +1,90 @@
+"""Compiler output in the learner's terms: their file, their line, the feature's name."""
+
+import re
+from collections.abc import Sequence
+
+from labkit.cuda.errors import CompileError, UnsupportedFeatureError
+from labkit.cuda.source import Source
+
+UNSUPPORTED = {
+    "inline_PTX": "inline PTX (asm)",
+    "__activemask": "__activemask(): which lanes are together is the hardware's choice; pass a "
+    "mask you computed, or 0xffffffff",
+    "coalesced_threads": "cooperative_groups::coalesced_threads(): which lanes are together is the "
+    "hardware's choice",
+    "textures": "textures",
+    "surfaces": "surfaces",
+    "grid_sync": "grid-wide groups and grid.sync(): blocks run one after another here",
+    "multi_grid": "multi-device groups",
+    "thread_block_clusters": "thread block clusters",
+    "dynamic_parallelism": "launching from device code (dynamic parallelism)",
+    "host_API": "the host API inside a .cu file: labkit allocates, copies and launches from Python",
+    "managed_memory": "managed memory (__managed__)",
+    "address_space_queries": "address space queries and casts",
+    "asynchronous_copies": "asynchronous copies to shared memory (cp.async, memcpy_async)",
+    "device_barriers": "cuda::barrier and other libcu++ synchronisation objects",
+    "tensor_core_PTX": "mma.sync and wgmma through PTX: use nvcuda::wmma, or a real GPU",
+    "alloca": "alloca",
+    "wmma_type": "a wmma fragment of this type or shape: half and bfloat16 inputs with float or "
+    "half accumulators, 16x16x16, 32x8x16 and 8x32x16 are emulated",
+}
+_BEFORE = (
+    (r"<<<", "dynamic_parallelism"),
+    (r"#\s*include\s*<cuda/(?:barrier|pipeline|semaphore|latch|atomic|std/.*)>", "device_barriers"),
+    (r"#\s*include\s*<cuda_pipeline(?:_primitives)?\.h>", "asynchronous_copies"),
+    (r"#\s*include\s*<cooperative_groups/memcpy_async\.h>", "asynchronous_copies"),
+    (r"\bint\s+main\s*\(", "host_API"),
+)
+
+
+def refuse_before_compiling(source: Source, path: str) -> None:
+    """Refuse what would not even parse as C++.
+
+    Raises   UnsupportedFeatureError   naming the feature and the line
+    """
+    for pattern, feature in _BEFORE:
+        match = re.search(pattern, source.stripped)
+        if match:
+            line = source.stripped.count("\n", 0, match.start()) + 1
+            raise _unsupported(feature, f"{path}:{line}")
+
+
+def _unsupported(feature: str, where: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{where}: the emulator does not run {UNSUPPORTED.get(feature, feature)}. "
+        "On a GPU the same file may use it."
+    )
+
+
+def host_options(options: Sequence[str]) -> list[str]:
+    """The compiler options that mean something to a host compiler: -D, -U and -I."""
+    kept = []
+    for option in options:
+        if re.match(r"(-D|-U|-I|--define-macro=|--undefine-macro=|--include-path=)", option):
+            option = re.sub(r"^--define-macro=", "-D", option)
+            option = re.sub(r"^--undefine-macro=", "-U", option)
+            kept.append(re.sub(r"^--include-path=", "-I", option))
+    return kept
+
+
+def compile_error(stderr: str, path: str, unit: str, names: Sequence[str]) -> CompileError:
+    """The error to raise for this compiler output."""
+    named = re.search(
+        r"^(?P<where>[^\n]*?:\d+):(?:\d+:)?[^\n]*cuemu_unsupported_(?P<feature>\w+)",
+        stderr,
+        re.MULTILINE,
+    )
+    if named:
+        return _unsupported(named.group("feature"), named.group("where"))
+    if "Error: " in stderr and "Assembler messages" in stderr:
+        return _unsupported("inline_PTX", path)
+    by_name = [line for line in stderr.splitlines() if line.startswith("labkit: kernels by name")]
+    errors = [
+        line for line in stderr.splitlines() if re.match(r".*?:\d+:\d+: (?:fatal )?error:", line)
+    ]
+    if by_name and not any(not line.startswith("labkit:") for line in errors):
+        return CompileError(
+            f"{path}: no kernel matches the names asked for, {list(names)}; an overloaded or "
+            f"namespaced kernel needs its full name expression\n{stderr.replace(unit, path)}"
+        )
+    return CompileError(f"{path} does not compile:\n{stderr.replace(unit, path).strip()}")

@@ -1,0 +1,645 @@
+"""The emulator as a `Driver`: memory of a stated size, queues, and kernels in a worker process."""
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import json
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labkit.cuda.driver import DeviceProperties, Dim3
+from labkit.cuda.emulator.arena import GRANULARITY, Arena
+from labkit.cuda.emulator.module import Function, Module
+from labkit.cuda.emulator.queue import Work, WorkQueue
+from labkit.cuda.emulator.worker import (
+    Command,
+    Worker,
+    WorkerDied,
+    WorkerRefused,
+    default_threads,
+    map_message,
+)
+from labkit.cuda.errors import CaptureError, CudaError, InvalidValueError, KernelFailure
+from labkit.cuda.operation import Node, Operation
+
+_LAUNCH = struct.Struct("<QII3I3IIIQII")
+_ORDERS = {"forward": 0, "reverse": 1}
+DEFAULT_CAPACITY = 4 << 30
+DEFAULT_TIMEOUT_S = 20.0
+
+
+def _capacity_wanted() -> int:
+    chosen = os.environ.get("LABKIT_EMULATOR_MEMORY")
+    return int(float(chosen) * (1 << 20)) if chosen else DEFAULT_CAPACITY
+
+
+class EmulatorDriver:
+    """CUDA on this machine's processors.
+
+    capacity    bytes of device memory; default $LABKIT_EMULATOR_MEMORY (MiB), else 4 GiB
+    seed        None runs queued work in order; an int picks any legal order, reproducibly
+    timeout_s   a kernel that runs longer is ended and reported
+
+    Differs  events measure steps, not milliseconds: emulated time says nothing about a GPU.
+    """
+
+    name = "emulator"
+    elapsed_unit = "steps"
+
+    def __init__(
+        self,
+        capacity: int | None = None,
+        *,
+        seed: int | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        why: str = "asked for",
+        threads: int | None = None,
+    ) -> None:
+        self.why = why
+        self.timeout_s = timeout_s
+        self._capacity = _capacity_wanted() if capacity is None else capacity
+        self._threads = threads or default_threads()
+        self.queue = WorkQueue(seed)
+        self._lock = threading.RLock()
+        self._streams: dict[int, bool] = {0: True}
+        self._events: dict[int, Work | None] = {}
+        self._handles = itertools.count(1)
+        self._captures: dict[int, _Capture] = {}
+        self._event_captures: dict[int, tuple[_Capture, tuple[int, ...]]] = {}
+        self._variables: dict[int, int] = {}
+        self._open()
+
+    def _open(self) -> None:
+        self.arena = Arena(self._capacity)
+        self.worker = Worker(
+            self.arena.fd, self.arena.base, self.arena.reserved, self.arena.capacity, self._threads
+        )
+        self.queue.add_stream(0, blocking=False)
+
+    def __repr__(self) -> str:
+        used, total = self.arena.used, self.arena.capacity
+        queued = self.queue.pending
+        return f"EmulatorDriver({used} of {total} bytes used, {queued} pieces of work queued)"
+
+    def reset(self) -> None:
+        """The device is as new: no memory, streams, events or queued work; addresses are void.
+
+        Source   CUDA Runtime API  cudaDeviceReset
+        """
+        with self._lock:
+            self.queue.drop_all()
+            self.worker.stop()
+            self.arena.close()
+            self._streams = {0: True}
+            self._events.clear()
+            self._captures.clear()
+            self._event_captures.clear()
+            self._open()
+
+    def properties(self) -> DeviceProperties:
+        """What the emulated device claims to be: the warp and limits of every recent NVIDIA GPU."""
+        return DeviceProperties(
+            name="labkit emulator (this machine's processor, no GPU)",
+            total_memory=self.arena.capacity,
+            multi_processor_count=self._threads,
+            compute_capability=(8, 0),
+        )
+
+    # Memory
+
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+        return self.arena.capacity - self.arena.used, self.arena.capacity
+
+    def malloc(self, size_bytes: int) -> int:
+        """Address of that many bytes, uninitialised.
+
+        Raises   OutOfMemoryError   they do not fit
+        """
+        with self._lock:
+            return self.arena.malloc(size_bytes)
+
+    def free(self, address: int) -> None:
+        """The bytes are free once all queued work has run, as after `cudaFree`."""
+        with self._lock:
+            self.queue.run_until(None)
+            self.arena.free(address)
+
+    def allocation_granularity(self) -> int:
+        """Bytes that sizes of virtual memory are multiples of."""
+        return GRANULARITY
+
+    def address_reserve(self, size_bytes: int) -> int:
+        """Address of room without memory."""
+        with self._lock:
+            return self.arena.reserve(size_bytes)
+
+    def address_free(self, address: int, size_bytes: int) -> None:
+        """Give reserved room back."""
+        with self._lock:
+            self.arena.unreserve(address, size_bytes)
+
+    def memory_create(self, size_bytes: int) -> int:
+        """Handle of memory without an address."""
+        with self._lock:
+            return self.arena.create(size_bytes)
+
+    def memory_release(self, handle: int) -> None:
+        """Give memory back that is not mapped."""
+        with self._lock:
+            self.arena.release(handle)
+
+    def memory_map(self, address: int, size_bytes: int, handle: int) -> None:
+        """The memory is reachable at `address`, from Python and from kernels."""
+        with self._lock:
+            self.arena.map(address, size_bytes, handle)
+            self.worker.mappings[address] = (size_bytes, handle)
+            if self.worker.pid is not None:
+                self.worker.request(Command.MAP, map_message(address, size_bytes, handle))
+
+    def memory_unmap(self, address: int, size_bytes: int) -> None:
+        """The room at `address` is empty again."""
+        with self._lock:
+            self.queue.run_until(None)
+            self.arena.unmap(address, size_bytes)
+            del self.worker.mappings[address]
+            if self.worker.pid is not None:
+                self.worker.request(Command.UNMAP, map_message(address, size_bytes))
+
+    # Copies
+
+    def memcpy(self, dst: int, src: int, size_bytes: int) -> None:
+        """The bytes have been copied, after everything queued on the default stream."""
+        self.memcpy_async(dst, src, size_bytes, 0)
+        self.stream_synchronize(0)
+
+    def memcpy_async(
+        self, dst: int, src: int, size_bytes: int, stream: int, keep: Any = None
+    ) -> None:
+        """The copy is queued; `keep` stays alive until it has run."""
+        self._check_range(dst, size_bytes, "destination")
+        self._check_range(src, size_bytes, "source")
+        kind = f"memcpy {self._side(src)} to {self._side(dst)}"
+        self.submit(
+            stream,
+            Operation("memcpy", kind, dst=dst, src=src, size_bytes=size_bytes, keep=keep),
+        )
+
+    def memset(self, address: int, byte: int, size_bytes: int) -> None:
+        """Every byte has this value, after everything queued on the default stream."""
+        self.memset_async(address, byte, size_bytes, 0)
+        self.stream_synchronize(0)
+
+    def memset_async(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
+        """The fill is queued."""
+        self._check_range(address, size_bytes, "destination")
+        if not 0 <= byte <= 255:
+            raise InvalidValueError(f"a byte is 0 to 255, not {byte}")
+        self.submit(
+            stream, Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes)
+        )
+
+    def _side(self, address: int) -> str:
+        return "device" if self.is_device_address(address) else "host"
+
+    def is_device_address(self, address: int) -> bool:
+        """True for memory of this device, allocated or not, and for module variables."""
+        return self.arena.contains(address) or self._variable_at(address) is not None
+
+    def _variable_at(self, address: int) -> int | None:
+        for start, size in self._variables.items():
+            if start <= address < start + size:
+                return start
+        return None
+
+    def _check_range(self, address: int, size_bytes: int, what: str) -> None:
+        if size_bytes < 0:
+            raise InvalidValueError(f"cannot copy {size_bytes} bytes")
+        if size_bytes and address == 0:
+            raise InvalidValueError(f"the {what} of {size_bytes} bytes is a null pointer")
+        if size_bytes and self.arena.contains(address):
+            owner = self.arena.owner_of(address)
+            end = owner[0] + owner[1] if owner else address
+            if end < address + size_bytes:
+                raise InvalidValueError(
+                    f"the {what} {address:#x} + {size_bytes} bytes leaves allocated memory at "
+                    f"{end:#x}"
+                )
+
+    def _copy(self, dst: int, src: int, size: int) -> None:
+        if size == 0:
+            return
+        if self._variable_at(src) is not None:
+            data = self.worker.request(Command.READ, map_message(src, size))
+            self._write(dst, data)
+        elif self._variable_at(dst) is not None:
+            self._write(dst, ctypes.string_at(src, size))
+        else:
+            ctypes.memmove(dst, src, size)
+
+    def _write(self, dst: int, data: bytes) -> None:
+        if self._variable_at(dst) is not None:
+            self.worker.request(Command.WRITE, map_message(dst, len(data)) + data)
+        else:
+            ctypes.memmove(dst, data, len(data))
+
+    # Streams and events
+
+    def submit(self, stream: int, operation: Operation) -> None:
+        """The operation is queued, or becomes a node of the graph the stream captures."""
+        with self._lock:
+            self._check_stream(stream)
+            capture = self._captures.get(stream)
+            if capture is not None:
+                capture.add(stream, operation)
+                return
+            if self._captures and stream == 0:
+                raise CaptureError("the default stream cannot be used while a stream captures")
+            run = functools.partial(self._perform, operation)
+            self.queue.enqueue(stream, operation.kind, operation.name, run)
+
+    def _perform(self, operation: Operation) -> None:
+        if operation.kind == "kernel":
+            self._run_kernel(operation)
+        elif operation.kind == "memcpy":
+            self._copy(operation.dst, operation.src, operation.size_bytes)
+        elif operation.kind == "memset":
+            if self._variable_at(operation.dst) is not None:
+                self._write(operation.dst, bytes([operation.byte]) * operation.size_bytes)
+            else:
+                ctypes.memset(operation.dst, operation.byte, operation.size_bytes)
+        elif operation.call is not None:
+            operation.call()
+
+    def _check_stream(self, stream: int) -> None:
+        if stream not in self._streams:
+            raise InvalidValueError(
+                f"there is no stream {stream}", "cudaErrorInvalidResourceHandle"
+            )
+
+    def _no_capture(self, what: str) -> None:
+        if self._captures:
+            for capture in self._captures.values():
+                capture.invalid = True
+            raise CaptureError(
+                f"{what} is not allowed while a stream captures; the capture is void"
+            )
+
+    def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> int:
+        """A new stream; a non-blocking one is not ordered with the default stream."""
+        with self._lock:
+            stream = next(self._handles)
+            self._streams[stream] = not non_blocking
+            self.queue.add_stream(stream, blocking=not non_blocking)
+            return stream
+
+    def stream_destroy(self, stream: int) -> None:
+        """The stream is gone; what it was given to do is still done."""
+        with self._lock:
+            self._check_stream(stream)
+            if stream == 0:
+                raise InvalidValueError("the default stream cannot be destroyed")
+            del self._streams[stream]
+            self.queue.forget_stream(stream)
+
+    def stream_query(self, stream: int) -> bool:
+        """True when nothing is left to do; asking lets the device do one thing more."""
+        with self._lock:
+            self._check_stream(stream)
+            idle = self.queue.last(stream) is None
+            if not idle:
+                self.queue.step()
+            return idle
+
+    def stream_synchronize(self, stream: int) -> None:
+        """Everything queued on the stream so far has run."""
+        with self._lock:
+            self._check_stream(stream)
+            self._no_capture("waiting for a stream")
+            last = self.queue.last(stream)
+            if last is not None:
+                self.queue.run_until(last)
+
+    def synchronize(self) -> None:
+        """Everything queued on the device has run."""
+        with self._lock:
+            self._no_capture("waiting for the device")
+            self.queue.run_until(None)
+
+    def stream_wait_event(self, stream: int, event: int) -> None:
+        """What is queued on the stream from now on runs after the event; the host does not wait."""
+        with self._lock:
+            self._check_stream(stream)
+            self._check_event(event)
+            if event in self._event_captures:
+                capture, nodes = self._event_captures[event]
+                if self._captures.get(stream, capture) is not capture:
+                    raise CaptureError(f"stream {stream} captures another graph")
+                self._captures[stream] = capture
+                capture.join(stream, nodes)
+                return
+            work = self._events[event]
+            if work is not None:
+                self.queue.enqueue(stream, "wait", f"wait for event {event}", None, [work])
+
+    def launch_host_function(self, stream: int, function: Callable[[], None]) -> None:
+        """The function is called when the stream comes to it."""
+        self.submit(stream, Operation("host", "host function", call=function))
+
+    def event_create(self) -> int:
+        """A new event; until it is recorded it counts as complete."""
+        with self._lock:
+            event = next(self._handles)
+            self._events[event] = None
+            return event
+
+    def event_destroy(self, event: int) -> None:
+        """The event is gone."""
+        with self._lock:
+            self._check_event(event)
+            del self._events[event]
+            self._event_captures.pop(event, None)
+
+    def _check_event(self, event: int) -> None:
+        if event not in self._events:
+            raise InvalidValueError(f"there is no event {event}", "cudaErrorInvalidResourceHandle")
+
+    def event_record(self, event: int, stream: int) -> None:
+        """The event completes once everything now queued on the stream has run."""
+        with self._lock:
+            self._check_event(event)
+            self._check_stream(stream)
+            capture = self._captures.get(stream)
+            if capture is not None:
+                self._event_captures[event] = (capture, capture.last.get(stream, ()))
+                return
+            self._event_captures.pop(event, None)
+            self._events[event] = self.queue.enqueue(
+                stream, "record", f"record event {event}", None
+            )
+
+    def event_query(self, event: int) -> bool:
+        """True when the event has completed; asking lets the device do one thing more."""
+        with self._lock:
+            self._check_event(event)
+            work = self._events[event]
+            complete = work is None or work.done_as is not None
+            if not complete:
+                self.queue.step()
+            return complete
+
+    def event_synchronize(self, event: int) -> None:
+        """The event has completed."""
+        with self._lock:
+            self._check_event(event)
+            self._no_capture("waiting for an event")
+            self.queue.run_until(self._events[event]) if self._events[event] else None
+
+    def event_elapsed_ms(self, start: int, end: int) -> float:
+        """Pieces of work the device did between the two events: steps, not milliseconds.
+
+        Raises   CudaError   one of them was not recorded, or has not completed
+        """
+        with self._lock:
+            done = []
+            for event in (start, end):
+                self._check_event(event)
+                work = self._events[event]
+                if work is None or work.done_as is None:
+                    code = "cudaErrorInvalidResourceHandle" if work is None else "cudaErrorNotReady"
+                    raise CudaError(f"event {event} has not completed", code)
+                done.append(work.done_as)
+            return float(done[1] - done[0])
+
+    # Modules and launches
+
+    def module_load(
+        self, code: str, path: str, name_expressions: Sequence[str], options: Sequence[str]
+    ) -> Module:
+        """The compiled source.
+
+        Raises   CompileError   the compiler refused it
+        """
+        with self._lock:
+            return Module(self.worker, code, path, name_expressions, options)
+
+    def module_function(self, module: Module, name: str) -> Function:
+        """One of its kernels."""
+        return module.function(name)
+
+    def module_global(self, module: Module, name: str) -> tuple[int, int]:
+        """(address, bytes) of a __device__ or __constant__ variable."""
+        with self._lock:
+            address, size = module.global_variable(name)
+            self._variables[address] = size
+            return address, size
+
+    def launch(
+        self,
+        function: Function,
+        grid: Dim3,
+        block: Dim3,
+        args: Sequence[bytes],
+        shared_bytes: int,
+        stream: int,
+        **options: Any,
+    ) -> None:
+        """The launch is queued; a failure is raised by whoever waits for it.
+
+        order      "forward", "reverse" or a seed: which of a block's threads goes first
+        timeout_s  instead of the driver's
+        """
+        self.submit(
+            stream,
+            Operation(
+                "kernel", function.name, function=function, grid=grid, block=block,
+                args=tuple(args), shared_bytes=shared_bytes, options=tuple(options.items()),
+            ),
+        )  # fmt: skip
+
+    def _run_kernel(self, operation: Operation) -> None:
+        options = dict(operation.options)
+        body = self.launch_message(operation, options.get("order", "forward"))
+        try:
+            printed = self.worker.request(
+                Command.LAUNCH, body, options.get("timeout_s") or self.timeout_s
+            ).decode(errors="replace")
+        except WorkerDied as death:
+            raise self.failure(operation, death.report) from None
+        except WorkerRefused as refusal:
+            report = json.loads(refusal.body)
+            _show(report.pop("printed", ""))
+            raise self.failure(operation, report) from None
+        _show(printed)
+
+    def launch_message(
+        self, operation: Operation, order: str | int, *, trace: bool = False, tail: bytes = b""
+    ) -> bytes:
+        """The body of LAUNCH and TRACE."""
+        function: Function = operation.function
+        handle, _ = function.module.load(trace=trace)
+        offsets, values = [], bytearray()
+        for arg in operation.args:
+            values += bytes(-len(values) % min(16, max(1, len(arg) & -len(arg))))
+            offsets.append(len(values))
+            values += arg
+        seeded = isinstance(order, int)
+        head = _LAUNCH.pack(
+            handle, function.index, int(order == "forward"), *operation.grid, *operation.block,
+            operation.shared_bytes, 2 if seeded else _ORDERS[str(order)],
+            order if isinstance(order, int) else 0, len(offsets), len(values),
+        )  # fmt: skip
+        return head + struct.pack(f"<{len(offsets)}I", *offsets) + bytes(values) + tail
+
+    def failure(
+        self, operation: Operation, report: dict[str, Any], *, trace: bool = False
+    ) -> KernelFailure:
+        """The error for what the worker reported, with the learner's file and line in it."""
+        function: Function = operation.function
+        module = function.module
+        waiting = report.get("waiting") or []
+        sites = [*report.get("sites", []), *(w["site"] for w in waiting)]
+        places = module.line_of(sites, trace=trace)
+        found = places[0] if places else None
+        for entry, place in zip(waiting, places[len(sites) - len(waiting) :], strict=True):
+            entry["line"] = place.line
+        report = {
+            "kernel": operation.name,
+            "grid": list(operation.grid), "threads": list(operation.block),
+            "block": [0, 0, 0], "thread": [0, 0, 0], **report,
+            "file": found.file if found and found.line else module.path,
+            "line": found.line if found else 0,
+        }  # fmt: skip
+        if report["kind"] == "deadlock" and waiting:
+            report["message"] += ": " + _who_waits(waiting)
+        if report["kind"] == "fault":
+            report["message"] += f", at address {report['address']:#x}"
+        return KernelFailure(report)
+
+    # Graphs
+
+    def stream_begin_capture(self, stream: int) -> None:
+        """What is queued on the stream from now on becomes a graph instead of running."""
+        with self._lock:
+            self._check_stream(stream)
+            if stream == 0:
+                raise CaptureError(
+                    "the default stream cannot capture", "cudaErrorStreamCaptureImplicit"
+                )
+            if stream in self._captures:
+                raise CaptureError(f"stream {stream} captures already")
+            self._captures[stream] = _Capture(stream)
+
+    def stream_is_capturing(self, stream: int) -> bool:
+        """True between begin and end of a capture."""
+        return stream in self._captures
+
+    def stream_end_capture(self, stream: int) -> list[Node]:
+        """The captured nodes, each after the ones its stream and its events put before it.
+
+        Raises   CaptureError   nothing was captured here, it was made void, or a stream that
+                                joined it was not joined back
+        """
+        with self._lock:
+            capture = self._captures.get(stream)
+            if capture is None or capture.origin != stream:
+                raise CaptureError(f"stream {stream} did not begin a capture")
+            members = [s for s, c in self._captures.items() if c is capture]
+            for member in members:
+                del self._captures[member]
+            for event in [e for e, (c, _) in self._event_captures.items() if c is capture]:
+                del self._event_captures[event]
+            if capture.invalid:
+                raise CaptureError("the capture was made void", "cudaErrorStreamCaptureInvalidated")
+            lost = capture.not_joined()
+            if lost:
+                names = [capture.nodes[i].operation.name for i in lost]
+                raise CaptureError(
+                    f"{names} ran on a stream that was never joined back to stream {stream}",
+                    "cudaErrorStreamCaptureUnjoined",
+                )
+            return capture.nodes
+
+    def graph_instantiate(self, nodes: Sequence[Node]) -> list[Node]:
+        """What `graph_launch` takes; checked, and independent of the graph it came from.
+
+        Raises   InvalidValueError   a node comes after itself or one that does not exist yet
+        """
+        for index, node in enumerate(nodes):
+            wrong = [i for i in node.after if not 0 <= i < index]
+            if wrong:
+                raise InvalidValueError(f"node {index} cannot come after nodes {wrong}")
+        return [Node(node.operation, node.after) for node in nodes]
+
+    def graph_launch(self, executable: Sequence[Node], stream: int) -> None:
+        """Every node is queued; what follows on the stream follows all of them."""
+        with self._lock:
+            self._check_stream(stream)
+            self._no_capture("launching a graph")
+            root = self.queue.enqueue(stream, "graph", "graph begins", None)
+            made: list[Work] = []
+            for node in executable:
+                branch = -next(self._handles)  # each node has a queue of its own: only edges order
+                run = functools.partial(self._perform, node.operation)
+                after = [made[i] for i in node.after] or [root]
+                made.append(
+                    self.queue.enqueue(branch, node.operation.kind, node.operation.name, run, after)
+                )
+                self.queue.forget_stream(branch)
+            self.queue.enqueue(stream, "graph", "graph ends", None, made)
+
+
+class _Capture:
+    """A graph in the making: nodes, and per stream the nodes its next one comes after."""
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.nodes: list[Node] = []
+        self.last: dict[int, tuple[int, ...]] = {origin: ()}
+        self.invalid = False
+
+    def add(self, stream: int, operation: Operation) -> None:
+        self.nodes.append(Node(operation, self.last.get(stream, ())))
+        self.last[stream] = (len(self.nodes) - 1,)
+
+    def join(self, stream: int, nodes: tuple[int, ...]) -> None:
+        self.last[stream] = tuple(sorted({*self.last.get(stream, ()), *nodes}))
+
+    def not_joined(self) -> list[int]:
+        reached, stack = set(), list(self.last.get(self.origin, ()))
+        while stack:
+            index = stack.pop()
+            if index not in reached:
+                reached.add(index)
+                stack.extend(self.nodes[index].after)
+        return [i for i in range(len(self.nodes)) if i not in reached]
+
+
+def _show(printed: str) -> None:
+    if printed:
+        with contextlib.suppress(ValueError):
+            sys.stdout.write(printed)
+
+
+def _who_waits(waiting: list[dict[str, Any]]) -> str:
+    """`threads 0 to 15 at line 8 for __syncthreads; ...`"""
+    groups: dict[tuple[int, str, int], list[Any]] = {}
+    for entry in waiting:
+        groups.setdefault((entry["line"], entry["waits_for"], entry["mask"]), []).append(
+            tuple(entry["thread"])
+        )
+    parts = []
+    for (line, what, mask), threads in groups.items():
+        named = (
+            f"{threads[0]}"
+            if len(threads) == 1
+            else f"{threads[0]} to {threads[-1]} ({len(threads)})"
+        )
+        masked = f" with mask {mask:#010x}" if mask else ""
+        parts.append(f"threads {named} wait at line {line} for {what}{masked}")
+    return "; ".join(parts)

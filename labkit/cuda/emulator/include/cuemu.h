@@ -1,0 +1,64 @@
+// Forced in front of every .cu file: what nvcc and NVRTC know without an #include.
+#pragma once
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's <math.h>: <cmath> alone doubles the compile time
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+
+#include "cuemu/abi.h"
+
+#define LABKIT_EMULATOR 1
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 800
+
+#ifdef CUEMU_TRACE
+#ifdef __clang__
+#define CUEMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
+#else
+#define CUEMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
+#endif
+#define __global__ __attribute__((noinline))
+#else
+#define CUEMU_QUIET inline
+#define __global__
+#endif
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ thread_local
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...) cuemu_unsupported_thread_block_clusters
+#define __managed__ cuemu_unsupported_managed_memory
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(n) __attribute__((aligned(n)))
+#define CUEMU_INLINE static inline __attribute__((always_inline, unused))
+
+#define threadIdx (static_cast<const uint3&>(::cuemu_state.thread_idx))
+#define blockIdx (static_cast<const uint3&>(::cuemu_state.block_idx))
+#define blockDim (static_cast<const uint3&>(::cuemu_state.block_dim))
+#define gridDim (static_cast<const uint3&>(::cuemu_state.grid_dim))
+#define warpSize 32
+
+#define printf(...) cuemu_printf(__VA_ARGS__)
+#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) \
+    ((condition) ? (void)0 : cuemu_assert_failed(#condition, __FILE__, __LINE__, __func__))
+#endif
+
+#include "cuemu/types.h"
+#include "cuemu/vector_types.h"
+#include "cuemu/warp.h"
+#include "cuemu/atomics.h"
+#include "cuemu/math.h"
+#include "cuemu/unsupported.h"
+
+#define __noinline__ __attribute__((noinline))

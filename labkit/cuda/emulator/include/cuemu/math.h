@@ -1,0 +1,192 @@
+// Device math: CUDA's float overloads, intrinsics and bit tricks over the host's libm.
+#pragma once
+
+#define CUEMU_FLOAT1(NAME) \
+    CUEMU_INLINE float NAME(float x) { return NAME##f(x); }
+CUEMU_FLOAT1(sqrt)
+CUEMU_FLOAT1(cbrt)
+CUEMU_FLOAT1(exp)
+CUEMU_FLOAT1(exp2)
+CUEMU_FLOAT1(expm1)
+CUEMU_FLOAT1(log)
+CUEMU_FLOAT1(log2)
+CUEMU_FLOAT1(log10)
+CUEMU_FLOAT1(log1p)
+CUEMU_FLOAT1(sin)
+CUEMU_FLOAT1(cos)
+CUEMU_FLOAT1(tan)
+CUEMU_FLOAT1(asin)
+CUEMU_FLOAT1(acos)
+CUEMU_FLOAT1(atan)
+CUEMU_FLOAT1(sinh)
+CUEMU_FLOAT1(cosh)
+CUEMU_FLOAT1(tanh)
+CUEMU_FLOAT1(erf)
+CUEMU_FLOAT1(erfc)
+CUEMU_FLOAT1(floor)
+CUEMU_FLOAT1(ceil)
+CUEMU_FLOAT1(round)
+CUEMU_FLOAT1(rint)
+CUEMU_FLOAT1(trunc)
+CUEMU_FLOAT1(fabs)
+#undef CUEMU_FLOAT1
+CUEMU_INLINE float pow(float x, float y) { return powf(x, y); }
+CUEMU_INLINE float fmod(float x, float y) { return fmodf(x, y); }
+CUEMU_INLINE float fmin(float x, float y) { return fminf(x, y); }
+CUEMU_INLINE float fmax(float x, float y) { return fmaxf(x, y); }
+CUEMU_INLINE float atan2(float x, float y) { return atan2f(x, y); }
+CUEMU_INLINE float hypot(float x, float y) { return hypotf(x, y); }
+CUEMU_INLINE float copysign(float x, float y) { return copysignf(x, y); }
+CUEMU_INLINE float fma(float x, float y, float z) { return fmaf(x, y, z); }
+CUEMU_INLINE float abs(float x) { return fabsf(x); }
+CUEMU_INLINE double abs(double x) { return fabs(x); }
+extern "C" int abs(int) noexcept;
+CUEMU_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
+
+CUEMU_INLINE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+CUEMU_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
+CUEMU_INLINE float rsqrt(float x) { return rsqrtf(x); }
+CUEMU_INLINE float exp10f_(float x) { return powf(10.0f, x); }
+CUEMU_INLINE float sinpif(float x) { return sinf(x * 3.14159265358979f); }
+CUEMU_INLINE float cospif(float x) { return cosf(x * 3.14159265358979f); }
+CUEMU_INLINE float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
+CUEMU_INLINE float fdividef(float x, float y) { return x / y; }
+CUEMU_INLINE float __saturatef(float x) { return x > 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; }
+
+// glibc declares __expf and friends as its own: a macro avoids the clash.
+#define __expf(x) expf(x)
+#define __exp10f(x) exp10f_(x)
+#define __logf(x) logf(x)
+#define __log2f(x) log2f(x)
+#define __log10f(x) log10f(x)
+#define __powf(x, y) powf(x, y)
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+#define __tanf(x) tanf(x)
+#define __sincosf(x, s, c) sincosf(x, s, c)
+#define __fdividef(x, y) ((float)(x) / (float)(y))
+
+#define CUEMU_ROUNDED(SUFFIX, T, LETTER)                                                    \
+    CUEMU_INLINE T __##LETTER##add_##SUFFIX(T x, T y) { return x + y; }                     \
+    CUEMU_INLINE T __##LETTER##sub_##SUFFIX(T x, T y) { return x - y; }                     \
+    CUEMU_INLINE T __##LETTER##mul_##SUFFIX(T x, T y) { return x * y; }                     \
+    CUEMU_INLINE T __##LETTER##div_##SUFFIX(T x, T y) { return x / y; }
+CUEMU_ROUNDED(rn, float, f)
+CUEMU_ROUNDED(rn, double, d)
+CUEMU_INLINE float __fsqrt_rn(float x) { return sqrtf(x); }
+CUEMU_INLINE float __frcp_rn(float x) { return 1.0f / x; }
+CUEMU_INLINE float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
+CUEMU_INLINE float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+CUEMU_INLINE double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+
+CUEMU_INLINE int __float_as_int(float x) { return cuemu::bits<int>(x); }
+CUEMU_INLINE unsigned __float_as_uint(float x) { return cuemu::bits<unsigned>(x); }
+CUEMU_INLINE float __int_as_float(int x) { return cuemu::bits<float>(x); }
+CUEMU_INLINE float __uint_as_float(unsigned x) { return cuemu::bits<float>(x); }
+CUEMU_INLINE long long __double_as_longlong(double x) { return cuemu::bits<long long>(x); }
+CUEMU_INLINE double __longlong_as_double(long long x) { return cuemu::bits<double>(x); }
+
+// The GPU clamps where C++ leaves the conversion undefined.
+CUEMU_INLINE int cuemu_to_int(double x) {
+    return x != x ? 0 : x >= 2147483647.0 ? 2147483647 : x <= -2147483648.0 ? INT_MIN : (int)x;
+}
+CUEMU_INLINE unsigned cuemu_to_uint(double x) {
+    return x != x || x <= 0.0 ? 0u : x >= 4294967295.0 ? 4294967295u : (unsigned)x;
+}
+CUEMU_INLINE int __float2int_rn(float x) { return cuemu_to_int(rint((double)x)); }
+CUEMU_INLINE int __float2int_rz(float x) { return cuemu_to_int(x); }
+CUEMU_INLINE int __float2int_rd(float x) { return cuemu_to_int(floor((double)x)); }
+CUEMU_INLINE int __float2int_ru(float x) { return cuemu_to_int(ceil((double)x)); }
+CUEMU_INLINE unsigned __float2uint_rn(float x) { return cuemu_to_uint(rint((double)x)); }
+CUEMU_INLINE unsigned __float2uint_rz(float x) { return cuemu_to_uint(x); }
+CUEMU_INLINE float __int2float_rn(int x) { return (float)x; }
+CUEMU_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
+CUEMU_INLINE float __double2float_rn(double x) { return (float)x; }
+CUEMU_INLINE float __ll2float_rn(long long x) { return (float)x; }
+
+CUEMU_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
+CUEMU_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+CUEMU_INLINE int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
+CUEMU_INLINE int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+CUEMU_INLINE int __ffs(int x) { return __builtin_ffs(x); }
+CUEMU_INLINE int __ffsll(long long x) { return __builtin_ffsll(x); }
+CUEMU_INLINE unsigned __brev(unsigned x) {
+    x = (x >> 16) | (x << 16);
+    x = ((x & 0xff00ff00u) >> 8) | ((x & 0x00ff00ffu) << 8);
+    x = ((x & 0xf0f0f0f0u) >> 4) | ((x & 0x0f0f0f0fu) << 4);
+    x = ((x & 0xccccccccu) >> 2) | ((x & 0x33333333u) << 2);
+    return ((x & 0xaaaaaaaau) >> 1) | ((x & 0x55555555u) << 1);
+}
+CUEMU_INLINE int __mulhi(int x, int y) { return (int)(((long long)x * y) >> 32); }
+CUEMU_INLINE unsigned __umulhi(unsigned x, unsigned y) {
+    return (unsigned)(((unsigned long long)x * y) >> 32);
+}
+CUEMU_INLINE unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return (unsigned long long)(((unsigned __int128)x * y) >> 64);
+}
+CUEMU_INLINE int __mul24(int x, int y) { return x * y; }
+CUEMU_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
+    return (unsigned)(((((unsigned long long)hi << 32) | lo) << (shift & 31)) >> 32);
+}
+CUEMU_INLINE unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned shift) {
+    return (unsigned)((((unsigned long long)hi << 32) | lo) >> (shift & 31));
+}
+CUEMU_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    const unsigned long long both = ((unsigned long long)y << 32) | x;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned pick = (selector >> (4 * i)) & 0xf;
+        unsigned byte = (unsigned)(both >> (8 * (pick & 7))) & 0xff;
+        if (pick & 8) byte = byte & 0x80 ? 0xff : 0;
+        result |= byte << (8 * i);
+    }
+    return result;
+}
+CUEMU_INLINE int __dp4a(int x, int y, int sum) {
+    for (int i = 0; i < 4; ++i) sum += (signed char)(x >> (8 * i)) * (signed char)(y >> (8 * i));
+    return sum;
+}
+CUEMU_INLINE unsigned __sad(int x, int y, unsigned z) {
+    return z + (unsigned)(x < y ? (long long)y - x : (long long)x - y);
+}
+
+#define CUEMU_LOAD(NAME) \
+    template <class T> CUEMU_INLINE T NAME(const T* address) { return *address; }
+CUEMU_LOAD(__ldg)
+CUEMU_LOAD(__ldca)
+CUEMU_LOAD(__ldcg)
+CUEMU_LOAD(__ldcs)
+CUEMU_LOAD(__ldlu)
+CUEMU_LOAD(__ldcv)
+#define CUEMU_STORE(NAME) \
+    template <class T> CUEMU_INLINE void NAME(T* address, T value) { *address = value; }
+CUEMU_STORE(__stwb)
+CUEMU_STORE(__stcg)
+CUEMU_STORE(__stcs)
+CUEMU_STORE(__stwt)
+#define __builtin_assume(condition) ((void)0)
+#define __isShared(p) cuemu_unsupported_address_space_queries
+#define __cvta_generic_to_shared(p) cuemu_unsupported_address_space_queries
+
+namespace cuemu {
+template <class A, class B> struct Wider { using type = decltype(A() + B()); };
+template <class A> struct Wider<A, A> { using type = A; };
+}  // namespace cuemu
+template <class A, class B, typename cuemu::EnableIf<cuemu::is_number<A> && cuemu::is_number<B>>::type = 0>
+CUEMU_INLINE typename cuemu::Wider<A, B>::type min(A x, B y) {
+    using T = typename cuemu::Wider<A, B>::type;
+    if constexpr (cuemu::Number<T>::kind == CUEMU_FLOAT) {
+        return (T)x != (T)x ? (T)y : (T)y < (T)x ? (T)y : (T)x;  // a NaN loses, as in fminf
+    } else {
+        return (T)y < (T)x ? (T)y : (T)x;
+    }
+}
+template <class A, class B, typename cuemu::EnableIf<cuemu::is_number<A> && cuemu::is_number<B>>::type = 0>
+CUEMU_INLINE typename cuemu::Wider<A, B>::type max(A x, B y) {
+    using T = typename cuemu::Wider<A, B>::type;
+    if constexpr (cuemu::Number<T>::kind == CUEMU_FLOAT) {
+        return (T)x != (T)x ? (T)y : (T)x < (T)y ? (T)y : (T)x;
+    } else {
+        return (T)x < (T)y ? (T)y : (T)x;
+    }
+}

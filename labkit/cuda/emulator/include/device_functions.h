@@ -1,0 +1,2 @@
+// Nothing to add: the emulator knows these names without an #include.
+#pragma once

@@ -1,0 +1,71 @@
+"""From an offset in a compiled module to the learner's line."""
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit.cuda.emulator import build
+
+
+class Location(NamedTuple):
+    """A line of a source file; line 0 when it is not known."""
+
+    file: str
+    line: int
+    function: str
+
+
+_UNKNOWN = Location("", 0, "")
+_known: dict[tuple[Path, int], Location] = {}
+
+
+def locate(binary: Path, offsets: Sequence[int]) -> list[Location]:
+    """Where each offset comes from: the innermost frame outside the emulator's headers."""
+    missing = [o for o in dict.fromkeys(offsets) if (binary, o) not in _known]
+    if missing:
+        tool = _tool()
+        if tool is None:
+            return [_UNKNOWN for _ in offsets]
+        addresses = "\n".join(f"{offset:#x}" for offset in missing)
+        told = subprocess.run(
+            [tool, "-a", "-i", "-f", "-C", "-e", str(binary)],
+            input=addresses, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        for offset, chain in zip(missing, _chains(told.stdout), strict=False):
+            _known[binary, offset] = _choose(chain)
+    return [_known.get((binary, offset), _UNKNOWN) for offset in offsets]
+
+
+@functools.cache
+def _tool() -> str | None:
+    return shutil.which("addr2line") or shutil.which("llvm-addr2line") or _newest("llvm-addr2line-")
+
+
+def _newest(prefix: str) -> str | None:
+    found = sorted(Path("/usr/bin").glob(prefix + "*"))
+    return str(found[-1]) if found else None
+
+
+def _chains(text: str) -> list[list[Location]]:
+    """One list of frames, innermost first, per address that addr2line echoes."""
+    chains: list[list[Location]] = []
+    frames = iter(text.splitlines())
+    for line in frames:
+        if line.startswith("0x"):
+            chains.append([])
+            continue
+        place = next(frames, "??:0").rsplit(" (discriminator", 1)[0]
+        file, _, number = place.rpartition(":")
+        chains[-1].append(Location(file, int(number) if number.isdigit() else 0, line))
+    return chains
+
+
+def _choose(chain: list[Location]) -> Location:
+    headers = str(build.INCLUDE)
+    for frame in chain:
+        if frame.line and not frame.file.startswith(headers) and "/unit.cpp" not in frame.file:
+            return frame
+    return _UNKNOWN

@@ -1,0 +1,130 @@
+"""Compiled CUDA source in the worker: handles that survive the worker's end."""
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.cuda import source as cuda_source
+from labkit.cuda.emulator import build, lines
+from labkit.cuda.emulator.worker import Command, Worker, WorkerRefused, module_path_bytes
+from labkit.cuda.errors import CudaError, InvalidValueError
+from labkit.cuda.signature import ParamKind, Signature, SignatureParam
+
+
+@dataclass(frozen=True)
+class Function:
+    """One kernel of a module."""
+
+    module: "Module"
+    index: int
+    name: str
+    signature: Signature
+    static_shared_bytes: int
+    max_threads: int
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r})"
+
+
+class Module:
+    """A .cu file compiled for the host, loaded in whichever worker runs."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        code: str,
+        path: str,
+        name_expressions: Sequence[str],
+        options: Sequence[str],
+    ) -> None:
+        self.code, self.path = code, path
+        self.source = cuda_source.parse(code)
+        self._worker = worker
+        self._inputs = (code, path, tuple(name_expressions), tuple(options))
+        self._built: dict[bool, Path] = {False: build.compile_cuda(*self._inputs)}
+        self._loaded: dict[bool, tuple[int, int, dict[str, Any]]] = {}
+        self.description = self.load()[1]
+        self.functions = {
+            kernel["name"]: self._function(index, kernel)
+            for index, kernel in enumerate(self.description["kernels"])
+        }
+
+    def load(self, *, trace: bool = False) -> tuple[int, dict[str, Any]]:
+        """(handle, description) of the fast or the trace build in the running worker."""
+        generation, handle, description = self._loaded.get(trace, (-1, 0, {}))
+        if generation == self._worker.generation:
+            return handle, description
+        if trace not in self._built:
+            self._built[trace] = build.compile_cuda(*self._inputs, trace=trace)
+        try:
+            answer = self._worker.request(Command.LOAD, module_path_bytes(self._built[trace]))
+        except WorkerRefused as refusal:
+            raise CudaError(f"{self.path} does not load: {refusal}") from None
+        handle = struct.unpack_from("<Q", answer)[0]
+        description = json.loads(answer[8:])
+        self._loaded[trace] = (self._worker.generation, handle, description)
+        return handle, description
+
+    def line_of(self, offsets: Sequence[int], *, trace: bool = False) -> list[lines.Location]:
+        """The learner's file and line behind offsets into the code."""
+        found = lines.locate(self._built[trace], offsets)
+        # The compiler puts its own directory in front of a path that was given without one.
+        return [
+            place._replace(file=self.path) if place.file.endswith("/" + self.path) else place
+            for place in found
+        ]
+
+    def _function(self, index: int, kernel: dict[str, Any]) -> Function:
+        text = self.source.kernel(kernel["name"])
+        written = text.parameters if text is not None else ()
+        params = []
+        for position, (size, kind, pointee_kind, const, pointee_size) in enumerate(
+            kernel["params"]
+        ):
+            named = position < len(written) and len(written) == len(kernel["params"])
+            params.append(
+                SignatureParam(
+                    name=written[position].name if named else f"#{position}",
+                    type=written[position].type if named else "",
+                    size=size,
+                    kind=ParamKind(kind),
+                    pointee_kind=ParamKind(pointee_kind),
+                    pointee_size=pointee_size,
+                    is_const=bool(const),
+                )
+            )
+        limit = text.max_threads if text is not None and text.max_threads else 1024
+        return Function(
+            self, index, kernel["name"], Signature(tuple(params)), kernel["static_shared"], limit
+        )
+
+    def function(self, name: str) -> Function:
+        """The kernel of that name.
+
+        Raises   InvalidValueError   there is none; says which there are, and why one is hidden
+        """
+        if name in self.functions:
+            return self.functions[name]
+        text = self.source.kernel(name)
+        hint = ""
+        if text is not None and not text.is_extern_c:
+            what = "a template" if text.is_template else 'not extern "C"'
+            hint = f"; '{text.name}' is {what}: list it in name_expressions"
+        raise InvalidValueError(
+            f"{self.path} has no kernel '{name}', only {sorted(self.functions)}{hint}",
+            "cudaErrorSymbolNotFound",
+        )
+
+    def global_variable(self, name: str) -> tuple[int, int]:
+        """(address, bytes) of a __device__ or __constant__ variable, in the worker's memory."""
+        variables = self.load()[1]["globals"]
+        for variable in variables:
+            if variable["name"] == name:
+                return variable["address"], variable["size"]
+        raise InvalidValueError(
+            f"{self.path} has no variable '{name}', only {sorted(v['name'] for v in variables)}",
+            "cudaErrorSymbolNotFound",
+        )

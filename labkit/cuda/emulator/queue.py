@@ -1,0 +1,153 @@
+"""Streams as real queues: work runs when something waits for it, in any order that is legal.
+
+Order between two pieces of work comes from four things and nothing else: the same stream, an event
+one records and the other's stream waits for, the legacy default stream, and the host waiting.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+_PENDING_LIMIT = 1024  # then the oldest work runs: a queue has an end on a GPU, too
+
+
+@dataclass(eq=False)
+class Work:
+    """One thing a stream will do.
+
+    deps    work that must have run before; empty again once it has
+    """
+
+    id: int
+    stream: int
+    kind: str
+    name: str
+    run: Callable[[], None] | None
+    deps: "list[Work]" = field(default_factory=list)
+    dep_ids: tuple[int, ...] = ()
+    done_as: int | None = None
+    """How many others had run when this had; None while it has not."""
+
+    def record(self) -> dict[str, Any]:
+        """Plain data for a timeline."""
+        return {
+            "id": self.id, "stream": self.stream, "kind": self.kind, "name": self.name,
+            "after": list(self.dep_ids), "ran_as": self.done_as,
+        }  # fmt: skip
+
+
+class WorkQueue:
+    """All queued work of a device.
+
+    seed   None: as enqueued, and only what is waited for. An int: anything legal may run at any
+           moment, chosen by this seed, so what is not ordered shows.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.reseed(seed)
+        self._pending: dict[int, Work] = {}
+        self._last: dict[int, Work] = {}
+        self._blocking: set[int] = set()
+        self._next_id = 0
+        self._completed = 0
+        self.log: deque[Work] = deque(maxlen=10_000)
+        """Every piece of work enqueued, newest last."""
+
+    def reseed(self, seed: int | None) -> None:
+        """Choose orders by this seed from now on."""
+        self.seed = seed
+        self._random = random.Random(seed)
+
+    def add_stream(self, stream: int, *, blocking: bool) -> None:
+        """A stream; a blocking one is ordered with the default stream."""
+        if blocking:
+            self._blocking.add(stream)
+
+    def forget_stream(self, stream: int) -> None:
+        """Its work still runs, nothing follows it."""
+        self._last.pop(stream, None)
+        self._blocking.discard(stream)
+
+    def enqueue(
+        self,
+        stream: int,
+        kind: str,
+        name: str,
+        run: Callable[[], None] | None,
+        after: Iterable[Work] = (),
+    ) -> Work:
+        """The work is queued behind its stream's last, and behind `after`."""
+        earlier = [*after]
+        if stream in self._last:
+            earlier.append(self._last[stream])
+        if stream == 0:
+            earlier += [self._last[s] for s in self._blocking if s in self._last]
+        elif stream in self._blocking and 0 in self._last:
+            earlier.append(self._last[0])
+        work = Work(self._next_id, stream, kind, name, run)
+        work.deps = [w for w in dict.fromkeys(earlier) if w.done_as is None]
+        work.dep_ids = tuple(sorted({w.id for w in earlier}))
+        self._next_id += 1
+        self._pending[work.id] = work
+        self._last[stream] = work
+        self.log.append(work)
+        if len(self._pending) > _PENDING_LIMIT:
+            self._execute(next(iter(self._pending.values())))
+        return work
+
+    def last(self, stream: int) -> Work | None:
+        """The work a wait for `stream` waits for."""
+        work = self._last.get(stream)
+        return work if work is not None and work.done_as is None else None
+
+    def step(self) -> None:
+        """Let the device do one thing, if it has anything to do."""
+        if self.seed is None:
+            if self._pending:  # the oldest depends on nothing that is left
+                self._execute(next(iter(self._pending.values())))
+            return
+        ready = [w for w in self._pending.values() if all(d.done_as is not None for d in w.deps)]
+        if ready:
+            self._execute(self._random.choice(ready))
+
+    def run_until(self, target: Work | None) -> None:
+        """`target` has run, and all it needed; with None, everything has."""
+        if target is None or self.seed is not None:
+            while self._pending if target is None else target.done_as is None:
+                self.step()
+            return
+        for work in self._needed_by(target):
+            if work.done_as is None:  # a host function may have run it meanwhile
+                self._execute(work)
+
+    def _needed_by(self, target: Work) -> list[Work]:
+        """Work that has not run and must, oldest first: that order is legal."""
+        needed, stack = {target.id: target}, [target]
+        while stack:
+            for dep in stack.pop().deps:
+                if dep.done_as is None and dep.id not in needed:
+                    needed[dep.id] = dep
+                    stack.append(dep)
+        return [needed[i] for i in sorted(needed)]
+
+    def _execute(self, work: Work) -> None:
+        del self._pending[work.id]
+        run, work.run, work.deps = work.run, None, []
+        work.done_as = self._completed
+        self._completed += 1
+        if run is not None:
+            run()
+
+    @property
+    def pending(self) -> int:
+        """Pieces of work that have not run."""
+        return len(self._pending)
+
+    def drop_all(self) -> None:
+        """Nothing is queued; what was never ran."""
+        for work in self._pending.values():
+            work.run, work.deps, work.done_as = None, [], self._completed
+        self._pending.clear()
+        self._last.clear()

@@ -1,0 +1,143 @@
+#include "faults.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "executor.h"
+#include "module.h"
+#include "pool.h"
+#include "wire.h"
+
+namespace cuemu {
+
+namespace {
+
+int wire = -1;
+std::atomic<bool> reported{false};
+
+const char* program_counter(void* context) {
+    const auto* machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return reinterpret_cast<const char*>(machine->gregs[REG_RIP]);
+#else
+    return reinterpret_cast<const char*>(machine->pc);
+#endif
+}
+
+const char* stack_pointer(void* context) {
+    const auto* machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return reinterpret_cast<const char*>(machine->gregs[REG_RSP]);
+#else
+    return reinterpret_cast<const char*>(machine->sp);
+#endif
+}
+
+// The first address on the way out that lies in the kernel's own code.
+const char* site_in_module(const Module& module, void* context) {
+    const char* pc = program_counter(context);
+    if (pc >= module.base && pc < module.image_end) return pc + 1;
+    const auto* words = reinterpret_cast<const char* const*>(stack_pointer(context));
+    for (int i = 0; i < 64; ++i) {
+        if (words[i] >= module.base && words[i] < module.image_end) return words[i];
+    }
+    return module.base + 1;
+}
+
+void send_and_leave(const char* kind, const char* message, const void* address, void* context) {
+    if (reported.exchange(true)) pause();  // another OS thread is already reporting
+    char text[1024];
+    const Executor* e = executor;
+    const bool in_kernel = e && e->launch && e->launch->module;
+    const uint3 block = cuemu_state.block_idx, thread = cuemu_state.thread_idx;
+    const int length = snprintf(
+        text, sizeof(text),
+        "{\"kind\":\"%s\",\"message\":\"%s\",\"address\":%llu,\"block\":[%u,%u,%u],"
+        "\"thread\":[%u,%u,%u],\"sites\":[%llu]}",
+        kind, message, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(address)), block.x, block.y,
+        block.z, thread.x, thread.y, thread.z,
+        static_cast<unsigned long long>(
+            in_kernel ? e->launch->module->offset(site_in_module(*e->launch->module, context)) : 0));
+    send_message(wire, Status::kDied, text, static_cast<size_t>(length));
+    _exit(3);
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+    const char* address = static_cast<const char*>(info->si_addr);
+    const char* sp = stack_pointer(context);
+    const char* kind = "fault";
+    const char* message = "the kernel touched memory that does not exist";
+    if (signal == SIGFPE) {
+        kind = "arithmetic", message = "an integer was divided by zero";
+    } else if (signal == SIGABRT) {
+        kind = "abort", message = "the kernel called abort()";
+    } else if (signal == SIGILL || signal == SIGTRAP) {
+        kind = "trap", message = "the kernel reached code that cannot run";
+    } else if (address && address > sp - 65536 && address < sp + 65536) {
+        kind = "stack", message = "a thread needs more than 256 KiB of local memory";
+    } else if (signal == SIGBUS) {
+        message = "the memory behind this address could not be provided";
+    } else if (info->si_code == SI_KERNEL) {
+        kind = "misaligned", message = "an address is misaligned for its access, or beyond anything a pointer can hold";
+    }
+    send_and_leave(kind, message, signal == SIGSEGV || signal == SIGBUS ? address : nullptr, context);
+}
+
+void on_interrupt(int, siginfo_t*, void* context) {
+    if (!executor || !executor->launch) return;
+    send_and_leave("timeout", "the kernel was still running when its time was up", nullptr, context);
+}
+
+}  // namespace
+
+void use_fault_stack() {
+    constexpr size_t kBytes = 64 * 1024;
+    stack_t stack{};
+    stack.ss_sp = malloc(kBytes);
+    stack.ss_size = kBytes;
+    sigaltstack(&stack, nullptr);
+}
+
+void install_fault_handlers(int wire_fd) {
+    wire = wire_fd;
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigfillset(&action.sa_mask);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigaction(signal, &action, nullptr);
+    action.sa_sigaction = on_interrupt;
+    sigaction(SIGUSR2, &action, nullptr);
+    signal(SIGINT, SIG_IGN);  // Ctrl-C is Python's to handle
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &asked, nullptr);  // taken by the watching thread alone
+}
+
+void watch_parent(int wire_fd) {
+    std::thread([wire_fd] {
+        sigset_t asked;
+        sigemptyset(&asked);
+        sigaddset(&asked, SIGUSR1);
+        for (;;) {
+            pollfd watched{wire_fd, 0, 0};  // asks for nothing: only a hang-up wakes it
+            poll(&watched, 1, 50);
+            if (watched.revents & (POLLHUP | POLLERR | POLLNVAL)) _exit(0);
+            const timespec now{};
+            if (sigtimedwait(&asked, nullptr, &now) == SIGUSR1) interrupt_all();
+        }
+    }).detach();
+}
+
+}  // namespace cuemu

@@ -1,0 +1,183 @@
+#include "module.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "json.h"
+
+namespace cuemu {
+
+namespace {
+
+std::string demangled(const char* name) {
+    int status = 0;
+    char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string result = status == 0 ? text : name;
+    free(text);
+    return result;
+}
+
+// "void add<float>(float*)::tile" -> variable "tile" of "void add<float>(float*)"
+Symbol split(const std::string& full, int64_t offset, size_t size) {
+    int depth = 0;
+    for (size_t i = full.size(); i-- > 1;) {
+        if (full[i] == ')' || full[i] == '>') ++depth;
+        if (full[i] == '(' || full[i] == '<') --depth;
+        if (depth == 0 && full[i] == ':' && full[i - 1] == ':') {
+            return {full.substr(i + 1), full.substr(0, i - 1), offset, size};
+        }
+    }
+    return {full, "", offset, size};
+}
+
+void read_symbols(Module& module, const char* file) {
+    const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file);
+    const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(file + header->e_shoff);
+    int64_t anchor = 0;
+    std::vector<Symbol> tls;
+    for (int s = 0; s < header->e_shnum; ++s) {
+        if (sections[s].sh_type != SHT_SYMTAB) continue;
+        const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(file + sections[s].sh_offset);
+        const char* names = file + sections[sections[s].sh_link].sh_offset;
+        for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); ++i) {
+            const auto& symbol = symbols[i];
+            const char* name = names + symbol.st_name;
+            const int type = ELF64_ST_TYPE(symbol.st_info);
+            const auto value = static_cast<int64_t>(symbol.st_value);
+            if (symbol.st_shndx == SHN_UNDEF) {
+                if (strncmp(name, "cuemu_block_", 12) == 0) module.can_block = true;
+            } else if (type == STT_TLS && strcmp(name, "cuemu_shared_anchor") == 0) {
+                anchor = value;
+            } else if (type == STT_TLS) {
+                tls.push_back(split(demangled(name), value, symbol.st_size));
+            } else if (type == STT_OBJECT && symbol.st_size && strncmp(name, "cuemu_", 6) != 0 &&
+                       strncmp(name, "_ZN5cuemu", 9) != 0 && name[0] != '.' &&
+                       (sections[symbol.st_shndx].sh_flags & SHF_ALLOC)) {
+                module.globals.push_back(split(demangled(name), value, symbol.st_size));
+            }
+        }
+    }
+    for (Symbol& symbol : tls) {
+        symbol.offset -= anchor;
+        if (symbol.name == "cuemu_dynamic_shared") {
+            module.dynamic_offset = symbol.offset;
+            module.dynamic_capacity = symbol.size;
+        }
+    }
+    bool any = false;
+    for (Symbol& symbol : tls) {
+        if (symbol.name == "cuemu_dynamic_shared") continue;
+        if (module.dynamic_capacity && symbol.offset == module.dynamic_offset) {
+            module.dynamic_names.push_back(symbol.name);
+            continue;
+        }
+        const auto end = symbol.offset + static_cast<int64_t>(symbol.size);
+        module.shared_low = any ? std::min(module.shared_low, symbol.offset) : symbol.offset;
+        module.shared_high = any ? std::max(module.shared_high, end) : end;
+        any = true;
+        module.shared.push_back(symbol);
+    }
+}
+
+}  // namespace
+
+void Module::poison_shared(uint32_t dynamic_bytes) const {
+    if (shared_high == shared_low && !dynamic_bytes) return;
+    char* base_here = shared_base();
+    // 0xFF: NaN as float, -1 as int. Stale values would hide a missing barrier.
+    memset(base_here + shared_low, 0xFF, static_cast<size_t>(shared_high - shared_low));
+    if (dynamic_bytes) memset(base_here + dynamic_offset, 0xFF, dynamic_bytes);
+}
+
+std::string Module::describe() const {
+    Json json;
+    json.begin('{');
+    json.field("can_block", static_cast<uint64_t>(can_block));
+    json.field("dynamic_capacity", static_cast<uint64_t>(dynamic_capacity));
+    json.begin("kernels", '[');
+    for (uint32_t k = 0; k < kernel_count; ++k) {
+        json.begin('{');
+        json.field("name", std::string(kernels[k].name));
+        const std::string symbol = [&] {
+            Dl_info info{};
+            return std::string(dladdr(kernels[k].symbol, &info) && info.dli_sname ? info.dli_sname : "");
+        }();
+        json.field("symbol", symbol);
+        uint64_t shared_bytes = 0;
+        const std::string owner = demangled(symbol.c_str());
+        for (const Symbol& variable : shared) {
+            if (variable.owner == owner || owner.rfind(variable.owner + "(", 0) == 0) shared_bytes += variable.size;
+        }
+        json.field("static_shared", shared_bytes);
+        json.begin("params", '[');
+        for (uint32_t p = 0; p < kernels[k].param_count; ++p) {
+            const CuemuParam& param = kernels[k].params[p];
+            json.begin('[');
+            json.value(param.size), json.value(param.kind), json.value(param.pointee_kind);
+            json.value(param.is_const), json.value(param.pointee_size);
+            json.end(']');
+        }
+        json.end(']');
+        json.end('}');
+    }
+    json.end(']');
+    json.begin("globals", '[');
+    for (const Symbol& symbol : globals) {
+        if (!symbol.owner.empty()) continue;
+        json.begin('{');
+        json.field("name", symbol.name);
+        json.field("address", reinterpret_cast<uint64_t>(base + symbol.offset));
+        json.field("size", static_cast<uint64_t>(symbol.size));
+        json.end('}');
+    }
+    json.end(']');
+    json.end('}');
+    return json.text;
+}
+
+Module* load_module(const char* path, std::string& error) {
+    auto module = std::make_unique<Module>();
+    module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module->handle) {
+        error = dlerror();
+        return nullptr;
+    }
+    module->kernels = static_cast<const CuemuKernel*>(dlsym(module->handle, "cuemu_kernels"));
+    module->kernel_count = *static_cast<const uint32_t*>(dlsym(module->handle, "cuemu_kernel_count"));
+    module->shared_base_ = reinterpret_cast<void* (*)()>(dlsym(module->handle, "cuemu_shared_base"));
+    struct link_map* map = nullptr;
+    dlinfo(module->handle, RTLD_DI_LINKMAP, &map);
+    module->base = reinterpret_cast<char*>(map->l_addr);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info {};
+    fstat(fd, &info);
+    void* file = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    const auto* header = static_cast<const ElfW(Ehdr)*>(file);
+    const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(static_cast<char*>(file) + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; ++i) {
+        if (segments[i].p_type == PT_LOAD) {
+            module->image_end = std::max(module->image_end, module->base + segments[i].p_vaddr + segments[i].p_memsz);
+        }
+    }
+    read_symbols(*module, static_cast<char*>(file));
+    munmap(file, static_cast<size_t>(info.st_size));
+    return module.release();
+}
+
+void unload_module(Module* module) {
+    dlclose(module->handle);
+    delete module;
+}
+
+}  // namespace cuemu

@@ -1,0 +1,46 @@
+// A loaded .cu: its kernels, and where each named variable of it lives.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include <string>
+#include <vector>
+
+#include "../include/cuemu/abi.h"
+
+namespace cuemu {
+
+struct Symbol {
+    std::string name, owner;  // `owner` is the function a local variable belongs to, or empty
+    int64_t offset;           // shared: from this thread's anchor; others: from the module's base
+    size_t size;
+};
+
+struct Module {
+    void* handle = nullptr;
+    char *base = nullptr, *image_end = nullptr;
+    const CuemuKernel* kernels = nullptr;
+    uint32_t kernel_count = 0;
+    bool can_block = false;
+    std::vector<Symbol> shared;   // static __shared__ arrays
+    std::vector<Symbol> globals;  // __device__ and __constant__ variables
+    std::vector<std::string> dynamic_names;  // what the source calls the dynamic shared array
+    int64_t dynamic_offset = 0;
+    size_t dynamic_capacity = 0;
+    int64_t shared_low = 0, shared_high = 0;
+
+    char* shared_base() const { return shared_base_ ? static_cast<char*>(shared_base_()) : nullptr; }
+    void poison_shared(uint32_t dynamic_bytes) const;
+    // Bytes into the module of the call that returns to `site`.
+    uint64_t offset(const void* site) const {
+        return static_cast<uint64_t>(static_cast<const char*>(site) - base - 1);
+    }
+    std::string describe() const;  // JSON for Python
+
+    void* (*shared_base_)() = nullptr;
+};
+
+Module* load_module(const char* path, std::string& error);
+void unload_module(Module* module);
+
+}  // namespace cuemu

@@ -1,0 +1,141 @@
+#include "pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "faults.h"
+
+namespace cuemu {
+
+namespace {
+
+// Leaked on purpose: destroying a condition variable with parked waiters hangs the exit.
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable work, idle;
+    Launch* launch = nullptr;
+    unsigned helpers = 0, wanted = 0, busy = 0;
+    uint64_t generation = 0;
+    std::vector<pthread_t> threads;
+    std::string printed;
+};
+Pool* pool = new Pool;
+constexpr size_t kPrintedLimit = 1 << 20;  // CUDA's default printf buffer
+
+void run_share(Launch& launch) {
+    const uint64_t parts = static_cast<uint64_t>(pool->helpers + 1) * 8;
+    const uint64_t chunk = launch.block_count / parts + 1;
+    while (!launch.failed) {
+        const uint64_t first = launch.next_block.fetch_add(chunk);
+        if (first >= launch.block_count) break;
+        const uint64_t end = first + chunk < launch.block_count ? first + chunk : launch.block_count;
+        for (uint64_t b = first; b < end && !launch.failed; ++b) {
+            executor->run_block(launch, launch.order == Order::kReverse ? launch.block_count - 1 - b : b);
+        }
+    }
+    if (!executor->printed.empty()) {
+        const std::lock_guard<std::mutex> lock(pool->mutex);
+        if (pool->printed.size() < kPrintedLimit) pool->printed += executor->printed;
+        executor->printed.clear();
+    }
+}
+
+void helper() {
+    executor = new Executor;
+    use_fault_stack();
+    uint64_t seen = 0;
+    for (;;) {
+        Launch* launch;
+        {
+            std::unique_lock<std::mutex> lock(pool->mutex);
+            pool->work.wait(lock, [&] { return pool->generation != seen && pool->wanted > 0; });
+            seen = pool->generation;
+            --pool->wanted;
+            ++pool->busy;
+            launch = pool->launch;
+        }
+        run_share(*launch);
+        const std::lock_guard<std::mutex> lock(pool->mutex);
+        if (--pool->busy == 0) pool->idle.notify_one();
+    }
+}
+
+}  // namespace
+
+void start_pool(unsigned os_threads) {
+    executor = new Executor;
+    use_fault_stack();
+    pool->threads.push_back(pthread_self());
+    pool->helpers = os_threads - 1;
+    for (unsigned i = 0; i < pool->helpers; ++i) {
+        std::thread thread(helper);
+        pool->threads.push_back(thread.native_handle());
+        thread.detach();
+    }
+}
+
+void run_blocks(Launch& launch) {
+    const uint64_t threads = launch.block_count * launch.block.x * launch.block.y * launch.block.z;
+    // Waking a helper costs some 10 us: a small launch, or one whose order matters, stays here.
+    const bool share = pool->helpers && !launch.tracer && launch.block_count > 1 &&
+                       launch.order == Order::kForward && threads >= (launch.plain ? 32768u : 2048u);
+    if (share) {
+        const std::lock_guard<std::mutex> lock(pool->mutex);
+        pool->launch = &launch;
+        pool->wanted = pool->helpers;
+        ++pool->generation;
+        pool->work.notify_all();
+    }
+    run_share(launch);
+    if (share) {
+        std::unique_lock<std::mutex> lock(pool->mutex);
+        pool->wanted = 0;  // a helper that never woke is no longer needed
+        pool->idle.wait(lock, [] { return pool->busy == 0; });
+    }
+}
+
+std::string take_printed() {
+    std::string text;
+    text.swap(pool->printed);
+    return text;
+}
+
+void interrupt_all() {
+    for (const pthread_t thread : pool->threads) pthread_kill(thread, SIGUSR2);
+}
+
+}  // namespace cuemu
+
+using cuemu::executor;
+
+extern "C" {
+
+int cuemu_printf(const char* format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    if (executor->printed.size() < cuemu::kPrintedLimit) executor->printed += line;
+    return length;
+}
+
+[[noreturn]] void cuemu_assert_failed(const char* expression, const char* file, int line,
+                                      const char* function) {
+    const std::string where = std::string(file) + ":" + std::to_string(line);
+    executor->fail("assert", where + ": " + function + ": assertion `" + expression + "` failed",
+                   __builtin_return_address(0));
+    __builtin_unreachable();
+}
+
+[[noreturn]] void cuemu_trap() {
+    executor->fail("trap", "__trap() was called", __builtin_return_address(0));
+    __builtin_unreachable();
+}
+}

@@ -1,0 +1,231 @@
+"""CUDA C++ modules and kernels, shaped as CuPy's: the same lines run on a GPU and on a laptop."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labkit.cuda import arguments
+from labkit.cuda.driver import Driver
+from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
+from labkit.cuda.launch import as_dim3, check_launch
+from labkit.cuda.select import current_driver
+from labkit.cuda.stream import Stream, handle_of
+
+
+class RawModule:
+    """CUDA C++ source, compiled on first use for the device that serves.
+
+    code              the source; or
+    path              the file that holds it
+    options           compiler options; the emulator heeds -D, -U and -I
+    name_expressions  template instances to make callable, such as "add<float>"
+
+    Differs  from `cupy.RawModule`: no `backend`, no cubin; errors name the learner's lines.
+    """
+
+    def __init__(
+        self,
+        code: str | None = None,
+        *,
+        path: str | Path | None = None,
+        options: Sequence[str] = (),
+        name_expressions: Sequence[str] | None = None,
+        driver: Driver | None = None,
+    ) -> None:
+        if (code is None) == (path is None):
+            raise InvalidValueError("RawModule takes either code or path")
+        if path is not None:
+            code = Path(path).read_text(encoding="utf-8")
+        assert code is not None
+        self.code = code
+        self.path = str(path) if path is not None else "kernel.cu"
+        self.options = tuple(options)
+        self.name_expressions = tuple(name_expressions or ())
+        self._driver = driver
+        self._compiled: Any = None
+
+    @property
+    def driver(self) -> Driver:
+        """The device this module is for."""
+        if self._driver is None:
+            self._driver = current_driver()
+        return self._driver
+
+    def compile(self) -> None:
+        """The source has been compiled.
+
+        Raises   CompileError   the compiler refused it
+        """
+        if self._compiled is None:
+            self._compiled = self.driver.module_load(
+                self.code, self.path, self.name_expressions, self.options
+            )
+
+    def get_function(self, name: str) -> "RawKernel":
+        """The kernel of this name, or of this name expression.
+
+        Raises   InvalidValueError   there is none
+        """
+        self.compile()
+        return RawKernel(self, name, self.driver.module_function(self._compiled, name))
+
+    def get_global(self, name: str) -> arguments.DevicePointer:
+        """Where a __device__ or __constant__ variable lies, for `memcpy`.
+
+        Differs  on the emulator the address is void after a kernel failure: ask again.
+        """
+        self.compile()
+        address, size = self.driver.module_global(self._compiled, name)
+        return arguments.DevicePointer(address, size)
+
+    def __repr__(self) -> str:
+        return f"RawModule({self.path!r})"
+
+
+class RawKernel:
+    """One kernel of a `RawModule`: `kernel(grid, block, args)`."""
+
+    def __init__(self, module: RawModule, name: str, function: Any) -> None:
+        self.module, self.name, self.function = module, name, function
+        device = module.driver.properties()
+        static = function.static_shared_bytes
+        self._device = device
+        self._dynamic_limit = max(0, device.shared_memory_per_block - static)
+
+    def __repr__(self) -> str:
+        return f"RawKernel({self.name}{self.function.signature.describe()})"
+
+    @property
+    def shared_size_bytes(self) -> int:
+        """Bytes of static shared memory."""
+        return int(self.function.static_shared_bytes)
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """What the device and __launch_bounds__ allow."""
+        return int(min(self.function.max_threads, self._device.max_threads_per_block))
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """The most `shared_mem` a launch may ask for; can be raised as on a GPU."""
+        return int(self._dynamic_limit)
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size_bytes: int) -> None:
+        most = self._device.shared_memory_per_block_optin - self.shared_size_bytes
+        if not 0 <= size_bytes <= most:
+            raise InvalidLaunchError(
+                f"{self.name}: dynamic shared memory is 0 to {most} bytes, not {size_bytes}"
+            )
+        raise_limit = getattr(self.module.driver, "function_set_dynamic_shared", None)
+        if raise_limit is not None:
+            raise_limit(self.function, size_bytes)
+        self._dynamic_limit = size_bytes
+
+    def __call__(
+        self,
+        grid: Any,
+        block: Any,
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Stream | int | None = None,
+        trace: Any = None,
+        order: str | int = "forward",
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Queue one launch.
+
+        grid, block  up to three sizes; blocks, and threads per block
+        args         labkit and torch tensors, NumPy and CuPy arrays, scalars, None; arrays on the
+                     host are copied to the device and back, and then the call waits
+        shared_mem   bytes of dynamic shared memory
+        stream       the current one by default
+        trace        a `Trace`: run at once, watched, and return its report (emulator only)
+        order        "forward", "reverse" or a seed: the order of a block's threads (emulator only)
+        timeout_s    end the kernel after so long (emulator only)
+
+        Raises   ArgumentError, InvalidLaunchError   before anything runs
+                 KernelFailure                       when the work is waited for
+        """
+        driver = self.module.driver
+        grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
+        check_launch(
+            self.name, grid3, block3, self.shared_size_bytes, shared_mem,
+            self.max_threads_per_block, self._dynamic_limit, self._device,
+        )  # fmt: skip
+        _check_order(order)
+        bound = arguments.bind(args, self.function.signature, self.name, driver)
+        queue = handle_of(stream, driver)
+        staged = _Staging(driver, queue, bound, self.function.signature)
+        options = {"order": order, "timeout_s": timeout_s}
+        if driver.name != "emulator":
+            if trace is not None:
+                raise InvalidValueError("only the emulator traces; this device is a GPU")
+            options = {}
+        try:
+            staged.copy_in()
+            if trace is not None:
+                report = trace.run(
+                    driver,
+                    self.function,
+                    grid3,
+                    block3,
+                    bound.packed,
+                    shared_mem,
+                    bound.extents,
+                    queue,
+                    order,
+                )
+                staged.copy_out()
+                return report
+            driver.launch(self.function, grid3, block3, bound.packed, shared_mem, queue, **options)
+            staged.copy_out()
+        finally:
+            staged.close()
+        return None
+
+
+def _check_order(order: str | int) -> None:
+    seed = isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 1 << 64
+    if not seed and order not in ("forward", "reverse"):
+        raise InvalidValueError(f"order is 'forward', 'reverse' or a seed, not {order!r}")
+
+
+class _Staging:
+    """Host arrays on the device for the length of one launch."""
+
+    def __init__(self, driver: Driver, stream: int, bound: arguments.Bound, signature: Any) -> None:
+        self._driver, self._stream, self._bound = driver, stream, bound
+        self._ranges = arguments.merge_host(bound.host, signature)
+        self._signature = signature
+        self._addresses: list[int] = []
+
+    def copy_in(self) -> None:
+        for host in self._ranges:
+            size = host.high - host.low
+            address = self._driver.malloc(size)
+            self._addresses.append(address)
+            self._driver.memcpy_async(address, host.low, size, self._stream)
+            for position, operand in self._bound.host:
+                if host.low <= operand.low < host.high:
+                    moved = address + operand.address - host.low
+                    self._bound.packed[position] = moved.to_bytes(8, "little")
+                    name = self._signature.params[position].name
+                    low = address + operand.low - host.low
+                    self._bound.extents.append(
+                        arguments.Extent(name, low, operand.high - operand.low)
+                    )
+
+    def copy_out(self) -> None:
+        if not self._ranges:
+            return
+        self._driver.stream_synchronize(self._stream)
+        for host, address in zip(self._ranges, self._addresses, strict=True):
+            if host.writable:
+                self._driver.memcpy(host.low, address, host.high - host.low)
+
+    def close(self) -> None:
+        for address in self._addresses:
+            self._driver.free(address)
+        self._addresses.clear()

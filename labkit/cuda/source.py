@@ -1,0 +1,157 @@
+"""What can be read off CUDA C++ text without compiling it: kernels, parameters, includes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_COMMENT_OR_STRING = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
+)
+_KERNEL = re.compile(
+    r"(?P<template>template\s*<[^;{}()]*>\s*)?"
+    r"(?P<c>extern\s+\x00C\x00\s*(?P<block>\{)?\s*)?"
+    r"(?:(?:static|inline)\s+)*__global__\s+"
+    r"(?P<head>(?:__launch_bounds__\s*\([^;{}]*?\)|[^;{}(])*?)"
+    r"\b(?!__launch_bounds__)(?P<name>[A-Za-z_]\w*)\s*\("
+)
+_BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^,()]+?)\s*[,)]")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as written: `const float* __restrict__ x`."""
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """One `__global__` function as written."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    is_extern_c: bool
+    is_template: bool
+    max_threads: int | None
+    line: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A .cu file, read but not compiled."""
+
+    stripped: str
+    """The text with comments and strings blanked out, line for line."""
+    kernels: tuple[KernelText, ...] = ()
+    dynamic_shared_names: tuple[str, ...] = ()
+    extern_c_kernels: list[str] = field(default_factory=list)
+
+    def kernel(self, name: str) -> KernelText | None:
+        """The kernel a name or name expression such as `ns::add<float>` refers to."""
+        bare = re.sub(r"<.*", "", name).split("::")[-1].strip()
+        return next((kernel for kernel in self.kernels if kernel.name == bare), None)
+
+
+def _blank(match: re.Match[str]) -> str:
+    text = match.group()
+    if text == '"C"':
+        return "\x00C\x00"
+    return re.sub(r"[^\n]", " ", text)
+
+
+def parse(code: str) -> Source:
+    """The kernels of a CUDA source, in order."""
+    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    c_blocks = _extern_c_ranges(stripped)
+    kernels = []
+    for match in _KERNEL.finditer(stripped):
+        inside = any(start < match.start("name") < end for start, end in c_blocks)
+        close = _closing(stripped, match.end() - 1, "()")
+        head = match.group("head") + stripped[close + 1 : stripped.find("{", close) + 1]
+        bounds = _BOUNDS.search(head)
+        kernels.append(
+            KernelText(
+                name=match.group("name"),
+                parameters=_parameters(stripped[match.end() : close]),
+                is_extern_c=bool(match.group("c")) or inside,
+                is_template=bool(match.group("template")),
+                max_threads=int(bounds.group(1)) if bounds and bounds.group(1).isdigit() else None,
+                line=stripped.count("\n", 0, match.start("name")) + 1,
+            )
+        )
+    dynamic = re.findall(
+        r"extern\s+(?:__align__\s*\(\s*\w+\s*\)\s*)?__shared__\b[^;]*?\b(\w+)\s*\[\s*\]", stripped
+    )
+    exported = [kernel.name for kernel in kernels if kernel.is_extern_c]
+    return Source(
+        stripped, tuple(kernels), tuple(dict.fromkeys(dynamic)), list(dict.fromkeys(exported))
+    )
+
+
+def _closing(text: str, opening: int, pair: str) -> int:
+    depth = 0
+    for i in range(opening, len(text)):
+        depth += (text[i] == pair[0]) - (text[i] == pair[1])
+        if depth == 0:
+            return i
+    return len(text)
+
+
+def _extern_c_ranges(stripped: str) -> list[tuple[int, int]]:
+    return [
+        (match.end(), _closing(stripped, match.end() - 1, "{}"))
+        for match in re.finditer(r"extern\s+\x00C\x00\s*\{", stripped)
+    ]
+
+
+def _parameters(text: str) -> tuple[Parameter, ...]:
+    pieces, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += (character in "<([") - (character in ">)]")
+        if character == "," and depth == 0:
+            pieces.append(text[start:i])
+            start = i + 1
+    pieces.append(text[start:])
+    found = []
+    for piece in pieces:
+        words = " ".join(piece.split("=")[0].split())
+        match = re.match(r"(.*?)(\w+)\s*(\[[^\]]*\])?$", words)
+        if match and words != "void":
+            found.append(
+                Parameter(match.group(1).strip() + ("*" if match.group(3) else ""), match.group(2))
+            )
+    return tuple(found)
+
+
+def included_files(code: str, directories: Sequence[Path]) -> list[Path]:
+    """Every file that `#include "..."` brings in, each once, in the order first met."""
+    found: list[Path] = []
+
+    def visit(text: str, here: Sequence[Path]) -> None:
+        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.MULTILINE):
+            path = next((d / name for d in here if (d / name).is_file()), None)
+            if path is not None and path.resolve() not in found:
+                found.append(path.resolve())
+                visit(path.read_text(encoding="utf-8"), [path.parent, *directories])
+
+    visit(code, directories)
+    return found
+
+
+def gcc_unroll(code: str) -> str:
+    """The code with `#pragma unroll` in g++'s spelling, line for line."""
+
+    def spelled(match: re.Match[str]) -> str:
+        count = match.group(2)
+        if count is None:
+            return f"{match.group(1)}#pragma GCC unroll 64"
+        return f"{match.group(1)}#pragma GCC unroll {count.strip('() ')}"
+
+    return re.sub(
+        r"^([ \t]*)#[ \t]*pragma[ \t]+unroll[ \t]*(\(?[ \t]*\w+[ \t]*\)?)?[ \t]*(?://[^\n]*)?$",
+        spelled,
+        code,
+        flags=re.MULTILINE,
+    )

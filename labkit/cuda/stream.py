@@ -1,0 +1,169 @@
+"""Streams as PyTorch has them: values that name pooled queues, and a current one per thread.
+
+A `Stream` owns nothing. Asking for a 33rd gives the first queue again.
+
+Source   c10/cuda/CUDAStream.h, c10/cuda/CUDAStream.cpp  getStreamFromPool
+"""
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from labkit.cuda.driver import Driver
+from labkit.cuda.errors import InvalidValueError
+from labkit.cuda.event import Event
+from labkit.cuda.select import current_driver
+
+STREAMS_PER_POOL = 32
+LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, -3
+
+
+class _Pools:
+    """The queues of one driver: made on first use, handed out round robin."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.handles: dict[tuple[int, int], int] = {}
+        self.counters: dict[int, int] = {}
+        self.ids: dict[int, int] = {0: 0}
+        self.lock = threading.Lock()
+
+    def take(self, priority: int) -> tuple[int, int]:
+        """(handle, stream id) of the next queue of this priority."""
+        with self.lock:
+            index = self.counters.get(priority, 0) % STREAMS_PER_POOL
+            self.counters[priority] = index + 1
+            if (priority, index) not in self.handles:
+                handle = self.driver.stream_create(non_blocking=True, priority=priority)
+                self.handles[priority, index] = handle
+                # bit 0: a native stream, bits 1 to 4: its pool, above: its place in the pool
+                self.ids[handle] = index << 5 | (1 - priority) << 1 | 1
+            handle = self.handles[priority, index]
+            return handle, self.ids[handle]
+
+
+_pools_by_driver: dict[int, _Pools] = {}
+_thread = threading.local()
+
+
+def _pools(driver: Driver) -> _Pools:
+    known = _pools_by_driver.get(id(driver))
+    if known is None or known.driver is not driver:
+        known = _pools_by_driver[id(driver)] = _Pools(driver)
+    return known
+
+
+def stream_id(handle: int, driver: Driver | None = None) -> int:
+    """PyTorch's number for a queue; the handle itself for one that is not from a pool."""
+    return _pools(driver or current_driver()).ids.get(handle, handle)
+
+
+class Stream:
+    """A name for a queue of work.
+
+    priority  0, or down to -3 for more urgent work; below that is -3
+
+    As a context manager it is the current stream inside.
+
+    Source   torch/cuda/streams.py  Stream
+    """
+
+    def __init__(self, priority: int = 0, *, driver: Driver | None = None) -> None:
+        if priority > LOWEST_PRIORITY:
+            raise InvalidValueError(f"a stream's priority is 0 or negative, not {priority}")
+        self.driver = driver or current_driver()
+        self.priority = max(priority, HIGHEST_PRIORITY)
+        self.handle, self.stream_id = _pools(self.driver).take(self.priority)
+        self._outer: list[Stream] = []
+
+    @classmethod
+    def _named(cls, driver: Driver, handle: int) -> Self:
+        stream = cls.__new__(cls)
+        stream.driver, stream.handle, stream.priority = driver, handle, 0
+        stream.stream_id, stream._outer = stream_id(handle, driver), []
+        return stream
+
+    def synchronize(self) -> None:
+        """Everything queued here has run."""
+        self.driver.stream_synchronize(self.handle)
+
+    def query(self) -> bool:
+        """True when nothing is left to do."""
+        return self.driver.stream_query(self.handle)
+
+    def wait_event(self, event: Event) -> None:
+        """What is queued here from now on runs after the event; the host does not wait."""
+        event.wait(self)
+
+    def wait_stream(self, other: "Stream") -> None:
+        """What is queued here from now on runs after what is queued there now."""
+        self.wait_event(other.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event behind everything queued here."""
+        event = event or Event(driver=self.driver)
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Self:
+        self._outer.append(current_stream(self.driver))
+        _currents()[id(self.driver)] = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _currents()[id(self.driver)] = self._outer.pop()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return other.driver is self.driver and other.handle == self.handle
+
+    def __hash__(self) -> int:
+        return hash((id(self.driver), self.handle))
+
+    def __repr__(self) -> str:
+        return f"Stream(id={self.stream_id}, priority={self.priority})"
+
+
+def _currents() -> dict[int, Stream]:
+    if not hasattr(_thread, "current"):
+        _thread.current = {}
+    currents: dict[int, Stream] = _thread.current
+    return currents
+
+
+def default_stream(driver: Driver | None = None) -> Stream:
+    """The stream that work goes to when nobody names one."""
+    return Stream._named(driver or current_driver(), 0)
+
+
+def current_stream(driver: Driver | None = None) -> Stream:
+    """The stream this thread queues work on."""
+    driver = driver or current_driver()
+    known = _currents().get(id(driver))
+    if known is None or known.driver is not driver:
+        known = _currents()[id(driver)] = default_stream(driver)
+    return known
+
+
+def set_stream(stream: Stream) -> None:
+    """`stream` is this thread's current stream."""
+    _currents()[id(stream.driver)] = stream
+
+
+def handle_of(stream: Any, driver: Driver) -> int:
+    """The driver's handle of a stream; None means the current one."""
+    if stream is None:
+        return current_stream(driver).handle
+    if isinstance(stream, Stream):
+        if stream.driver is not driver:
+            raise InvalidValueError("the stream belongs to another device")
+        return stream.handle
+    if isinstance(stream, int):
+        return stream
+    raise InvalidValueError(f"a stream is a labkit.cuda.Stream, a handle or None, not {stream!r}")
