@@ -26,10 +26,13 @@ def run(arguments: argparse.Namespace) -> int:
             raise SystemExit(f"labkit conformance: {error}") from None
         print(f"== {layer} (seed {arguments.seed}, {arguments.size})", flush=True)
         comparisons = 0
-        for comparison in report.run(layer, arguments.seed, arguments.size, **options):
-            comparisons += 1
-            failed += not comparison.passed
-            print(f"  {comparison}", flush=True)
+        try:
+            for comparison in report.run(layer, arguments.seed, arguments.size, **options):
+                comparisons += 1
+                failed += not comparison.passed
+                print(f"  {comparison}", flush=True)
+        except report.InputError as error:
+            raise SystemExit(f"labkit conformance: {error}") from None
         failed += comparisons == 0
         for sentence in module.NOT_MODELLED:
             print(f"  not modelled: {sentence}")

@@ -20,6 +20,10 @@ LAYERS = {
 question asked of both sides, and `NOT_MODELLED`, the sentences the command prints."""
 
 
+class InputError(ValueError):
+    """What the user named cannot be compared; the command shows the text alone."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One question, asked of labkit and of the installed PyTorch.

@@ -36,11 +36,15 @@ class AllocatorSettings:
     unused: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def parse(cls, text: str, before: "AllocatorSettings | None" = None) -> "AllocatorSettings":
+    def parse(
+        cls, text: str, before: "AllocatorSettings | None" = None, cuda: bool = True
+    ) -> "AllocatorSettings":
         """The settings after `text` was applied to the ones in force `before`.
 
         Every option of the device returns to its default unless `text` names it, except
         `expandable_segments`, `large_segment_size_mb` and the options only CUDA has.
+
+        cuda  False: as a build without CUDA reads it, which passes over keys it does not know
 
         Raises   ValueError    an unknown key, a value that is no number or not allowed
                  RuntimeError  the string ends where a value is expected
@@ -49,7 +53,7 @@ class AllocatorSettings:
         """
         if not isinstance(text, str):
             raise TypeError(f"allocator settings are one string, got {type(text).__name__}")
-        return _Parser(text, before or cls()).parse()
+        return _Parser(text, before or cls()).parse(cuda)
 
     def snapshot(self) -> dict[str, Any]:
         """The `allocator_settings` entry of a memory snapshot."""
@@ -84,7 +88,7 @@ class AllocatorSettings:
 
 
 class _Parser:
-    """Two passes, as PyTorch's: the options every accelerator has, then those of CUDA."""
+    """Two passes, as PyTorch's: keys and the options of CUDA, then those every accelerator has."""
 
     def __init__(self, text: str, before: AllocatorSettings) -> None:
         self._text = text
@@ -93,12 +97,13 @@ class _Parser:
         self._values: dict[str, Any] = {}
         self._unused = dict(before.unused)
 
-    def parse(self) -> AllocatorSettings:
+    def parse(self, cuda: bool) -> AllocatorSettings:
+        if cuda:
+            self._walk(self._cuda_option)
         large_segment_size = self._large_segment_size()
         self._values["large_segment_size"] = large_segment_size
         self._values["max_non_split_rounding_size"] = large_segment_size
         self._walk(self._accelerator_option)
-        self._walk(self._cuda_option)
         kept = AllocatorSettings(
             expandable_segments=self._before.expandable_segments,
             per_process_memory_fraction=self._before.per_process_memory_fraction,

@@ -1,0 +1,98 @@
+"""The caching allocator against recordings of PyTorch's own, and its settings parser live."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from labkit.conformance.allocator_settings import compare_installed, compare_recorded
+from labkit.conformance.report import Comparison, InputError, Size
+from labkit.memory.recording import Outcome, compare_program, load_recording
+from labkit.memory.replay_exactly import replay_exactly
+from labkit.memory.snapshot import load
+
+FIXTURES = Path(__file__).parents[2] / "tests" / "memory" / "fixtures"
+
+PROGRAMS_IN_SMALL = 8
+"""Of each configuration, chosen by the seed; `full` runs all."""
+
+TIB = 2**40
+"""Bytes of a device whose size a snapshot's folder does not say: only reservations depend on it."""
+
+NOT_MODELLED = (
+    "several devices or threads, sharing between processes, checkpoints of private pools",
+    "graph_capture_record_stream_reuse, release_lock_on_cudamalloc, throw_on_cudamalloc_oom and "
+    "the asynchronous backend: read and checked, without effect",
+    "graph capture, no_split and use_on_oom pools are modelled, but no recording covers them",
+    "error messages after their first part: the advice and the process's own memory use",
+)
+
+
+def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comparison]:
+    """One line per recorded configuration, then settings, sizes and snapshots.
+
+    fixtures  a directory of recordings; None: the ones in the repository
+
+    Raises   InputError   the directory has no recordings, or a file is not one
+    """
+    folder = Path(fixtures) if fixtures else FIXTURES
+    paths = sorted(folder.glob("*.json.gz"))
+    if not paths:
+        raise InputError(
+            f"there are no recordings (*.json.gz) in {folder}; "
+            "`labkit conformance allocator --fixtures DIR` names another directory"
+        )
+    chooser = random.Random(seed)
+    for path in paths:
+        recording = _checked(load_recording, path)
+        if "programs" in recording:
+            yield _compare_programs(recording, size, chooser)
+        else:
+            yield from compare_recorded(recording)
+    yield from compare_installed(seed, 300 if size == "small" else 20_000)
+    for path in sorted((folder / "snapshots").glob("*.pickle.gz")):
+        yield _summary(f"snapshot {path.name}", [_replay(path)])
+
+
+def _checked(load_file: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:
+    try:
+        return load_file(path)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _compare_programs(recording: dict[str, Any], size: Size, chooser: random.Random) -> Comparison:
+    programs = recording["programs"]
+    chosen = programs
+    if size == "small" and len(programs) > PROGRAMS_IN_SMALL and recording["config"] != "tutorial":
+        chosen = chooser.sample(programs, PROGRAMS_IN_SMALL)
+    release = str(recording.get("torch_version", "unknown"))
+    title = f"{recording['config']}, {len(chosen)} of {len(programs)} programs"
+    if not release.startswith("2.13."):
+        title += f", recorded from {release}, whose rules may differ from 2.13's"
+    return _summary(title, [compare_program(recording, program) for program in chosen])
+
+
+def _replay(path: Path) -> Outcome:
+    summary = path.parent / "summary.json"
+    totals = {}
+    if summary.exists():
+        described = json.loads(summary.read_text(encoding="utf-8"))["snapshots"]
+        totals = {entry["file"]: entry["device_total_bytes"] for entry in described}
+    total = totals.get(path.name, TIB)
+    return replay_exactly(_checked(load, path), device_total=total, title=path.name)
+
+
+def _summary(title: str, outcomes: list[Outcome]) -> Comparison:
+    compared = sum((outcome.compared for outcome in outcomes), Counter())
+    equal = sum((outcome.equal for outcome in outcomes), Counter())
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in compared.items())
+    differences = [outcome.difference for outcome in outcomes if outcome.difference is not None]
+    return Comparison(
+        f"{title} ({kinds})",
+        compared.total(),
+        equal.total(),
+        differences[0] if differences else None,
+    )
