@@ -1,0 +1,122 @@
+"""`show.memory`: where every byte of a caching allocator is, one trace entry at a time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from labkit.memory.replay import replay
+from labkit.show.memory_live import follow_allocator, follow_torch_cuda
+from labkit.show.memory_sources import (
+    Source,
+    allocator_of,
+    names_torch_cuda,
+    read_source,
+    read_trace,
+)
+from labkit.widgets.memory_map import MemoryMap
+from labkit.widgets.memory_trace import reserved_bytes
+
+WHAT_IF = (
+    "",
+    "expandable_segments:True",
+    "max_split_size_mb:64",
+    "garbage_collection_threshold:0.8",
+    "roundup_power2_divisions:4",
+)
+"""Settings replayed ahead, so that a page without a kernel can compare them."""
+REPLAYED_AHEAD = 16_000
+"""Entries of a trace that is: one replay of so many takes about a tenth of a second."""
+
+
+def memory(
+    *sources: Any,
+    live: bool = False,
+    every: float = 0.5,
+    device: int | None = None,
+    title: str = "",
+    what_if: Sequence[str] | None = None,
+    frame: int | None = None,
+) -> MemoryMap:
+    """The memory map of one source, or of two at equal entry numbers.
+
+    sources   an allocator of labkit; a snapshot of PyTorch (file, gzipped file, bytes or dict);
+              "cuda" or torch.cuda for the running process. Two of them are compared.
+    live      follow a loop that is running: the map grows at most every `every` seconds, until
+              `widget.stop()`. labkit's allocator is looked at after its own calls, torch.cuda by
+              a thread.
+    device    which device of a snapshot; by default the one with the longest trace
+    what_if   settings strings to replay the trace under; by default five common ones when the
+              trace has at most 16,000 entries. More can be tried on the page while a kernel runs.
+    frame     how many entries are done at first; by default all
+
+    Raises   TypeError      a source is none of these, or there are not one or two
+             RuntimeError   torch.cuda was asked for and there is none
+             SnapshotError, FileNotFoundError   as `labkit.memory.snapshot.load`
+    """
+    if not 1 <= len(sources) <= 2:
+        raise TypeError(f"show.memory takes one source, or two to compare; got {len(sources)}")
+    if live:
+        return _live(sources, every, title)
+    found = [read_source(source) for source in sources]
+    traces = [read_trace(source, device) for source in found]
+    first = found[0]
+    total = first.device_total or _total_from_trace(traces[0])
+    entries = len(traces[0]["events"]["action"])
+    run = _replayer(first.snapshot, device, total) if entries else None
+    if what_if is None:
+        what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
+    return MemoryMap(
+        *traces,
+        title=title or " and ".join(source.name for source in found),
+        titles=[source.name for source in found],
+        what_if=[run(settings) for settings in what_if] if run else (),
+        replay=run,
+        remarks=[remark for source in found for remark in source.remarks],
+        autopsy=_autopsy(first, device),
+        frame=entries if frame is None else frame,
+    )
+
+
+def _replayer(
+    snapshot: dict[str, Any], device: int | None, total: int | None
+) -> Callable[[str], Mapping[str, Any]]:
+    def run(settings: str) -> dict[str, Any]:
+        result = replay(snapshot, settings, device_total=total, device=device or 0)
+        return {
+            "settings": settings,
+            "peak_reserved": result.peak_reserved,
+            "peak_allocated": result.peak_allocated,
+            "fragmentation": result.fragmentation,
+            "retries": result.retries,
+            "ran_out": result.ran_out or "",
+        }
+
+    return run
+
+
+def _total_from_trace(trace: Mapping[str, Any]) -> int | None:
+    """What the device had when it ran out: reserved and free bytes of that moment."""
+    events = trace["events"]
+    ooms = (events["action"] == list(trace["actions"]).index("oom")).nonzero()[0]
+    if not len(ooms):
+        return None
+    at = int(ooms[0])
+    return int(reserved_bytes(trace)[at]) + int(events["address"][at])
+
+
+def _autopsy(source: Source, device: int | None) -> list[str]:
+    return []
+
+
+def _live(sources: Sequence[Any], every: float, title: str) -> MemoryMap:
+    if len(sources) != 1:
+        raise TypeError("live follows one source; compare two snapshots instead")
+    if not every > 0:
+        raise ValueError(f"every is a time in seconds above 0, got {every!r}")
+    allocator = allocator_of(sources[0])
+    if allocator is not None:
+        return follow_allocator(allocator, every, title)
+    if names_torch_cuda(sources[0]):
+        return follow_torch_cuda(every, title)
+    raise TypeError(
+        f"live follows an allocator of labkit or torch.cuda, not a {type(sources[0]).__name__}"
+    )

@@ -1,0 +1,161 @@
+"""What `show.memory` can show, each read into a snapshot in PyTorch's format."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.decisions import VERDICTS
+from labkit.memory.memory_map import trace_dicts
+from labkit.memory.snapshot import Columns, columns, load
+
+LISTED_CANDIDATES = 60
+NO_HISTORY = (
+    "No history was recorded, so there are no entries to step: call {call} before the work."
+)
+
+
+@dataclass
+class Source:
+    """A snapshot to show, and what else is known about it.
+
+    decisions     {entry number: why} of an allocator that explains itself
+    device_total  bytes of the device, or None
+    """
+
+    name: str
+    snapshot: dict[str, Any]
+    decisions: dict[int, Any] = field(default_factory=dict)
+    device_total: int | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_source(source: Any) -> Source:
+    """An allocator of labkit, a snapshot (dict, file, bytes), or torch.cuda ("cuda").
+
+    Raises   TypeError      none of these
+             RuntimeError   torch.cuda was asked for and there is none
+             SnapshotError, FileNotFoundError   as `labkit.memory.snapshot.load`
+    """
+    allocator = allocator_of(source)
+    if allocator is not None:
+        return _from_allocator(allocator)
+    if names_torch_cuda(source):
+        return _from_torch_cuda()
+    if isinstance(source, str | os.PathLike):
+        return _checked(Source(os.path.basename(source), load(source)))  # noqa: PTH119
+    if isinstance(source, bytes | bytearray | memoryview | Mapping | list):
+        return _checked(Source("snapshot", load(source)))
+    raise TypeError(
+        "show.memory takes an allocator of labkit, a snapshot (file, bytes or dict) or 'cuda', "
+        f"not a {type(source).__name__}"
+    )
+
+
+def allocator_of(source: Any) -> CachingAllocator | None:
+    """The caching allocator itself, or the one that `source` wraps in `.allocator`."""
+    for candidate in (source, getattr(source, "allocator", None)):
+        if isinstance(candidate, CachingAllocator):
+            return candidate
+    return None
+
+
+def names_torch_cuda(source: Any) -> bool:
+    """True for "cuda", "cuda:0", torch.device("cuda") and the module torch.cuda."""
+    if isinstance(source, str):
+        return source.split(":")[0] == "cuda"
+    if getattr(source, "__name__", "") == "torch.cuda":
+        return True
+    return type(source).__module__ == "torch" and getattr(source, "type", None) == "cuda"
+
+
+def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict[str, Any]:
+    """The columns of a snapshot as the plain data the widget draws."""
+    return {
+        "events": found.events,
+        "segments": found.segments,
+        "blocks": found.blocks,
+        "actions": found.actions,
+        "streams": found.streams,
+        "pools": found.pools,
+        "notes": found.notes,
+        "frames": found.stacks.frames,
+        "stack_starts": found.stacks.starts,
+        "stack_members": found.stacks.members,
+        "settings": found.settings,
+        "decisions": dict(decisions or {}),
+    }
+
+
+def read_trace(source: Source, device: int | None) -> dict[str, Any]:
+    """The trace of one device of the source."""
+    return trace_of(columns(source.snapshot, device), source.decisions)
+
+
+def look(allocator: CachingAllocator) -> dict[str, Any]:
+    """The allocator's snapshot, without the trace entry that taking one leaves."""
+    history = allocator.history
+    return {
+        "segments": allocator.memory_map(),
+        "device_traces": [[] if history is None else trace_dicts(history)],
+        "allocator_settings": allocator.settings.snapshot(),
+    }
+
+
+def _from_allocator(allocator: CachingAllocator) -> Source:
+    found = Source("labkit's caching allocator", look(allocator))
+    if allocator.history is None:
+        found.remarks.append(NO_HISTORY.format(call="allocator.record_memory_history()"))
+    else:
+        dropped = allocator.history.total - len(allocator.history)
+        found.decisions = _why(allocator, dropped)
+    found.device_total = allocator.driver.memory_info()[1]
+    return found
+
+
+def _why(allocator: CachingAllocator, dropped: int) -> dict[int, Any]:
+    """The decision behind each entry; its candidates only at the entry that ended it."""
+    if allocator.decisions is None:
+        return {}
+    found: dict[int, Any] = {}
+    for decision in allocator.decisions.entries:
+        first, end = decision["events"]
+        for entry in range(max(first, dropped), end):
+            found[entry - dropped] = {"why": decision["why"], "rule": decision["rule"]}
+        if end > max(first, dropped) and "candidates" in decision:
+            found[end - 1 - dropped]["candidates"] = [
+                {
+                    "address": candidate["address"],
+                    "size": candidate["size"],
+                    "stream": str(candidate["stream"]),
+                    "verdict": VERDICTS[candidate["verdict"]],
+                    "chosen": candidate["verdict"] == "chosen",
+                }
+                for candidate in decision["candidates"][:LISTED_CANDIDATES]
+            ]
+    return found
+
+
+def _from_torch_cuda() -> Source:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "torch.cuda is not available here, so it has no memory to show; show.memory also "
+            "takes labkit's allocator or a snapshot file"
+        )
+    found = Source(torch.cuda.get_device_name(), torch.cuda.memory._snapshot())
+    found.device_total = torch.cuda.mem_get_info()[1]
+    if not any(found.snapshot["device_traces"]):
+        found.remarks.append(NO_HISTORY.format(call="torch.cuda.memory._record_memory_history()"))
+    return found
+
+
+def _checked(source: Source) -> Source:
+    if not any(source.snapshot["device_traces"]):
+        source.remarks.append(
+            "This snapshot holds no trace: it was taken without _record_memory_history, so only "
+            "the final map can be shown."
+        )
+    return source
