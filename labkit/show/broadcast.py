@@ -1,6 +1,7 @@
 """show.broadcast: shapes aligned from the right, to the result or to the dimension that fails."""
 
 import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from labkit.show.names import argument_texts
 from labkit.show.strides import expanded_strides
 from labkit.show.views import is_tensor, read_view
 from labkit.widgets.broadcast_view import BroadcastView
+
+MAX_REAL_ELEMENTS = 65_536
 
 
 def broadcast(*operands: Any, names: Sequence[str] | None = None) -> BroadcastView:
@@ -115,15 +118,22 @@ def _steps(
 
 
 def _torch_result(layouts: Sequence[tuple[Shape, Shape]]) -> tuple[list[int] | None, str]:
-    """The strides PyTorch gives a sum of such operands, or the message it raises."""
-    result = torch.empty_strided(*layouts[0], device="meta")
-    for layout in layouts[1:]:
-        before = result.shape
+    """The strides PyTorch gives a sum of such operands, or the message it raises.
+
+    Large operands are added on the meta device, which needs no memory; small ones for real,
+    because the meta device lays some empty results out differently.
+    """
+    shape = [max((own[-back] for own, _ in layouts if len(own) >= back), default=1)
+             for back in range(1, 1 + max(len(own) for own, _ in layouts))]  # fmt: skip
+    device = "cpu" if math.prod(size or 1 for size in shape) <= MAX_REAL_ELEMENTS else "meta"
+    operands = [torch.empty_strided(*layout, device=device) for layout in layouts]
+    result = operands[0] if len(operands) > 1 else torch.neg(operands[0])
+    for operand in operands[1:]:
         try:
-            result = torch.add(result, torch.empty_strided(*layout, device="meta"))
+            result = torch.add(result, operand)
         except RuntimeError:
-            return None, _message(before, layout[0])
-    return list(torch.add(result, 1).stride()), ""
+            return None, _message(result.shape, operand.shape)
+    return list(result.stride()), ""
 
 
 def _message(left: Sequence[int], right: Sequence[int]) -> str:

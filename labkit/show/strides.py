@@ -85,13 +85,21 @@ def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 def expanded_strides(
     sizes: Sequence[int], strides: Sequence[int], shape: Sequence[int]
 ) -> tuple[int, ...]:
-    """The strides with which a tensor is read at `shape`: 0 where it is stretched."""
-    added = len(shape) - len(sizes)
-    kept = [
-        0 if size == 1 and wanted != 1 else stride
-        for size, stride, wanted in zip(sizes, strides, shape[added:], strict=True)
-    ]
-    return (0,) * added + tuple(kept)
+    """The strides with which a tensor is read at `shape`: 0 where it is stretched.
+
+    Source   aten/src/ATen/ExpandUtils.cpp  inferExpandGeometry
+    """
+    if not sizes:
+        return (0,) * len(shape)
+    result: list[int] = []
+    for back in range(1, len(shape) + 1):
+        wanted = shape[-back]
+        if back <= len(sizes):
+            size, stride = sizes[-back], strides[-back]
+        else:
+            size, stride = 1, shape[1 - back] * result[0]  # a new dimension, as if contiguous
+        result.insert(0, stride if size == wanted else 0)
+    return tuple(result)
 
 
 def _expanded(view: View, shape: tuple[int, ...]) -> View:

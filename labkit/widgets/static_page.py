@@ -88,6 +88,20 @@ def _widgets(states: dict[str, Any], used: list[str]) -> dict[str, Any]:
     return {"models": models, "sources": list(sources), "styles": list(styles)}
 
 
+def read_notebook(path: Path) -> Any:
+    """The notebook in a file.
+
+    Raises   RuntimeError   the file holds no notebook of format 4
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise RuntimeError(f"{path} is not a notebook: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+        raise RuntimeError(f"{path} is not a notebook of format 4: it has no list of cells")
+    return nbformat.reads(json.dumps(content), as_version=4)
+
+
 def run_notebook(path: Path, allow_errors: bool = False, timeout_s: int = 600) -> Any:
     """The notebook after every cell has run in a fresh kernel, widget state included.
 
@@ -96,7 +110,7 @@ def run_notebook(path: Path, allow_errors: bool = False, timeout_s: int = 600) -
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read_notebook(path)
     client = NotebookClient(
         notebook, timeout=timeout_s, allow_errors=allow_errors,
         resources={"metadata": {"path": str(path.parent)}},
@@ -141,11 +155,11 @@ def run(arguments: argparse.Namespace) -> int:
     for path, page in pages:
         try:
             notebook = (
-                nbformat.read(path, as_version=4)
+                read_notebook(path)
                 if arguments.as_is
                 else run_notebook(path, arguments.allow_errors)
             )
-        except (RuntimeError, nbformat.reader.NotJSONError) as error:
+        except RuntimeError as error:
             print(f"labkit html: {error}", file=sys.stderr)
             return 1
         page.parent.mkdir(parents=True, exist_ok=True)

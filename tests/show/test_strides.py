@@ -1,0 +1,224 @@
+"""show.strides reads memory as it is: what shares bytes shares a strip, at true addresses."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from labkit import show
+from labkit.core import tensor_impl
+from labkit.core.dtype import dtype
+from labkit.show.strides import broadcast_shape, expanded_strides
+from labkit.widgets.affine import address
+from labkit.widgets.base import unpack_columns
+
+
+def values_through(widget, place):
+    """The view's elements, read from the widget's data by its own addresses."""
+    view = widget.views[place]
+    column = unpack_columns(widget.schema, widget.values)[f"{view['storage']}:{view['dtype']}"]
+    base = view["base"] // view["itemsize"]
+    found = [
+        column[base + address(index, view["strides"], view["offset"])]
+        for index in np.ndindex(*view["sizes"])
+    ]
+    return np.array(found).reshape(view["sizes"])
+
+
+def random_view(tensor, generator):
+    for _ in range(generator.randrange(4)):
+        dims = tensor.dim()
+        kind = generator.choice(["t", "slice", "select", "expand", "unfold"])
+        dim = generator.randrange(dims) if dims else 0
+        size = tensor.size(dim) if dims else 0
+        if kind == "t" and dims > 1:
+            tensor = tensor.transpose(dim, generator.randrange(dims))
+        elif kind == "slice" and dims:
+            tensor = tensor.narrow(dim, size // 3, size - size // 3)
+        elif kind == "select" and size:
+            tensor = tensor.select(dim, generator.randrange(size))
+        elif kind == "expand":
+            tensor = tensor.unsqueeze(0).expand(2, *tensor.shape)
+        elif kind == "unfold" and size > 1:
+            tensor = tensor.unfold(dim, 2, 1)
+    return tensor
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_addresses_lead_to_the_tensors_own_values(seed):
+    generator = random.Random(seed)
+    kind = generator.choice([torch.int64, torch.float32, torch.uint8, torch.bfloat16, torch.bool])
+    base = torch.arange(120).reshape(2, 3, 4, 5).to(kind)
+    views = [random_view(base, generator) for _ in range(4)]
+    widget = show.strides(*views, names=["p", "q", "r", "s"])
+    assert len(widget.storages) == 1
+    for place, view in enumerate(views):
+        assert widget.layout_of(place) == (
+            tuple(view.shape), view.stride(), view.storage_offset()
+        )  # fmt: skip
+        np.testing.assert_array_equal(values_through(widget, place), view.double().numpy())
+
+
+def test_names_are_the_arguments_as_written():
+    x = torch.arange(12).view(3, 4)
+    assert [view["name"] for view in show.strides(x, x.t()).views] == ["x", "x.t()"]
+    assert [
+        view["name"]
+        for view in show.strides(
+            x[1:],  # "é" before the call's end: columns count bytes
+            x.reshape(4, 3),
+        ).views
+    ] == ["x[1:]", "x.reshape(4, 3)"]
+    assert [view["name"] for view in show.strides(*[x, x]).views] == ["a", "b"]
+    assert [view["name"] for view in show.strides(x, names=["mine"]).views] == ["mine"]
+
+
+def test_memory_decides_what_shares_a_strip():
+    x = torch.arange(6.0)
+    array = x.numpy()
+    other = torch.from_numpy(array)  # another StorageImpl over the same bytes
+    widget = show.strides(x, x.clone(), array[::-1], other, x[2:])
+    assert [view["storage"] for view in widget.views] == [0, 1, 0, 0, 0]
+    assert "owners share these bytes" in widget.storages[0]["note"]
+    assert widget.layout_of(2) == ((6,), (-1,), 5)
+    np.testing.assert_array_equal(values_through(widget, 2), array[::-1])
+
+
+def test_a_dtype_view_splits_the_cells():
+    x = torch.tensor([1.0, -2.0])
+    widget = show.strides(x, x.view(torch.int16))
+    assert widget.storages[0] | {"use_count": 0} == {
+        "name": "A", "nbytes": 8, "unit": 2, "dtype": "int16", "use_count": 0, "note": ""
+    }  # fmt: skip
+    np.testing.assert_array_equal(values_through(widget, 0), x.numpy())
+    np.testing.assert_array_equal(values_through(widget, 1), x.view(torch.int16).numpy())
+
+
+def test_a_numpy_slice_of_a_larger_array_begins_inside_its_memory():
+    array = np.arange(10, dtype=np.int32)
+    whole = torch.from_numpy(array)
+    part = torch.from_numpy(array[3:7])
+    widget = show.strides(whole, part)
+    assert [view["base"] for view in widget.views] == [0, 12]
+    np.testing.assert_array_equal(values_through(widget, 1), [3, 4, 5, 6])
+
+
+def test_labkit_tensors_are_read_the_same_way():
+    impl = tensor_impl.empty((2, 3), dtype("float32"))
+    impl.raw(writable=True)[...] = np.arange(6, dtype=np.float32).reshape(2, 3)
+    widget = show.strides(impl)
+    assert widget.layout_of() == ((2, 3), (3, 1), 0)
+    np.testing.assert_array_equal(values_through(widget, 0), [[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor(3.5), torch.empty(0), torch.empty(2, 0, 3),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, dtype=torch.float8_e4m3fn), torch.nn.Parameter(torch.ones(2)),
+        torch.ones(2, dtype=torch.complex64).conj(), torch.ones(1).expand(3, 4),
+    ],
+    ids=["0-dim", "empty", "empty 3-dim", "complex", "float8", "parameter", "conj", "expand"],
+)  # fmt: skip
+def test_unusual_tensors_are_drawn(tensor):
+    widget = show.strides(tensor)
+    assert widget.layout_of() == (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+    assert "<svg" in widget.svg()
+
+
+def test_what_has_no_values_says_so():
+    assert "no bytes" in show.strides(torch.empty(3, device="meta")).storages[0]["note"]
+    large = show.strides(torch.zeros(100_000))
+    assert "up to 65,536 cells" in large.storages[0]["note"]
+    assert large.values == b""
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: show.strides(), TypeError, "at least one tensor"),
+        (lambda: show.strides([1, 2]), TypeError, r"is list \[1, 2\].*torch.tensor"),
+        (lambda: show.strides(torch.ones(2), None), TypeError, "argument 2 .*NoneType"),
+        (lambda: show.strides(torch.eye(2).to_sparse()), ValueError, "layout torch.sparse_coo"),
+        (lambda: show.strides(np.array(["a"], dtype=object)), ValueError, "dtype object"),
+        (lambda: show.strides(torch.ones(2), names=["a", "b"]), ValueError, "2 names .* 1 tensors"),
+        (lambda: show.strides(torch.ones(2), torch.ones(3), aligned=True), ValueError, "2 .* 3"),
+        (lambda: show.strides(torch.ones(2), program="a = 1"), TypeError, "not both"),
+        (lambda: show.strides(program="a = 1"), ValueError, "no tensor"),
+        (lambda: show.strides(program=""), ValueError, "no statement"),
+        (lambda: show.strides(program="a = torch.ones(6)\na.view(4)"), RuntimeError, "a.view"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_with_its_values(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_program_is_walked_with_its_writes_versions_and_lifetimes():
+    widget = show.strides(
+        program="""
+        a = torch.arange(6)
+        b = a.view(2, 3)
+        b[0, 1] = 9
+        c = a.clone()
+        del a, b
+        """
+    )
+    steps = widget.steps
+    assert [step["text"] for step in steps][2] == "b[0, 1] = 9"
+    assert [step["alive"] for step in steps] == [[0], [0, 1], [0, 1], [0, 1, 2], [2]]
+    assert [step["writes"] for step in steps] == [[], [], [["0:int64", 1, "9"]], [], []]
+    assert [step["versions"].get("0") for step in steps] == [0, 0, 1, 1, None]
+    assert [step["use_counts"] for step in steps[:3]] == [{"0": 1}, {"0": 2}, {"0": 2}]
+    assert widget.views[2]["storage"] == 1
+    column = unpack_columns(widget.schema, widget.values)["0:int64"]
+    np.testing.assert_array_equal(column, range(6))  # the first moment; steps write over it
+
+
+def test_a_program_sees_memory_that_ended_as_another_storage():
+    widget = show.strides(
+        program="""
+        a = torch.full((4,), 1.0)
+        del a
+        b = torch.full((4,), 2.0)
+        """
+    )
+    assert [step["alive"] for step in widget.steps] == [[0], [], [1]]
+    assert [view["storage"] for view in widget.views] == [0, 1]
+
+
+def test_aligned_operands_are_read_at_the_broadcast_shape():
+    a, b = torch.ones(4, 3, 2), torch.arange(3).view(3, 1)
+    widget = show.strides(a, b, a + b, aligned=True)
+    assert widget.linked
+    assert [view["strides"] for view in widget.views] == [[6, 2, 1], [0, 1, 0], [6, 2, 1]]
+    assert len(widget.steps) == 24
+    assert widget.steps[3]["text"] == "[0, 1, 1]: a at 3, b at 1, a + b at 3"
+
+
+def test_a_large_loop_is_sampled_and_says_so():
+    widget = show.strides(torch.ones(60, 60), torch.ones(60), aligned=True, names=["a", "b"])
+    assert len(widget.steps) == 450
+    assert "every 8th of 3600" in widget.steps[1]["text"]
+    assert widget.steps[1]["select"]["index"] == [0, 8]
+
+
+def test_expanded_strides_are_those_of_expand():
+    generator = random.Random(3)
+    for _ in range(500):
+        shapes = [
+            tuple(generator.choice([0, 1, 1, 2, 3]) for _ in range(generator.randrange(4)))
+            for _ in range(generator.randrange(1, 4))
+        ]
+        try:
+            shape = tuple(torch.broadcast_shapes(*shapes))
+        except RuntimeError:
+            with pytest.raises(ValueError, match="do not broadcast"):
+                broadcast_shape(shapes)
+            continue
+        assert broadcast_shape(shapes) == shape
+        for sizes in shapes:
+            tensor = torch.empty(sizes)
+            assert expanded_strides(sizes, tensor.stride(), shape) == tensor.expand(shape).stride()
