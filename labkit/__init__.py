@@ -1,1 +1,55 @@
-"""labkit: a readable scale model of PyTorch's own tree."""
+"""labkit: a readable scale model of PyTorch's own tree.
+
+`import labkit as lab` gives PyTorch's names with PyTorch's meaning: `lab.zeros(3, 4)`,
+`lab.Tensor`, `lab.float32`. Each is imported when it is first asked for.
+"""
+
+import importlib
+from typing import Any
+
+_DTYPES = (
+    "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
+    "bfloat16", "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn",
+    "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+)  # fmt: skip
+_SHORT_DTYPES = {
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
+    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
+    "bool": "bool_",
+}  # fmt: skip
+_FACTORIES = (
+    "tensor", "as_tensor", "from_numpy", "from_dlpack", "empty", "empty_strided", "zeros", "ones",
+    "full", "arange", "eye", "empty_like", "zeros_like", "ones_like", "full_like",
+    "broadcast_shapes", "broadcast_tensors", "result_type", "equal",
+)  # fmt: skip
+_EXPORTS: dict[str, tuple[str, str]] = {
+    **{name: ("labkit.core.dtype", name) for name in _DTYPES},
+    **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},
+    **{name: ("labkit._tensor.factories", name) for name in _FACTORIES},
+    "Tensor": ("labkit._tensor", "Tensor"),
+    "Size": ("labkit._tensor", "Size"),
+    "dtype": ("labkit.core.dtype", "DType"),
+    "device": ("labkit.core.device", "device"),
+    "memory_format": ("labkit.core.memory_format", "MemoryFormat"),
+    "promote_types": ("labkit.core.promotion", "promote_types"),
+    "can_cast": ("labkit.core.promotion", "can_cast"),
+    "get_default_dtype": ("labkit.core.promotion", "get_default_dtype"),
+    "set_default_dtype": ("labkit.core.promotion", "set_default_dtype"),
+}
+"""Name in `labkit` -> (module, name there)."""
+
+_MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MEMORY_FORMATS:
+        module = importlib.import_module("labkit.core.memory_format")
+        return getattr(module.MemoryFormat, name)
+    if name in _EXPORTS:
+        module_name, attribute = _EXPORTS[name]
+        return getattr(importlib.import_module(module_name), attribute)
+    raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_EXPORTS, *_MEMORY_FORMATS])

@@ -8,7 +8,7 @@ import pytest
 
 LABKIT = Path(__file__).parents[1] / "labkit"
 LAYERS = [
-    "core", "cuda", "memory", "dispatch", "ops", "autograd", "tensor", "amp", "nn", "optim",
+    "core", "cuda", "memory", "dispatch", "ops", "autograd", "_tensor", "amp", "nn", "optim",
     "graph", "vision", "torch_device", "pipeline", "show", "course", "conformance", "bench",
     "doctor", "cli",
 ]  # fmt: skip

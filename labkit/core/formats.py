@@ -26,14 +26,15 @@ class _Float8(NamedTuple):
     bias: int
     has_infinity: bool
     nan: int  # the byte every NaN is written as
+    overflow: int  # the byte of everything beyond the largest finite value
     unsigned_zero: bool  # "uz": 0x80 is the only NaN and there is no negative zero
 
 
 _FLOAT8 = {
-    dtypes.float8_e4m3fn: _Float8(4, 3, 7, False, 0x7F, False),
-    dtypes.float8_e5m2: _Float8(5, 2, 15, True, 0x7F, False),
-    dtypes.float8_e4m3fnuz: _Float8(4, 3, 8, False, 0x80, True),
-    dtypes.float8_e5m2fnuz: _Float8(5, 2, 16, False, 0x80, True),
+    dtypes.float8_e4m3fn: _Float8(4, 3, 7, False, 0x7F, 0x7E, False),
+    dtypes.float8_e5m2: _Float8(5, 2, 15, True, 0x7F, 0x7C, False),
+    dtypes.float8_e4m3fnuz: _Float8(4, 3, 8, False, 0x80, 0x80, True),
+    dtypes.float8_e5m2fnuz: _Float8(5, 2, 16, False, 0x80, 0x80, True),
 }
 
 
@@ -59,7 +60,11 @@ def decode(raw: Array, of: DType) -> Array:
 def encode(values: Array, of: DType) -> Array:
     """The raw elements of values, rounded to nearest, ties to even.
 
-    Source   c10/core/... c10::convert
+    Beyond the largest number float8_e4m3fn saturates, as PyTorch does since it follows the OCP
+    format; float8_e5m2 has an infinity, and the others answer NaN.
+
+    Source   c10/util/TypeCast.h  convert
+    Differs  every NaN becomes one NaN; in PyTorch vector and scalar loops write different ones
     """
     with np.errstate(all="ignore"):
         if of.numpy is not None:
@@ -72,6 +77,17 @@ def encode(values: Array, of: DType) -> Array:
         if of is dtypes.bfloat16:
             return _encode_bfloat16(single)
         return _encode_e8m0(single) if of is dtypes.float8_e8m0fnu else _encode_float8(single, of)
+
+
+@cache
+def largest_finite(of: DType) -> float:
+    """The largest number of a floating type, or of one part of a complex one."""
+    real = dtypes.to_real(of)
+    if real.numpy is not None:
+        return float(np.finfo(real.numpy).max)
+    if real is dtypes.bfloat16:
+        return float(decode(np.array([0x7F7F], np.uint16), real)[0])
+    return float(np.nanmax(np.where(np.isinf(v := _float8_values(real)), np.nan, v)))
 
 
 def _real(values: Array) -> Array:
@@ -104,8 +120,9 @@ def _float8_values(of: DType) -> Array:
     """The 256 values of a one-byte float, in the order of the bytes."""
     byte = np.arange(256)
     if of is dtypes.float8_e8m0fnu:
-        values = np.ldexp(np.float32(1), byte - 127).astype(np.float32)
-        values[0xFF] = np.nan
+        values = np.ones(256, np.float32)
+        values[:255] = np.ldexp(np.float32(1), byte[:255] - 127)
+        values[255] = np.nan
         return values
     form = _FLOAT8[of]
     exponent = (byte >> form.mantissa_bits) & ((1 << form.exponent_bits) - 1)
@@ -141,7 +158,7 @@ def _encode_float8(single: Array, of: DType) -> Array:
     half_step = (finite[largest] - finite[largest - 1]) / 2
     limit = finite[largest] + half_step
     overflows = (magnitude > limit) | ((magnitude == limit) & (largest % 2 == 1))
-    code = np.where(overflows, np.uint8(0x7C if form.has_infinity else form.nan), code)
+    code = np.where(overflows, np.uint8(form.overflow), code)
     code = np.where(np.isnan(single), np.uint8(form.nan), code)
     keeps_sign = ~((code == 0) | (code == 0x80)) if form.unsigned_zero else True
     return np.where(np.signbit(single) & keeps_sign, code | np.uint8(0x80), code).astype(np.uint8)
@@ -152,6 +169,5 @@ def _encode_e8m0(single: Array) -> Array:
     exponent = ((bits >> np.uint32(23)) & np.uint32(0xFF)).astype(np.int64)
     guard = (bits & np.uint32(0x400000)) != 0
     rest = (bits & np.uint32(0x3FFFFF)) != 0
-    rounds_up = guard & ((exponent > 0) | rest) & (exponent < 0xFE)
-    rounds_up &= rest | (exponent > 0)
+    rounds_up = guard & ((exponent > 0) | rest)  # a step above 0xFE is 0xFF, the NaN
     return np.where(exponent == 0xFF, 0xFF, exponent + rounds_up).astype(np.uint8)

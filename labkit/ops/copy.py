@@ -16,7 +16,7 @@ from labkit.core import tensor_impl
 from labkit.core.allocator import copy_bytes
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
-from labkit.core.formats import compute_dtype, decode, encode
+from labkit.core.formats import decode, encode, largest_finite
 from labkit.core.memory_format import MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
@@ -29,6 +29,16 @@ preserve_format = MemoryFormat.preserve_format
 def values(self: TensorImpl) -> NDArray[Any]:
     """The elements as numbers NumPy can hold exactly; a window where no conversion is needed."""
     return decode(on_host(self).raw(), self.dtype)
+
+
+def item(self: TensorImpl) -> Any:
+    """The only element, as a Python number.
+
+    Raises   RuntimeError   not exactly one element
+    """
+    if self.numel != 1:
+        raise RuntimeError(f"a Tensor with {self.numel} elements cannot be converted to Scalar")
+    return values(self).reshape(()).item()
 
 
 def on_host(self: TensorImpl) -> TensorImpl:
@@ -96,12 +106,12 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
     return self
 
 
-def fill_(self: TensorImpl, value: complex | bool) -> TensorImpl:
+def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = True) -> TensorImpl:
     """Every element becomes `value`, converted.
 
     Raises   RuntimeError   `self` shows an element twice; the value does not fit the type
     """
-    raw = scalar_raw(value, self.dtype)
+    raw = scalar_raw(value, self.dtype, check_small_floats)
     if self.numel:
         assert_no_internal_overlap(self.sizes, self.strides)
         store(self, raw)
@@ -109,30 +119,52 @@ def fill_(self: TensorImpl, value: complex | bool) -> TensorImpl:
     return self
 
 
-def scalar_raw(value: complex | bool, dtype: DType) -> NDArray[Any]:
+def scalar_raw(
+    value: complex | bool, dtype: DType, check_small_floats: bool = True
+) -> NDArray[Any]:
     """One raw element for a Python number.
 
-    Raises   RuntimeError   an integer type that cannot hold the number, or a complex number for
-                            a real type
+    check_small_floats  False lets a number too large for a float of one or two bytes become
+                        infinity, as an assignment does; `fill_` refuses it
+
+    Raises   RuntimeError    the number lies outside the type; or it is complex and the type real
+             OverflowError   an integer beyond 64 bits
+
+    Source   c10/core/Scalar.h  Scalar::to
+             c10/util/TypeCast.h  overflows
     """
+    if dtype.kind == "bool":
+        return np.array(value != 0)
+    refusal = f"value cannot be converted to type {dtype.name} without overflow: {value}"
     if isinstance(value, complex) and not dtype.is_complex:
-        if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {dtype.name} without overflow: {value}"
-            )
+        if value.imag != 0:  # NaN counts as not zero
+            raise RuntimeError(refusal)
         value = value.real
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(f"int too big to convert: {value}")
     if dtype.is_integral:
         assert not isinstance(value, complex)
-        bits = 8 * dtype.itemsize
-        whole = int(value) if math.isfinite(value) else 1 << bits
-        lowest = -(1 << (bits - 1)) if dtype.is_signed else -(1 << bits) + 1
-        highest = (1 << (bits - dtype.is_signed)) - 1
-        if not lowest <= whole <= highest:
-            raise RuntimeError(
-                f"value cannot be converted to type {dtype.name} without overflow: {value}"
-            )
-        return np.array(whole & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype.raw)
-    return encode(np.array(value, np.result_type(compute_dtype(dtype), np.float64)), dtype)
+        highest = int(np.iinfo(dtype.raw).max)
+        # A negative integer wraps into an unsigned type, as far as its two's complement goes.
+        wraps = isinstance(value, int) and not dtype.is_signed
+        lowest = -highest if wraps else int(np.iinfo(dtype.raw).min)
+        if not lowest <= value <= highest:
+            raise RuntimeError(refusal)
+        return (
+            np.array(int(value) & ((1 << 8 * dtype.itemsize) - 1), np.uint64)
+            .astype(f"u{dtype.itemsize}")
+            .view(dtype.raw)
+        )
+    if check_small_floats or dtype.itemsize > 2:
+        _check_float_range(value, dtype, refusal)
+    return encode(np.array(value), dtype)
+
+
+def _check_float_range(value: complex | bool, dtype: DType, refusal: str) -> None:
+    largest = largest_finite(dtype)
+    parts = [value.real, value.imag] if isinstance(value, complex) else [value]
+    if any(abs(part) > largest and not math.isinf(part) for part in parts):
+        raise RuntimeError(refusal)
 
 
 def empty_like(

@@ -87,8 +87,15 @@ def tensor(data: Any, dtype: DType | None = None, device: Device = CPU) -> Tenso
 
 
 def _number_raw(number: Any, dtype: DType) -> Any:
-    if dtype.is_integral and isinstance(number, float):
-        number = int(number)  # tensor([1.7], dtype=int64) truncates, and refuses inf and nan
+    """One raw element for `tensor([...])`, which is stricter on kinds and laxer on floats."""
+    if isinstance(number, complex) and not (dtype.is_complex or dtype.kind == "bool"):
+        raise TypeError(f"can't convert complex {number} to {dtype}")
+    if not dtype.is_integral:
+        if isinstance(number, int):
+            number = number != 0 if dtype.kind == "bool" else float(number)
+        return encode(np.array(number), dtype)[()]
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63 + (dtype is dtypes.uint64):
+        raise ValueError(f"Overflow when unpacking long long: {number}")
     return copy.scalar_raw(number, dtype)[()]
 
 

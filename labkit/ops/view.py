@@ -313,21 +313,27 @@ def slice_(
 ) -> TensorImpl:
     """Every `step`-th position from start to before end; positions outside are clamped.
 
-    Raises   RuntimeError   a 0-dim tensor, or a step below 1
+    Raises   IndexError     a 0-dim tensor, or no such dimension
+             RuntimeError   a step below 1
 
     Source   aten/src/ATen/native/TensorShape.cpp  slice
     """
     if not self.sizes:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     dim = maybe_wrap_dim(dim, self.dim)
     if step <= 0:
         raise RuntimeError(f"slice step must be positive, got {step}")
     size = self.sizes[dim]
     first, last, _ = slice(start, end).indices(size)
     count = -(-max(last - first, 0) // step)
+    stride = self.strides[dim] * step
+    if stride >> 63:  # the product wraps around in 64 bits, and may come out negative
+        stride = (stride + (1 << 63)) % (1 << 64) - (1 << 63)
+        if stride < 0:
+            raise RuntimeError(f"slice: stride {self.strides[dim]} times step {step} overflows")
     return self.alias(
         (*self.sizes[:dim], count, *self.sizes[dim + 1 :]),
-        (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :]),
+        (*self.strides[:dim], stride, *self.strides[dim + 1 :]),
         self.storage_offset + first * self.strides[dim],
     )
 

@@ -61,9 +61,9 @@ def _like(tensor: Any, positions: Any) -> Any:
 
     if isinstance(tensor, torch.Tensor):
         return torch.from_numpy(positions)
-    from labkit import tensor as labkit_tensor
+    import labkit
 
-    return labkit_tensor.from_numpy(positions)
+    return labkit.from_numpy(positions)
 
 
 def _grid(tensor: Any) -> Any:

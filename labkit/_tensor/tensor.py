@@ -1,0 +1,477 @@
+"""The Python front door: `Tensor`, a thin face over `TensorImpl`.
+
+Every method turns Python's arguments into plain integers and calls the operator of the same name
+in `labkit.ops`.
+
+Source   torch/_tensor.py
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit._tensor.arguments import impl_of, integer, integers
+from labkit._tensor.devices import ready
+from labkit._tensor.view_methods import ViewMethods
+from labkit.core.device import Device
+from labkit.core.dtype import DType
+from labkit.core.memory_format import MemoryFormat
+from labkit.core.promotion import result_type
+from labkit.core.storage import Storage
+from labkit.core.strides import maybe_wrap_dim
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import advanced_indexing, copy, indexing, pointwise, tensor_new, view
+from labkit.ops.copy import to_copy
+from labkit.ops.tensor_str import tensor_str
+
+contiguous_format = MemoryFormat.contiguous_format
+preserve_format = MemoryFormat.preserve_format
+
+
+class Size(tuple[int, ...]):
+    """The sizes of a tensor: a tuple that also counts its elements.
+
+    Source   torch/csrc/Size.cpp
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many elements a tensor of these sizes has."""
+        total = 1
+        for size in self:
+            total *= size
+        return total
+
+    def __repr__(self) -> str:
+        return f"labkit.Size({list(self)})"
+
+
+class Tensor(ViewMethods):
+    """Elements of one type in a storage, seen through sizes, strides and an offset."""
+
+    __slots__ = ("__weakref__", "impl")
+    __hash__ = object.__hash__  # by identity, although == compares elements
+    __array_priority__ = 1000  # array + tensor asks the tensor
+
+    def __init__(self, impl: TensorImpl) -> None:
+        if not isinstance(impl, TensorImpl):
+            raise TypeError(
+                f"Tensor() wraps a TensorImpl, got {type(impl).__name__}; labkit.tensor(...) makes "
+                "tensors from numbers"
+            )
+        self.impl = impl
+
+    # What it is
+
+    @property
+    def shape(self) -> Size:
+        """Elements per dimension."""
+        return Size(self.impl.sizes)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.impl.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes are."""
+        return self.impl.device
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions."""
+        return self.impl.dim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.impl.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, as if each were stored once."""
+        return self.impl.numel * self.impl.itemsize
+
+    @property
+    def is_cuda(self) -> bool:
+        """True on a CUDA device, real or emulated."""
+        return self.device.type == "cuda"
+
+    @property
+    def _version(self) -> int:
+        """How many in-place writes this tensor and its views have seen."""
+        return self.impl.version
+
+    @property
+    def _base(self) -> "Tensor | None":
+        """The tensor this one is a view of."""
+        return None if self.impl.base is None else Tensor(self.impl.base)
+
+    def _is_view(self) -> bool:
+        return self.impl.base is not None
+
+    def size(self, dim: int | None = None) -> Any:
+        """The sizes, or the size of one dimension."""
+        return self.shape if dim is None else self.impl.sizes[self._dim(dim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements, or the stride of one dimension."""
+        return self.impl.strides if dim is None else self.impl.strides[self._dim(dim)]
+
+    def _dim(self, dim: Any) -> int:
+        return maybe_wrap_dim(integer(dim, "size"), self.impl.dim, wrap_scalar=False)
+
+    def storage_offset(self) -> int:
+        """Elements in the storage before the first one."""
+        return self.impl.storage_offset
+
+    def dim(self) -> int:
+        """How many dimensions."""
+        return self.impl.dim
+
+    def numel(self) -> int:
+        """How many elements."""
+        return self.impl.numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.impl.itemsize
+
+    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        """True when the elements lie in the format's order without gaps."""
+        return self.impl.is_contiguous(memory_format)
+
+    def is_floating_point(self) -> bool:
+        """True for the real floating types."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """True for complex types."""
+        return self.dtype.is_complex
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 for an empty tensor."""
+        return self.impl.data_ptr()
+
+    def storage(self) -> Storage:
+        """One more counted reference to the bytes."""
+        return Storage(self.impl.storage.impl)
+
+    untyped_storage = storage
+
+    # Values out
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number for a 0-dim tensor."""
+        return copy.values(self.impl).tolist()
+
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        Raises   RuntimeError   not exactly one element
+        """
+        return copy.item(self.impl)
+
+    def numpy(self) -> NDArray[Any]:
+        """The memory as a NumPy array: a write through either is seen by both."""
+        return tensor_new.to_numpy(self.impl)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        array = self.numpy()
+        if dtype is None or array.dtype == dtype:
+            return array.copy() if copy else array
+        return array.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.numpy().__dlpack_device__()
+
+    def __len__(self) -> int:
+        if not self.impl.sizes:
+            raise TypeError("len() of a 0-d tensor")
+        return self.impl.sizes[0]
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        if not self.impl.sizes:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError(f"Boolean value of Tensor with {self.numel()} values is ambiguous")
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.numel() != 1 or not (self.dtype.is_integral or self.dtype.kind == "bool"):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(copy.values((self == value).impl)))
+
+    def __repr__(self) -> str:
+        return tensor_str(self.impl)
+
+    def detach(self) -> "Tensor":
+        """The same elements, in a tensor that is nobody's view."""
+        return Tensor(view.detach(self.impl))
+
+    @property
+    def data(self) -> "Tensor":
+        """The same elements, in a tensor that is nobody's view and counts its own versions."""
+        return Tensor(self.impl.shallow_copy_and_detach())
+
+    def __getitem__(self, item: Any) -> "Tensor":
+        return self._face(indexing.getitem(self.impl, _unwrap_index(item)))
+
+    # Copies
+
+    def clone(self, *, memory_format: MemoryFormat = preserve_format) -> "Tensor":
+        """A copy in a storage of its own."""
+        return Tensor(copy.clone(self.impl, memory_format))
+
+    def contiguous(self, memory_format: MemoryFormat = contiguous_format) -> "Tensor":
+        """The tensor itself when it has that format already, else a copy that has."""
+        return self._face(copy.contiguous(self.impl, memory_format))
+
+    def _lazy_clone(self) -> "Tensor":
+        """A copy whose bytes are copied only when either side writes."""
+        return Tensor(copy.lazy_clone(self.impl))
+
+    def to(
+        self,
+        *targets: Any,
+        dtype: DType | None = None,
+        device: Any = None,
+        copy: bool = False,
+        memory_format: MemoryFormat = preserve_format,
+    ) -> "Tensor":
+        """The tensor with another element type, device or format; itself when nothing changes.
+
+        targets  a dtype, a device, or both, in any order; or another tensor to be like
+        """
+        for target in targets:
+            if isinstance(target, Tensor):
+                dtype, device = target.dtype, target.device
+            elif isinstance(target, DType):
+                dtype = target
+            elif isinstance(target, str | Device):
+                device = target
+            else:
+                raise TypeError(f"to(): expected a dtype, a device or a tensor, got {target!r}")
+        wanted = self.dtype if dtype is None else dtype
+        place = self.device if device is None else ready(device)
+        same_place = place in (self.device, Device(self.device.type))
+        formatted = memory_format is preserve_format or self.is_contiguous(memory_format)
+        if wanted is self.dtype and same_place and formatted and not copy:
+            return self
+        return Tensor(to_copy(self.impl, wanted, place, memory_format))
+
+    def type_as(self, other: "Tensor") -> "Tensor":
+        """The tensor in the element type of another."""
+        return self.to(dtype=impl_of(other, "type_as").dtype)
+
+    def cpu(self) -> "Tensor":
+        """The tensor in host memory."""
+        return self.to("cpu")
+
+    def cuda(self, index: int | None = None) -> "Tensor":
+        """The tensor on a CUDA device, real or emulated."""
+        return self.to(Device("cuda", index))
+
+    # Writing
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        source = value.impl if isinstance(value, Tensor) else value
+        indexing.setitem(self.impl, _unwrap_index(item), source)
+
+    def index_put_(self, indices: Any, values: "Tensor", accumulate: bool = False) -> "Tensor":
+        """The elements at the index positions become `values`, or grow by them."""
+        impls = [impl_of(index, "index_put_") for index in indices]
+        advanced_indexing.index_put_(self.impl, impls, impl_of(values, "index_put_"), accumulate)
+        return self
+
+    def masked_fill_(self, mask: "Tensor", value: Any) -> "Tensor":
+        """The elements where the mask is true become `value`."""
+        number = value.item() if isinstance(value, Tensor) else value
+        advanced_indexing.masked_fill_(self.impl, impl_of(mask, "masked_fill_"), number)
+        return self
+
+    def nonzero(self) -> "Tensor":
+        """The positions of the elements that are not zero, one row each."""
+        return Tensor(advanced_indexing.nonzero(self.impl))
+
+    def copy_(self, source: "Tensor") -> "Tensor":
+        """Every element becomes the broadcast, converted element of another tensor."""
+        copy.copy_(self.impl, impl_of(source, "copy_"))
+        return self
+
+    def fill_(self, value: Any) -> "Tensor":
+        """Every element becomes `value`."""
+        if isinstance(value, Tensor):
+            if value.dim():
+                raise RuntimeError(
+                    "fill_ only supports 0-dimension value tensor but got tensor with "
+                    f"{value.dim()} dimensions."
+                )
+            copy.copy_(self.impl, value.impl)
+        else:
+            copy.fill_(self.impl, value)
+        return self
+
+    def zero_(self) -> "Tensor":
+        """Every element becomes 0."""
+        copy.fill_(self.impl, 0)
+        return self
+
+    def t_(self) -> "Tensor":
+        """Transpose in place: only the metadata changes."""
+        return self._redescribe(view.t(self.impl))
+
+    def transpose_(self, dim0: int, dim1: int) -> "Tensor":
+        """Two dimensions change places, in place."""
+        return self._redescribe(view.transpose(self.impl, *integers((dim0, dim1), "transpose_")))
+
+    swapaxes_ = swapdims_ = transpose_
+
+    def squeeze_(self, *dim: Any) -> "Tensor":
+        """Drop dimensions of size 1, in place."""
+        return self._redescribe(self.squeeze(*dim).impl)
+
+    def unsqueeze_(self, dim: int) -> "Tensor":
+        """Add a dimension of size 1, in place."""
+        return self._redescribe(view.unsqueeze(self.impl, integer(dim, "unsqueeze_")))
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> "Tensor":
+        """Any sizes, strides and offset that stay inside the storage, in place."""
+        return self._redescribe(self.as_strided(size, stride, storage_offset).impl)
+
+    def _redescribe(self, described: TensorImpl) -> "Tensor":
+        self.impl.sizes, self.impl.strides = described.sizes, described.strides
+        self.impl.storage_offset = described.storage_offset
+        self.impl.bump_version()
+        return self
+
+    # Arithmetic
+
+    def __neg__(self) -> "Tensor":
+        return Tensor(pointwise.unary("neg", self.impl))
+
+    def __invert__(self) -> "Tensor":
+        return Tensor(pointwise.unary("bitwise_not", self.impl))
+
+    def __abs__(self) -> "Tensor":
+        return Tensor(pointwise.unary("abs", self.impl))
+
+    neg, abs, bitwise_not = __neg__, __abs__, __invert__
+
+    def __eq__(self, other: object) -> Any:
+        return self._binary("eq", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._binary("ne", other)
+
+    def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
+        impl = _operand(other)
+        if impl is None:
+            return NotImplemented
+        operands = (impl, self.impl) if swapped else (self.impl, impl)
+        return Tensor(pointwise.binary(name, *operands))
+
+    def _binary_(self, name: str, other: Any) -> Any:
+        impl = _operand(other)
+        if impl is None:
+            return NotImplemented
+        pointwise.binary_(name, self.impl, impl)
+        return self
+
+    def equal(self, other: "Tensor") -> bool:
+        """True when shapes and all values are equal."""
+        return pointwise.equal(self.impl, impl_of(other, "equal"))
+
+    def result_type(self, other: Any) -> DType:
+        """The element type an operator on both would compute in."""
+        operand = other.impl if isinstance(other, Tensor) else other
+        return result_type(self.impl, operand)
+
+    def _face(self, impl: TensorImpl) -> "Tensor":
+        return self if impl is self.impl else Tensor(impl)
+
+
+def _operand(value: Any) -> TensorImpl | None:
+    if isinstance(value, Tensor):
+        return value.impl
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float | complex):
+        return pointwise.wrapped_number(value)
+    return None
+
+
+def _unwrap_index(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        return item.impl
+    if isinstance(item, tuple | list):
+        return type(item)([_unwrap_index(each) for each in item])
+    if isinstance(item, slice):
+        return slice(*[_unwrap_index(each) for each in (item.start, item.stop, item.step)])
+    return item
+
+
+def _operator(name: str, swapped: bool) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return self._binary(name, other, swapped)
+
+    return method
+
+
+def _in_place(name: str, function: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        result = self._binary_(name, other)
+        if result is NotImplemented and not function.startswith("__"):
+            raise TypeError(f"{function}(): expected a Tensor or number, got {other!r}")
+        return result
+
+    return method
+
+
+_SYMBOLS = {
+    "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+}  # fmt: skip
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _install_operators() -> None:
+    """Give `Tensor` every operator of `pointwise.BINARY`: x.add(y), x.add_(y), x + y, x += y."""
+    for name in pointwise.BINARY:
+        methods = {name: _operator(name, False), f"{name}_": _in_place(name, f"{name}_")}
+        symbol = _SYMBOLS.get(name)
+        if symbol:
+            methods[f"__{symbol}__"] = _operator(name, False)
+        if symbol and name not in _COMPARISONS:
+            methods[f"__r{symbol}__"] = _operator(name, True)
+            methods[f"__i{symbol}__"] = _in_place(name, f"__i{symbol}__")
+        for method_name, method in methods.items():
+            method.__name__ = method_name
+            method.__qualname__ = f"Tensor.{method_name}"
+            method.__doc__ = f"Element by element: {name}."
+            setattr(Tensor, method_name, method)
+
+
+_install_operators()
