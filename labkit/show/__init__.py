@@ -1,7 +1,11 @@
 """Turns labkit, torch and NumPy objects into the plain data that widgets draw."""
 
 from labkit.show.broadcast import broadcast
+from labkit.show.code import code, torch_file
+from labkit.show.graph import graph
 from labkit.show.memory import memory
 from labkit.show.strides import strides
+from labkit.show.tiles import tiles
+from labkit.show.timeline import timeline
 
-__all__ = ["broadcast", "memory", "strides"]
+__all__ = ["broadcast", "code", "graph", "memory", "strides", "tiles", "timeline", "torch_file"]
