@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labkit import doctor
+from labkit import cuda, doctor
+from labkit.doctor.examine import EMULATES
 from labkit.doctor.report import Finding, Report
 
 ROOT = Path(__file__).parents[1]
@@ -17,6 +18,13 @@ __version__ = "2.13.0+cpu"
 class version: cuda = None
 class cuda: is_available = staticmethod(lambda: False)
 """
+
+CUPY = """
+__version__ = "14.2.0"
+class cuda:
+    class runtime: getDeviceCount = staticmethod(lambda: {devices})
+"""
+EMULATOR = "emulator" if EMULATES else None  # on other systems nothing stands in for a card
 
 
 @pytest.fixture
@@ -114,12 +122,34 @@ def test_a_compiler_that_only_answers_version_is_broken(machine):
     assert "error: no <vector>" in findings["C++ compiler"].found
 
 
-def test_a_broken_compiler_does_not_hide_a_working_one(machine):
+def test_a_working_compiler_behind_a_broken_one_is_pointed_at(machine):
+    """The emulator takes the first; CXX chooses."""
     machine.program("g++", "exit 1")
-    machine.program("clang++", "echo clang version 19.1.7")
+    clang = machine.program("clang++", "echo clang version 19.1.7")
     _, driver, findings = machine.examine()
-    assert driver == "emulator"
+    assert (driver, findings["C++ compiler"].remedy) == (None, f"export CXX={clang}")
+    _, driver, findings = machine.examine(CXX=str(clang))
+    assert driver == EMULATOR
     assert "clang version 19.1.7" in findings["C++ compiler"].found
+
+
+def test_the_driver_is_the_one_that_labkit_takes():
+    assert doctor.report().driver == cuda.device().kind
+
+
+@pytest.mark.parametrize(("wish", "expected"), [("emulator", EMULATOR), ("gpu", "cupy")])
+def test_a_wish_decides_between_the_two(machine, wish, expected):
+    machine.program("nvidia-smi", "echo 'NVIDIA H200, 580.159.03, 143771 MiB'")
+    machine.program("g++", "echo g++ 12.2.0")
+    machine.package("cupy", CUPY.format(devices=1), version="14.2.0")
+    assert machine.examine(LABKIT_CUDA=wish)[1] == expected
+
+
+def test_a_wish_for_a_gpu_that_is_not_there_is_told(machine):
+    machine.program("g++", "echo g++ 12.2.0")
+    _, driver, findings = machine.examine(LABKIT_CUDA="gpu")
+    assert driver is None
+    assert "unset LABKIT_CUDA" in findings['device="cuda"'].remedy
 
 
 def test_a_card_with_cupy_serves_cuda(machine):
@@ -135,7 +165,7 @@ def test_a_card_without_cupy_is_served_by_the_emulator(machine):
     machine.program("nvidia-smi", "echo 'NVIDIA H200, 580.159.03, 143771 MiB'")
     machine.program("g++", "echo g++ 12.2.0")
     _, driver, findings = machine.examine()
-    assert driver == "emulator"
+    assert driver == EMULATOR
     assert "'.[gpu]'" in findings["CuPy"].remedy
 
 
@@ -145,13 +175,6 @@ def test_a_cupy_that_cannot_be_imported_is_broken(machine):
     _, driver, findings = machine.examine()
     assert (driver, findings["CuPy"].status) == (None, "broken")
     assert "libcudart.so.13" in findings["CuPy"].found
-
-
-CUPY = """
-__version__ = "14.2.0"
-class cuda:
-    class runtime: getDeviceCount = staticmethod(lambda: {devices})
-"""
 
 
 def test_chromium_missing_found_or_not_starting(machine):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.doctor import tools
-from labkit.doctor.report import Finding, Report, Status
+from labkit.doctor.report import Finding, Report
 from labkit.launcher import requirements
 
 ROOT = Path(__file__).parents[2]
@@ -38,10 +38,18 @@ def report() -> Report:
 
 
 def serving(found: dict[str, Finding]) -> str | None:
-    """Which driver serves device="cuda": the card through CuPy, else the emulator, else nothing."""
-    if found["CuPy"].status == "ok" and found["GPU"].status == "ok":
+    """Which driver serves device="cuda": the card through CuPy, else the emulator, else nothing.
+
+    The rule of `labkit.cuda`, asked of the machine and not of an import that may itself fail.
+    """
+    wish = os.environ.get("LABKIT_CUDA", "auto")
+    if wish != "emulator" and found["CuPy"].status == "ok" and found["GPU"].status == "ok":
         return "cupy"
-    return "emulator" if found["C++ compiler"].status == "ok" else None
+    emulates = EMULATES and found["C++ compiler"].status == "ok"
+    return "emulator" if wish != "gpu" and emulates else None
+
+
+EMULATES = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
 
 def device(driver: str | None, found: dict[str, Finding]) -> Finding:
@@ -56,7 +64,13 @@ def device(driver: str | None, found: dict[str, Finding]) -> Finding:
         )
         return Finding(part, "ok", f"emulator: {found['C++ compiler'].found}", meaning)
     meaning = "The lab opens, but cells that launch a kernel stop and say what to install."
-    return Finding(part, "missing", "no driver", meaning, found["C++ compiler"].remedy)
+    if os.environ.get("LABKIT_CUDA") == "gpu":
+        remedy = "unset LABKIT_CUDA, which asks for a GPU and nothing else"
+    elif not EMULATES:
+        remedy = "run the lab in a Linux container, x86-64 or arm64: the emulator needs one"
+    else:
+        remedy = found["C++ compiler"].remedy
+    return Finding(part, "missing", "no driver", meaning, remedy)
 
 
 def python() -> Finding:
@@ -160,18 +174,20 @@ def cupy() -> Finding:
 
 
 def compiler() -> Finding:
-    """A C++ compiler that really builds."""
-    part, troubles = "C++ compiler", []
-    for path in tools.find_compilers():
-        trouble = tools.compiles(path)
-        if trouble is None:
-            found = f"{tools.first_line([path, '--version']) or 'no version'} ({path})"
-            return Finding(part, "ok", found, "Builds kernels for the emulator.")
-        troubles.append(f"{path}: {trouble}")
-    status: Status = "broken" if troubles else "missing"
-    found = "; ".join(troubles) or f"none of {', '.join(tools.COMPILER_NAMES)} is on PATH"
+    """The C++ compiler the emulator takes, $CXX or the first on PATH, and whether it builds."""
+    part = "C++ compiler"
     cost = "The emulator cannot build kernels, and C++ extensions of PyTorch cannot be built."
-    return Finding(part, status, found, cost, HOW_TO_GET_A_COMPILER)
+    first, *others = tools.find_compilers() or [""]
+    if not first:
+        found = f"none of {', '.join(tools.COMPILER_NAMES)} is on PATH"
+        return Finding(part, "missing", found, cost, HOW_TO_GET_A_COMPILER)
+    trouble = tools.compiles(first)
+    if trouble is None:
+        found = f"{tools.first_line([first, '--version']) or 'no version'} ({first})"
+        return Finding(part, "ok", found, "Builds kernels for the emulator.")
+    working = next((path for path in others if tools.compiles(path) is None), None)
+    remedy = f"export CXX={working}" if working else HOW_TO_GET_A_COMPILER
+    return Finding(part, "broken", f"{first}: {trouble}", cost, remedy)
 
 
 HOW_TO_GET_A_COMPILER = (

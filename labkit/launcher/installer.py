@@ -74,7 +74,7 @@ class Uv:
                 if not problem.what.startswith("No network"):
                     raise
                 print("  The CPU build's own index cannot be reached from here; taking the default")
-                print("  build, which on Linux brings about 3 GB of CUDA libraries along.")
+                print("  build, with about 3 GB of CUDA libraries to fetch (5 GB on disk).")
         self.install([TORCH], TORCH)
 
     def install(self, arguments: list[str], what: str) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from labkit.launcher import requirements
 from labkit.launcher.environment import Environment, in_venv, is_activated, python_version
+from labkit.launcher.gpu import has_gpu
 from labkit.launcher.installer import TORCH, choose_installer
 from labkit.launcher.leftovers import forget_half_installed
 from labkit.launcher.lock import only_one
 from labkit.launcher.problem import DISK_FULL, FREE_SPACE, Problem, disks
 
 SPACE_NEEDED_BYTES = 2_000_000_000  # 1.7 GB stay; wheels pass through the temporary folder
+SPACE_NEEDED_WITH_CUDA_BYTES = 8_000_000_000  # 5.2 GB stay, 2.7 GB are fetched
 STAMP = "lab-is-ready"  # in .venv, written last: without it a set-up was killed half way
 OURS = "made-by-lab"  # in .venv, written first: what lab.py made, lab.py may throw away
 
@@ -99,10 +101,10 @@ def make_venv(root: Path, venv: Path, version: str | None, say: Callable[[str], 
         say(f"{venv} {trouble}: making it again.")
         shutil.rmtree(venv)
     free = shutil.disk_usage(root).free
-    if free < SPACE_NEEDED_BYTES:
+    needed = SPACE_NEEDED_WITH_CUDA_BYTES if has_gpu() else SPACE_NEEDED_BYTES
+    if free < needed:
         raise Problem(
-            f"The disk is too full: the environment needs {SPACE_NEEDED_BYTES / 1e9:.1f} GB.\n"
-            + disks(root),
+            f"The disk is too full: the environment needs {needed / 1e9:.1f} GB.\n" + disks(root),
             FREE_SPACE,
         )
     say(f"Making an environment in .venv with Python {sys.version.split()[0]} (about 10 s) ...")
