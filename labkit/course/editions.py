@@ -4,13 +4,18 @@ An exercise is a stub cell (`exercise`), the cell that checks it (`check`) and a
 (`solution`, markdown). The solved edition puts the solution's code in the stub's place.
 """
 
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CHECKED = re.compile(r"\bcheck\(\s*[\"']([\w.]+)[\"']")
+TELLING = 16
+"""A line this long gives something away inside another line too; "continue" does not."""
 ALONE = 'import os\n\nos.environ["LABKIT_PROGRESS"] = "off"  # this run is nobody\'s progress'
 
 
@@ -82,15 +87,27 @@ def student(notebook: Notebook) -> Notebook:
 
 
 def leaks(notebook: Notebook, edition: str) -> list[str]:
-    """Lines that only the solutions hold and that occur in the text of an edition all the same."""
+    """Lines that only the solutions hold and that an edition shows all the same.
+
+    edition  the text of its file: cells, metadata and outputs are searched
+    """
     solutions: set[str] = set()
     elsewhere: set[str] = set()
     for cell in notebook["cells"]:
         lines = {_normal(line) for line in cell["source"].splitlines()}
         (solutions if "solution" in tags(cell) else elsewhere).update(lines)
-    secret = {line for line in solutions - elsewhere if len(line) > 3 and not line.startswith("<")}
-    text = _normal(edition.replace('\\"', '"').replace("\\n", " "))
-    return sorted(line for line in secret if line in text)
+    secret = {line for line in solutions - elsewhere if line and not line.startswith("<")}
+    shown = {_normal(line) for text in _texts(json.loads(edition)) for line in text.splitlines()}
+    whole = " ".join(sorted(shown))
+    return sorted(x for x in secret if x in shown or (len(x) >= TELLING and x in whole))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _normal(line: str) -> str:

@@ -16,8 +16,14 @@ SOURCE = re.compile(r"^\s*Source\s+(?P<text>.*)$")
 FILE = re.compile(
     r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.(?:h|hpp|c|cc|cpp|cu|cuh|py|pyi|yaml|md|txt)\b"
 )
-SHIPPED_BESIDE_INCLUDE = ("torch/", "torchgen/", "functorch/")
-HEADERS = (".h", ".hpp", ".cuh")
+SHIPPED_AS = {
+    "torch/": "torch/",
+    "torchgen/": "torchgen/",
+    "functorch/": "functorch/",
+    "aten/src/ATen/native/": "torchgen/packaged/ATen/native/",
+    "tools/autograd/": "torchgen/packaged/autograd/",
+}
+"""Folder of PyTorch's tree -> where pip puts it."""
 
 
 @functools.cache
@@ -37,14 +43,12 @@ def pinned_files() -> frozenset[str]:
 
 
 def installed_file(path: str) -> Path | None:
-    """Where the installed torch holds this file of PyTorch's tree, if it does."""
-    include = site_packages() / "torch" / "include"
-    places = [include / path, include / path.removeprefix("aten/src/")]
-    if path.startswith(SHIPPED_BESIDE_INCLUDE):
-        places.append(site_packages() / path)
-    if path.startswith("torch/csrc/api/include/"):
-        places.append(include / path)
-    return next((place for place in places if place.is_file()), None)
+    """Where the installed torch holds this file or folder of PyTorch's tree, if it does."""
+    places = [site_packages() / "torch" / "include" / path.removeprefix("aten/src/")]
+    for theirs, ours in SHIPPED_AS.items():
+        if path.startswith(theirs):
+            places.append(site_packages() / ours / path.removeprefix(theirs))
+    return next((place for place in places if path and ".." not in path and place.exists()), None)
 
 
 def anchor_problem(anchor: str) -> str:
@@ -57,11 +61,10 @@ def anchor_problem(anchor: str) -> str:
     if found is None:
         return "" if path in pinned_files() else f"PyTorch has no file {path!r}"
     name = re.split(r"::|\.", symbol.strip())[-1].strip("()")
-    if re.fullmatch(r"\w+", name) and name not in found.read_text(
-        encoding="utf-8", errors="replace"
-    ):
-        return f"{path} does not mention {name!r}"
-    return ""
+    if not re.fullmatch(r"\w+", name) or found.is_dir():
+        return ""
+    words = found.read_text(encoding="utf-8", errors="replace")
+    return "" if name in words else f"{path} does not mention {name!r}"
 
 
 def docstring_anchors(module: Path) -> Iterator[str]:
