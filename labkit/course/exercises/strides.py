@@ -1,0 +1,359 @@
+"""Strides: a view machine on sizes, strides and offset, and layouts named by a permutation."""
+
+from typing import Any
+
+import torch
+
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Wrong, handed_out
+
+NOTEBOOK = "2_core_code/3_strides"
+
+Meta = tuple[tuple[int, ...], tuple[int, ...], int]
+Step = tuple[str, tuple[Any, ...]]
+
+OPERATIONS = (
+    "transpose", "permute", "select", "narrow", "expand", "unsqueeze", "squeeze", "view", "unfold",
+    "as_strided",
+)  # fmt: skip
+
+
+def _dim(rng: Rng, ndim: int) -> int:
+    """A dimension, rarely one that does not exist."""
+    if rng.chance(0.06):
+        return rng.choice((-ndim - 1, ndim, ndim + 1))
+    return rng.randint(-max(ndim, 1), max(ndim, 1) - 1)
+
+
+def _view_sizes(rng: Rng, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes with neighbours merged, cut or padded with ones, sometimes wrong."""
+    wanted: list[int] = list(sizes)
+    for _ in range(rng.randint(1, 3)):
+        kind = rng.randint(0, 3)
+        if kind == 0 and len(wanted) > 1:
+            at = rng.randint(0, len(wanted) - 2)
+            wanted[at : at + 2] = [wanted[at] * wanted[at + 1]]
+        elif kind == 1 and wanted:
+            at = rng.randint(0, len(wanted) - 1)
+            for factor in (2, 3):
+                if wanted[at] > factor and wanted[at] % factor == 0:
+                    wanted[at : at + 1] = [factor, wanted[at] // factor]
+                    break
+        elif kind == 2:
+            wanted.insert(rng.randint(0, len(wanted)), 1)
+        elif wanted and rng.chance(0.4):
+            wanted[rng.randint(0, len(wanted) - 1)] = rng.choice((-1, -1, 5))
+    return tuple(wanted)
+
+
+def _arguments(rng: Rng, name: str, tensor: torch.Tensor) -> tuple[Any, ...]:
+    ndim, sizes = tensor.dim(), tuple(tensor.shape)
+    dim = _dim(rng, ndim)
+    size = sizes[dim] if ndim and -ndim <= dim < ndim else 1
+    if name == "transpose":
+        return dim, _dim(rng, ndim)
+    if name == "permute":
+        dims = rng.sample(range(ndim), ndim)
+        if rng.chance(0.1):
+            dims = [*dims, 0] if rng.chance(0.5) else [d % 2 for d in dims]
+        return (tuple(d - ndim if rng.chance(0.3) else d for d in dims),)
+    if name == "select":
+        return dim, rng.randint(-size - 1, size)
+    if name == "narrow":
+        start = rng.randint(-size, size)
+        return dim, start, rng.randint(0, max(0, size - start % (size + 1)) + rng.chance(0.1))
+    if name == "expand":
+        grown = [rng.choice((3, -1, 2)) if n == 1 else rng.choice((n, -1)) for n in sizes]
+        if rng.chance(0.08) and grown:
+            grown[rng.randint(0, len(grown) - 1)] = 7
+        return ([*[rng.choice((1, 2, 4)) for _ in range(rng.randint(0, 2))], *grown],)
+    if name == "unfold":
+        return (
+            dim,
+            rng.randint(0, size + rng.chance(0.1)),
+            rng.randint(0 if rng.chance(0.05) else 1, 3),
+        )
+    if name == "as_strided":
+        room = tensor.untyped_storage().nbytes() // tensor.itemsize
+        rank = rng.randint(0, 3)
+        sizes = tuple(rng.randint(0, 3) for _ in range(rank))
+        strides = tuple(rng.choice((0, 1, 1, 2, 3, -1 if rng.chance(0.1) else 4)) for _ in sizes)
+        if rng.chance(0.05):
+            strides = (*strides, 1)
+        return sizes, strides, rng.randint(0, max(0, room - 1))
+    if name == "view":
+        return (_view_sizes(rng, sizes),)
+    return (dim if name == "squeeze" or rng.chance(0.9) else ndim,)
+
+
+def _real_step(tensor: torch.Tensor, name: str, arguments: tuple[Any, ...]) -> torch.Tensor:
+    result: torch.Tensor = getattr(tensor, name)(*arguments)
+    return result
+
+
+def _chain(rng: Rng, size: int) -> tuple[Meta, int, list[Step]]:
+    shape = rng.sizes(rank=min(4, 1 + size // 2), largest=min(6, 2 + size), smallest=1)
+    if rng.chance(0.06):
+        shape = (*shape, 0)
+    tensor = torch.empty(shape, dtype=torch.int8)
+    start = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+    length = tensor.untyped_storage().nbytes()
+    steps: list[Step] = []
+    for _ in range(1 + round(size * 11 / 8)):
+        name = rng.choice(OPERATIONS)
+        if name == "as_strided" and rng.chance(0.6):
+            name = rng.choice(("transpose", "view", "expand"))
+        arguments = _arguments(rng, name, tensor)
+        steps.append((name, arguments))
+        try:
+            tensor = _real_step(tensor, name, arguments)
+        except (RuntimeError, IndexError):
+            continue
+        if tensor.numel() > 4096 or tensor.dim() > 7:
+            break
+    return start, length, steps
+
+
+def _expected(start: Meta, length: int, steps: list[Step]) -> list[Any]:
+    tensor = torch.empty(length, dtype=torch.int8).as_strided(*start)
+    results: list[Any] = []
+    for name, arguments in steps:
+        try:
+            tensor = _real_step(tensor, name, arguments)
+        except (RuntimeError, IndexError) as error:
+            results.append(f"{name}{arguments}: {type(error).__name__}")
+            continue
+        described = seen(tensor.shape, tensor.stride(), tensor.storage_offset())
+        results.append(f"{name}{arguments}: {described}")
+    return results
+
+
+@handed_out
+def seen(sizes: Any, strides: Any, offset: int) -> str:
+    """A view as text; a dash for what nobody can see: a stride of an axis of size 1, or, where
+    there is no element at all, every stride and the offset.
+    """
+    empty = 0 in sizes
+    shown = [
+        "-" if empty or size == 1 else str(stride)
+        for size, stride in zip(sizes, strides, strict=True)
+    ]
+    start = "-" if empty else offset
+    return f"sizes ({', '.join(map(str, sizes))}), strides ({', '.join(shown)}), offset {start}"
+
+
+def _drive_machine(answer: Any, start: Meta, length: int, steps: list[Step]) -> list[Any]:
+    """What the machine makes of every step; a refused step leaves the view as it was."""
+    meta, results = start, []
+    for name, arguments in steps:
+        try:
+            sizes, strides, offset = answer(meta, name, arguments, length)
+        except (RuntimeError, IndexError) as error:
+            results.append(f"{name}{arguments}: {type(error).__name__}")
+            continue
+        meta = tuple(sizes), tuple(strides), offset
+        results.append(f"{name}{arguments}: {seen(*meta)}")
+    return results
+
+
+def _shorter_chains(start: Meta, length: int, steps: list[Step]) -> Any:
+    for at in range(len(steps)):
+        yield start, length, steps[:at] + steps[at + 1 :]
+
+
+def _first_difference(evidence: Any) -> str:
+    """The first step on which the machine and PyTorch part, as "name(...): ..."."""
+    if not isinstance(evidence.value, list) or not isinstance(evidence.right, list):
+        return ""
+    for ours, theirs in zip(evidence.value, evidence.right, strict=False):
+        if ours != theirs:
+            return str(theirs)
+    return ""
+
+
+def _hint_for(name: str, text: str) -> Hint:
+    return Hint(text, when=lambda evidence: _first_difference(evidence).startswith(f"{name}("))
+
+
+view_machine = Exercise(
+    id="strides.view_machine",
+    statement=(
+        "Write view_machine(meta, name, arguments, length): meta is (sizes, strides, offset) in "
+        "elements, name one of transpose, permute, select, narrow, expand, unsqueeze, squeeze, "
+        "view, unfold, as_strided, arguments what the method takes, length the elements of the "
+        "storage. Return the new (sizes, strides, offset), or raise the class PyTorch raises "
+        "(IndexError or RuntimeError). What nobody can see is not compared: strides of axes of "
+        "size 1, strides and offset of an empty view."
+    ),
+    rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
+    case=_chain,
+    expected=_expected,
+    drive=_drive_machine,
+    smaller=_shorter_chains,
+    cases=400,
+    sizes=8,
+    minutes=35,
+    difficulty=4,
+    banned=("torch.*", "numpy.*", "labkit.*"),
+    hints=(
+        "Run the shortest failing chain by hand: which of the three (sizes, strides, offset) is "
+        "the first to differ? Expected: {expected}",
+        _hint_for(
+            "unfold",
+            "The new axis goes last and borrows the old stride; the window axis steps by "
+            "step * old stride and has (size - window) // step + 1 places.",
+        ),
+        _hint_for(
+            "view",
+            "Merge neighbours that follow each other in memory (stride[d] == size[d + 1] * "
+            "stride[d + 1]) into chunks; the new sizes must cut every chunk exactly, or it is a "
+            "RuntimeError.",
+        ),
+        _hint_for(
+            "expand",
+            "A size that grows from 1 gets stride 0, and so does a new axis in front that is "
+            "longer than 1. -1 keeps an existing size, and names nothing in front of them.",
+        ),
+        "Wrap every negative dimension first, against max(ndim, 1); outside the range it is an "
+        "IndexError. Then one rule per operation, in a dictionary.",
+    ),
+    must_fail=(
+        "view on non-mergeable strides",
+        "expand keeps the old stride",
+        "squeeze removes size-0 axes",
+        "negative dim not wrapped",
+        "unfold's last axis in the wrong place",
+        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+        "is right only for square, even or contiguous shapes",
+        "remembers the answer of the first random case and returns it for all later cases",
+    ),
+)
+
+
+@handed_out
+def memory_format_order(name: str) -> tuple[int, ...]:
+    """The dimensions of a memory format of PyTorch, slowest first."""
+    return {
+        "contiguous": (0, 1, 2, 3),
+        "channels_last": (0, 2, 3, 1),
+        "channels_last_3d": (0, 2, 3, 4, 1),
+    }[name]
+
+
+def _dense_strides(sizes: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [0] * len(sizes), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= sizes[dim]
+    return tuple(strides)
+
+
+def _a_layout(rng: Rng, size: int) -> Case:
+    rank = min(6, size // 2 + rng.randint(0, 2))
+    sizes = tuple(rng.choice((1, 2, 3, 3, 4, 5)) for _ in range(rank))
+    order = tuple(rng.sample(range(rank), rank))
+    if rank in (4, 5) and rng.chance(0.5):
+        names = ("contiguous", "channels_last") if rank == 4 else ("channels_last_3d",)
+        order = memory_format_order(rng.choice(names))
+    strides = [
+        rng.choice((0, 1, 7, 1000)) if length == 1 and rng.chance(0.7) else stride
+        for length, stride in zip(sizes, _dense_strides(sizes, order), strict=True)
+    ]
+    return Case((sizes, order, tuple(strides)))
+
+
+def _drive_layouts(
+    answer: Any, sizes: tuple[int, ...], order: tuple[int, ...], strides: tuple[int, ...]
+) -> dict[str, Any]:
+    strides_from_order, order_from_strides = answer
+    return {
+        "strides": strides_from_order(sizes, order),
+        "order": order_from_strides(sizes, strides),
+    }
+
+
+def _visible(sizes: tuple[int, ...], strides: Any) -> list[int]:
+    """The strides of the axes along which one can step at all."""
+    return [stride for length, stride in zip(sizes, strides, strict=True) if length > 1]
+
+
+def _judge_layouts(case: Case, got: Any) -> str | Wrong | None:
+    sizes, order, strides = case.inputs
+    if not isinstance(got, dict):
+        return "both functions return a tuple of integers, one per dimension"
+    ours, found = got["strides"], got["order"]
+    right = _dense_strides(sizes, order)
+    for name, values in (("strides_from_order", ours), ("order_from_strides", found)):
+        if not isinstance(values, (tuple, list)) or len(values) != len(sizes):
+            return f"{name} returns one integer per dimension, {len(sizes)} in all"
+    if any(type(stride) is not int or stride < 0 for stride in ours):
+        return "strides are integers of at least 0"
+    if _visible(sizes, ours) != _visible(sizes, right):
+        return Wrong("strides_from_order: the axes longer than 1 have these strides", right)
+    ones = [dim for dim in range(len(sizes)) if sizes[dim] == 1]
+    order = (*[dim for dim in order if sizes[dim] > 1], *ones)
+    if tuple(found) != order:
+        return Wrong("order_from_strides: the axes longer than 1, then those of size 1", order)
+    return None
+
+
+def _smaller_layouts(
+    sizes: tuple[int, ...], order: tuple[int, ...], strides: tuple[int, ...]
+) -> Any:
+    for gone in range(len(sizes)):
+        kept = [dim for dim in range(len(sizes)) if dim != gone]
+        fewer = tuple(sizes[dim] for dim in kept)
+        new_order = tuple(kept.index(dim) for dim in order if dim != gone)
+        packed = _dense_strides(fewer, new_order)
+        yield (
+            fewer,
+            new_order,
+            tuple(
+                strides[dim] if sizes[dim] == 1 else packed[place] for place, dim in enumerate(kept)
+            ),
+        )
+
+
+layout_from_order = Exercise(
+    id="strides.layout_from_order",
+    statement=(
+        "Write two functions. strides_from_order(sizes, order) gives the strides, in elements, of "
+        "a dense tensor whose dimensions lie in memory in this order, slowest first: order "
+        "(0, 2, 3, 1) is channels-last. order_from_strides(sizes, strides) gives the order back: "
+        "the axes longer than 1, slowest first, then those of size 1 in their own order, because "
+        "an axis of size 1 may carry any stride."
+    ),
+    rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
+    case=_a_layout,
+    judge=_judge_layouts,
+    drive=_drive_layouts,
+    smaller=_smaller_layouts,
+    cases=400,
+    minutes=15,
+    difficulty=3,
+    banned=("torch.*", "numpy.*", "labkit.*"),
+    hints=(
+        Hint(
+            "A size-1 axis has a stride nobody can see: no index ever multiplies it. What is "
+            "left of the input {input} when you leave those axes out?",
+            when=lambda evidence: bool(evidence.inputs) and 1 in evidence.inputs[0],
+        ),
+        Hint(
+            "order lists dimensions, not places: order[0] is the dimension that lies outermost. "
+            "Fill strides[order[-1]] first, with 1.",
+            when=lambda evidence: evidence.property.startswith("strides_from_order"),
+        ),
+        "Set the axes of size 1 aside before you compare any stride.",
+        "Sort the axes longer than 1 by stride, the largest first; then append the others.",
+    ),
+    must_fail=(
+        "sorts by stride only",
+        "fails on size-1 axes",
+        "confuses permutation and its inverse",
+        "returns negative strides",
+        "is right only for square, even or contiguous shapes",
+        "remembers the answer of the first random case and returns it for all later cases",
+        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+    ),
+)
+
+EXERCISES = (view_machine, layout_from_order)

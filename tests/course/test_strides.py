@@ -1,0 +1,299 @@
+import math
+
+import torch
+
+from tests.course.answers import Answers
+
+answers = Answers("strides")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
+
+# --- the view machine
+
+
+def wrap(dim, ndim):
+    ndim = max(ndim, 1)
+    refuse(not -ndim <= dim < ndim, IndexError, f"dimension {dim} of {ndim}")
+    return dim % ndim
+
+
+def refuse(wrong, error, message):
+    if wrong:
+        raise error(message)
+
+
+def without(values, dim):
+    return values[:dim] + values[dim + 1 :]
+
+
+def reordered(sizes, strides, offset, order):
+    return tuple(sizes[d] for d in order), tuple(strides[d] for d in order), offset
+
+
+def transpose(sizes, strides, offset, dim0, dim1):
+    dim0, dim1 = wrap(dim0, len(sizes)), wrap(dim1, len(sizes))
+    swapped = {dim0: dim1, dim1: dim0}
+    return reordered(sizes, strides, offset, [swapped.get(d, d) for d in range(len(sizes))])
+
+
+def permute(sizes, strides, offset, dims):
+    refuse(len(dims) != len(sizes), RuntimeError, f"{len(dims)} dims for {len(sizes)}")
+    order = [wrap(d, len(sizes)) for d in dims]
+    refuse(len(set(order)) < len(order), RuntimeError, f"a dimension twice in {dims}")
+    return reordered(sizes, strides, offset, order)
+
+
+def select(sizes, strides, offset, dim, index):
+    refuse(not sizes, IndexError, "select needs a dimension")
+    dim = wrap(dim, len(sizes))
+    refuse(not -sizes[dim] <= index < sizes[dim], IndexError, f"index {index} of {sizes[dim]}")
+    return without(sizes, dim), without(strides, dim), offset + index % sizes[dim] * strides[dim]
+
+
+def narrow(sizes, strides, offset, dim, start, length):
+    refuse(not sizes or length < 0, RuntimeError, f"length {length} of sizes {sizes}")
+    dim = wrap(dim, len(sizes))
+    size = sizes[dim]
+    refuse(not -size <= start <= size, IndexError, f"start {start} of {size}")
+    start += size if start < 0 else 0
+    refuse(start + length > size, RuntimeError, f"{start} + {length} > {size}")
+    return (*sizes[:dim], length, *sizes[dim + 1 :]), strides, offset + start * strides[dim]
+
+
+def expand(sizes, strides, offset, wanted):
+    new = len(wanted) - len(sizes)
+    refuse(new < 0 or -1 in wanted[:new], RuntimeError, f"{sizes} as {wanted}")
+    new_sizes, new_strides = list(wanted[:new]), [0] * new
+    for size, stride, target in zip(sizes, strides, wanted[new:], strict=True):
+        refuse(target not in (size, -1) and size != 1, RuntimeError, f"{size} as {target}")
+        new_sizes.append(size if target == -1 else target)
+        new_strides.append(stride if target in (size, -1) else 0)
+    return tuple(new_sizes), tuple(new_strides), offset
+
+
+def unsqueeze(sizes, strides, offset, dim):
+    dim = wrap(dim, len(sizes) + 1)
+    return (*sizes[:dim], 1, *sizes[dim:]), (*strides[:dim], 1, *strides[dim:]), offset
+
+
+def squeeze(sizes, strides, offset, dim):
+    dim = wrap(dim, len(sizes))
+    if not sizes or sizes[dim] != 1:
+        return sizes, strides, offset
+    return without(sizes, dim), without(strides, dim), offset
+
+
+def unfold(sizes, strides, offset, dim, window, step):
+    dim = wrap(dim, len(sizes))
+    size, stride = (sizes[dim], strides[dim]) if sizes else (1, 1)
+    refuse(window > size or step < 1, RuntimeError, f"window {window}, step {step} of {size}")
+    places = (size - window) // step + 1
+    sizes = (*sizes[:dim], places, *sizes[dim + 1 :], window) if sizes else (window,)
+    strides = (*strides[:dim], step * stride, *strides[dim + 1 :], stride)[-len(sizes) :]
+    return sizes, strides, offset
+
+
+def view(sizes, strides, offset, wanted):
+    numel, known = math.prod(sizes), math.prod(size for size in wanted if size != -1)
+    refuse(wanted.count(-1) > 1 or min(wanted, default=0) < -1, RuntimeError, f"{wanted}")
+    if -1 in wanted:
+        refuse(known == 0 or numel % known, RuntimeError, f"{numel} elements as {wanted}")
+        wanted = tuple(numel // known if size == -1 else size for size in wanted)
+    refuse(math.prod(wanted) != numel, RuntimeError, f"{numel} elements as {wanted}")
+    return wanted, cut(chunks(sizes, strides), wanted) if numel else (0,) * len(wanted), offset
+
+
+def chunks(sizes, strides):
+    """[elements, innermost stride] of every run of axes that memory walks as one, inner first."""
+    found = []
+    for size, stride in reversed(list(zip(sizes, strides, strict=True))):
+        if found and size > 1 and stride == found[-1][0] * found[-1][1]:
+            found[-1][0] *= size
+        elif size > 1:
+            found.append([size, stride])
+    return found
+
+
+def cut(runs, wanted):
+    """The strides of `wanted`, which must end exactly where the runs end."""
+    strides, placed = [], 1
+    for size in reversed(wanted):
+        if size > 1 and placed == runs[0][0]:
+            runs, placed = runs[1:], 1
+        strides.insert(0, placed * runs[0][1] if size > 1 else 1)
+        placed *= size
+        refuse(runs and placed > runs[0][0], RuntimeError, "a copy is needed")
+    return tuple(strides)
+
+
+def as_strided(sizes, strides, offset, new_sizes, new_strides, new_offset, length):
+    same = len(new_sizes) == len(new_strides)
+    refuse(not same or min(new_strides, default=0) < 0, RuntimeError, f"strides {new_strides}")
+    last = new_offset + sum((n - 1) * s for n, s in zip(new_sizes, new_strides, strict=True))
+    refuse(0 not in new_sizes and last >= length, RuntimeError, f"element {last} of {length}")
+    return new_sizes, new_strides, new_offset
+
+
+RULES = {
+    "transpose": transpose, "permute": permute, "select": select, "narrow": narrow,
+    "expand": expand, "unsqueeze": unsqueeze, "squeeze": squeeze, "view": view, "unfold": unfold,
+}  # fmt: skip
+
+
+@answers.right("view_machine")
+def view_machine(meta, name, arguments, length):
+    if name == "as_strided":
+        return as_strided(*meta, *arguments, length)
+    return RULES[name](*meta, *arguments)
+
+
+def with_rule(name, rule):
+    """The right machine with one rule replaced."""
+
+    def machine(meta, asked, arguments, length):
+        if asked == name:
+            return rule(*meta, *arguments)
+        return view_machine(meta, asked, arguments, length)
+
+    return machine
+
+
+def contiguous(sizes):
+    return tuple(math.prod(max(n, 1) for n in sizes[d + 1 :]) for d in range(len(sizes)))
+
+
+def view_anything(sizes, strides, offset, wanted):
+    new_sizes, _, _ = view(sizes, contiguous(sizes), offset, wanted)
+    return new_sizes, contiguous(new_sizes), offset
+
+
+def expand_keeps(sizes, strides, offset, wanted):
+    new_sizes, new_strides, _ = expand(sizes, strides, offset, wanted)
+    return new_sizes, (*new_strides[: len(wanted) - len(sizes)], *strides), offset
+
+
+def squeeze_empty_too(sizes, strides, offset, dim):
+    dim = wrap(dim, len(sizes))
+    if sizes and sizes[dim] < 2:
+        return without(sizes, dim), without(strides, dim), offset
+    return sizes, strides, offset
+
+
+def select_without_wrapping(sizes, strides, offset, dim, index):
+    refuse(not 0 <= dim < len(sizes), IndexError, "dim")
+    return select(sizes, strides, offset, dim, index)
+
+
+def unfold_in_place(sizes, strides, offset, dim, window, step):
+    dim = wrap(dim, len(sizes))
+    new_sizes, new_strides, _ = unfold(sizes, strides, offset, dim, window, step)
+    order = [*range(dim), len(new_sizes) - 1, *range(dim, len(new_sizes) - 1)]
+    return reordered(new_sizes, new_strides, offset, order)
+
+
+for name, why, rule in [
+    ("view", "view on non-mergeable strides", view_anything),
+    ("expand", "expand keeps the old stride", expand_keeps),
+    ("squeeze", "squeeze removes size-0 axes", squeeze_empty_too),
+    ("select", "negative dim not wrapped", select_without_wrapping),
+    ("unfold", "unfold's last axis in the wrong place", unfold_in_place),
+]:
+    answers.wrong("view_machine", why)(with_rule(name, rule))
+
+
+@answers.wrong("view_machine", BANNED)
+def asks_torch(meta, name, arguments, length):
+    tensor = torch.empty(length, device="meta").as_strided(*meta)
+    result = getattr(tensor, name)(*arguments)
+    return tuple(result.shape), result.stride(), result.storage_offset()
+
+
+@answers.wrong("view_machine", "is right only for square, even or contiguous shapes")
+def always_contiguous(meta, name, arguments, length):
+    sizes, strides, offset = view_machine(meta, name, arguments, length)
+    return sizes, strides if name == "as_strided" else contiguous(sizes), offset
+
+
+@answers.wrong("view_machine", FIRST, make=True)
+def remembers_the_first_step():
+    seen = {}
+
+    def machine(meta, name, arguments, length):
+        if name not in seen:
+            seen[name] = view_machine(meta, name, arguments, length)
+        return seen[name]
+
+    return machine
+
+
+# --- layouts
+
+
+def strides_from_order(sizes, order):
+    strides, step = [0] * len(sizes), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= sizes[dim]
+    return tuple(strides)
+
+
+def order_from_strides(sizes, strides):
+    longer = [dim for dim, size in enumerate(sizes) if size > 1]
+    ones = [dim for dim, size in enumerate(sizes) if size == 1]
+    return (*sorted(longer, key=lambda dim: -strides[dim]), *ones)
+
+
+answers.right("layout_from_order")((strides_from_order, order_from_strides))
+
+
+def sorted_by_stride(sizes, strides):
+    return tuple(sorted(range(len(sizes)), key=lambda dim: -strides[dim]))
+
+
+def refuses_ones(sizes, strides):
+    order = sorted_by_stride(sizes, strides)
+    if strides_from_order(sizes, order) != tuple(strides):
+        raise ValueError("not dense")
+    return order
+
+
+def inverted(sizes, order):
+    return strides_from_order(sizes, [order.index(dim) for dim in range(len(order))])
+
+
+def negative(sizes, order):
+    return tuple(-stride for stride in strides_from_order(sizes, order))
+
+
+def row_major(sizes, order):
+    return strides_from_order(sizes, range(len(sizes)))
+
+
+def asks_torch_for_strides(sizes, order):
+    dense = torch.empty([sizes[dim] for dim in order], device="meta")
+    return dense.permute([order.index(dim) for dim in range(len(order))]).stride()
+
+
+def remembering():
+    seen = []
+
+    def first(sizes, order):
+        seen.append(strides_from_order(sizes, order))
+        return seen[0]
+
+    return first, order_from_strides
+
+
+for why, pair in [
+    ("sorts by stride only", (strides_from_order, sorted_by_stride)),
+    ("fails on size-1 axes", (strides_from_order, refuses_ones)),
+    ("confuses permutation and its inverse", (inverted, order_from_strides)),
+    ("returns negative strides", (negative, order_from_strides)),
+    ("is right only for square, even or contiguous shapes", (row_major, order_from_strides)),
+    (BANNED, (asks_torch_for_strides, order_from_strides)),
+]:
+    answers.wrong("layout_from_order", why)(pair)
+answers.wrong("layout_from_order", FIRST, make=True)(remembering)
+
+
+test_answers = answers.tests()
