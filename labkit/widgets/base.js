@@ -97,11 +97,13 @@ const lk = (() => {
     return Object.fromEntries(names.map((name) => [name, pick(name)]));
   }
   function onTheme(run) {
-    const watch = new MutationObserver(run);
+    // In the next frame: JupyterLab hides the page for the moment in which it changes themes.
+    const later = () => requestAnimationFrame(() => run());
+    const watch = new MutationObserver(later);
     watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
     const media = matchMedia("(prefers-color-scheme: dark)");
-    media.addEventListener("change", run);
-    return () => { watch.disconnect(); media.removeEventListener("change", run); };
+    media.addEventListener("change", later);
+    return () => { watch.disconnect(); media.removeEventListener("change", later); };
   }
 
   // Typed arrays from what labkit.widgets.base.pack_columns packed.

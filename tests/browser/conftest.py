@@ -140,7 +140,7 @@ class Lab:
         page = self.context.new_page()
         page.set_default_timeout(30_000)
         page.on("request", lambda request: self.requests.append(request.url))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         page.on(
             "console",
             lambda line: self.errors.append(line.text) if line.type == "error" else None,
@@ -265,7 +265,11 @@ class Lab:
         self.themed = name != "JupyterLab Light"
         self.command("apputils:change-theme", theme=name)
         light = str("Light" in name).lower()
-        self.wait_for("light => document.body.dataset.jpThemeLight === light", light)
+        self.wait_for(
+            "light => document.body.dataset.jpThemeLight === light"
+            " && !document.getElementById('jupyterlab-splash')",  # a second change trips over it
+            light,
+        )
 
     def screenshot(self, name, of=None):
         """Save a picture of the page, or of one locator, and return its path."""

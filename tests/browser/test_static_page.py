@@ -1,0 +1,54 @@
+"""The exported page, opened as a file with the network off, with and without JavaScript."""
+
+import nbformat
+import pytest
+
+from labkit.widgets.static_page import render_page, run_notebook
+
+CELLS = [
+    "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
+    "show.strides(x, x.t())",
+    "show.broadcast((4, 3, 2), (3, 1))",
+]
+
+
+@pytest.fixture(scope="module")
+def page_file(browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "demo.ipynb")
+    page = folder / "demo.html"
+    page.write_text(render_page(run_notebook(folder / "demo.ipynb"), "demo"), encoding="utf-8")
+    return page
+
+
+def test_offline_the_slider_moves_the_grid(new_lab, page_file):
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        strides, broadcast = lab.widget(0), lab.widget(1)
+        assert lab.page.locator(".lk-picture").count() == 0
+        strides.locator('[data-key="grid 1"]').focus()
+        lab.press("ArrowRight", "ArrowDown")
+        assert strides.get_attribute("data-address") == "5"
+        strides.locator('[data-key="edit 0"]').click()
+        strides.locator('[data-key="offset range 0"]').focus()
+        lab.press("ArrowRight")
+        assert strides.get_attribute("data-state") == "outside"
+        broadcast.locator(".lk-stepper input").focus()
+        lab.press("End")
+        assert "strides [0, 1, 0]" in broadcast.inner_text()
+        lab.screenshot("static_page")
+
+
+def test_without_javascript_the_pictures_stand_there(new_lab, page_file):
+    with new_lab(java_script_enabled=False, offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        pictures = lab.page.locator(".lk-picture")
+        assert pictures.count() == 2
+        for n in range(2):
+            box = pictures.nth(n).bounding_box()
+            assert box["width"] > 200
+            assert box["height"] > 80
+        assert "StrideView(x [3, 4]" in pictures.first.get_attribute("alt")
+        lab.screenshot("static_page_without_javascript")
