@@ -1,8 +1,7 @@
 """The order in which an element-wise loop walks its operands, and the strides of what it makes.
 
 Source   aten/src/ATen/TensorIterator.cpp  reorder_dimensions, compute_fast_setup_type
-Differs  the order and the new output's strides only: `labkit.ops.tensor_iterator` is the whole
-         builder.
+Differs  the order and the layouts only: `labkit.ops.tensor_iterator` is the whole builder.
 """
 
 from collections.abc import Sequence
@@ -31,10 +30,14 @@ def broadcast_strides(sizes: Ints, strides: Ints, shape: Ints) -> Ints:
     )
 
 
-def iteration_order(shape: Ints, strides: Sequence[Ints]) -> list[int]:
+def iteration_order(
+    shape: Ints, strides: Sequence[Sequence[int]], reduced_outputs: int = 0
+) -> list[int]:
     """The dimensions from the fastest-varying of the loop to the slowest.
 
-    strides  of each operand that exists before the loop, already broadcast to `shape`
+    strides          of each operand that exists before the loop, already broadcast to `shape`
+    reduced_outputs  so many of the first operands are written by a reduction: the dimensions they
+                     do not have (stride 0) go first
 
     The first operand that has an opinion on a pair of dimensions decides; an insertion sort,
     because the opinions need not be transitive.
@@ -43,7 +46,7 @@ def iteration_order(shape: Ints, strides: Sequence[Ints]) -> list[int]:
     for i in range(1, len(order)):
         moving = i
         for other in range(i - 1, -1, -1):
-            compared = _compare(order[other], order[moving], shape, strides)
+            compared = _compare(order[other], order[moving], shape, strides, reduced_outputs)
             if compared > 0:
                 order[other], order[moving] = order[moving], order[other]
                 moving = other
@@ -52,8 +55,13 @@ def iteration_order(shape: Ints, strides: Sequence[Ints]) -> list[int]:
     return order
 
 
-def _compare(a: int, b: int, shape: Ints, strides: Sequence[Ints]) -> int:
-    for operand in strides:
+def _compare(
+    a: int, b: int, shape: Ints, strides: Sequence[Sequence[int]], reduced_outputs: int
+) -> int:
+    """Positive when `a` must come after `b`, negative when before, 0 when no operand can say."""
+    for place, operand in enumerate(strides):
+        if place < reduced_outputs and (operand[a] == 0) != (operand[b] == 0):
+            return 1 if operand[b] == 0 else -1
         if operand[a] == 0 or operand[b] == 0:
             continue
         if operand[a] != operand[b]:
@@ -63,22 +71,28 @@ def _compare(a: int, b: int, shape: Ints, strides: Sequence[Ints]) -> int:
     return 0
 
 
-def output_strides(shape: Ints, operands: Sequence[Geometry]) -> Ints:
-    """The strides, in elements, of a new result of an element-wise operator.
+def shared_strides(shape: Ints, operands: Sequence[Geometry], linear: bool = False) -> Ints | None:
+    """The layout that all operands of this shape share, or None; contiguous where there are none.
 
-    shape     the broadcast shape
-    operands  the inputs as they are, not broadcast
+    linear  True when the loop must keep the order of the dimensions
     """
-    if all(sizes == shape for sizes, _ in operands):
-        if all(is_contiguous(*operand) for operand in operands):
-            return contiguous_strides(shape)
-        if len(shape) == 4 and all(is_channels_last_contiguous(*o) for o in operands):
-            return channels_last_strides(shape)
-        alike = len({strides for _, strides in operands}) == 1
-        if alike and all(is_non_overlapping_and_dense(*operand) for operand in operands):
-            return operands[0][1]
-    order = iteration_order(shape, [broadcast_strides(*operand, shape) for operand in operands])
-    if order == list(range(len(shape) - 1, -1, -1)):
+    if all(is_contiguous(*operand) for operand in operands):
+        return contiguous_strides(shape)
+    if linear:
+        return None
+    if len(shape) == 4 and all(is_channels_last_contiguous(*operand) for operand in operands):
+        return channels_last_strides(shape)
+    alike = len({strides for _, strides in operands}) == 1
+    dense = alike and all(is_non_overlapping_and_dense(*operand) for operand in operands)
+    return operands[0][1] if dense else None
+
+
+def packed_strides(shape: Ints, order: Sequence[int]) -> Ints:
+    """The strides, in elements, of a new tensor whose dimensions lie in this order, fastest first.
+
+    The plain order gives contiguous strides, which differ where a size is 0.
+    """
+    if list(order) == list(range(len(shape) - 1, -1, -1)):
         return contiguous_strides(shape)
     strides = [0] * len(shape)
     step = 1
@@ -86,3 +100,17 @@ def output_strides(shape: Ints, operands: Sequence[Geometry]) -> Ints:
         strides[dim] = step
         step *= shape[dim]
     return tuple(strides)
+
+
+def output_strides(shape: Ints, operands: Sequence[Geometry]) -> Ints:
+    """The strides, in elements, of a new result of an element-wise operator.
+
+    shape     the broadcast shape
+    operands  the inputs as they are, not broadcast
+    """
+    if all(sizes == shape for sizes, _ in operands):
+        shared = shared_strides(shape, operands)
+        if shared is not None:
+            return shared
+    broadcast = [broadcast_strides(*operand, shape) for operand in operands]
+    return packed_strides(shape, iteration_order(shape, broadcast))

@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labkit.core.dtype import DType
-from labkit.core.memory_format import (
-    Ints,
-    MemoryFormat,
-    contiguous_strides,
-    is_channels_last_contiguous,
-    is_contiguous,
-    strides_for,
-)
+from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
-from labkit.core.strides import broadcast_shapes, is_non_overlapping_and_dense, numel
+from labkit.core.strides import broadcast_shapes, numel
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.iteration_order import (
+    broadcast_strides,
+    iteration_order,
+    packed_strides,
+    shared_strides,
+)
 from labkit.ops.iterator_operand import BINARY, Flags, Operand, compute_types
 
 
@@ -160,8 +159,8 @@ def _fast_set_up(it: TensorIterator, all_same_shape: bool, flags: Flags) -> bool
     """
     if flags.is_reduction or not all_same_shape:
         return False
-    described = [operand for operand in it.operands if operand.is_described]
-    strides = _shared_strides(it.broadcast, described, flags)
+    described = [(o.sizes, o.strides) for o in it.operands if o.is_described]
+    strides = shared_strides(it.broadcast, described, linear=flags.enforce_linear_iteration)
     if strides is None:
         return False
     for operand in it.operands:
@@ -174,21 +173,6 @@ def _fast_set_up(it: TensorIterator, all_same_shape: bool, flags: Flags) -> bool
     return True
 
 
-def _shared_strides(shape: Ints, operands: list[Operand], flags: Flags) -> Ints | None:
-    """The layout that all operands share, or None."""
-    if all(is_contiguous(operand.sizes, operand.strides) for operand in operands):
-        return contiguous_strides(shape)
-    if flags.enforce_linear_iteration:
-        return None
-    if len(shape) == 4 and all(
-        is_channels_last_contiguous(operand.sizes, operand.strides) for operand in operands
-    ):
-        return strides_for(shape, MemoryFormat.channels_last)
-    dense = all(is_non_overlapping_and_dense(o.sizes, o.strides) for o in operands)
-    same = len({operand.strides for operand in operands}) == 1
-    return operands[-1].strides if dense and same else None
-
-
 def _give_shape(operand: Operand, sizes: Ints, strides: Ints) -> None:
     """Describe an output that is made, or made anew."""
     operand.sizes, operand.strides = sizes, strides
@@ -198,53 +182,26 @@ def _give_shape(operand: Operand, sizes: Ints, strides: Ints) -> None:
 def _compute_strides(it: TensorIterator) -> None:
     """Bytes per step along the broadcast shape, still in the caller's order of dimensions."""
     for operand in it.operands:
-        if not operand.is_described:
-            continue
-        missing = len(it.shape) - len(operand.sizes)
-        operand.stride_bytes = [0] * missing + [
-            0 if size == 1 and it.shape[missing + dim] != 1 else stride * operand.dtype.itemsize
-            for dim, (size, stride) in enumerate(zip(operand.sizes, operand.strides, strict=True))
-        ]
+        if operand.is_described:
+            steps = broadcast_strides(operand.sizes, operand.strides, it.broadcast)
+            operand.stride_bytes = [step * operand.dtype.itemsize for step in steps]
 
 
 def _reorder(it: TensorIterator, flags: Flags) -> None:
-    """Put the dimension with the smallest steps first: insertion sort, because some pairs are ties.
+    """Put the dimension with the smallest steps first.
 
     Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::reorder_dimensions
     """
-    perm = list(range(len(it.shape) - 1, -1, -1))
-    if not flags.enforce_linear_iteration:
-        for start in range(1, len(perm)):
-            moving = start
-            for other in range(start - 1, -1, -1):
-                order = _compare_dims(it, perm[other], perm[moving], flags)
-                if order > 0:
-                    perm[other], perm[moving] = perm[moving], perm[other]
-                    moving = other
-                elif order < 0:
-                    break
-    it.perm = perm
-    it.shape = [it.shape[dim] for dim in perm]
+    if flags.enforce_linear_iteration:
+        it.perm = list(range(len(it.shape) - 1, -1, -1))
+    else:
+        known = [operand.stride_bytes for operand in it.operands if operand.is_described]
+        outputs = len(it.outputs) if flags.is_reduction else 0
+        it.perm = iteration_order(it.broadcast, known, reduced_outputs=outputs)
+    it.shape = [it.shape[dim] for dim in it.perm]
     for operand in it.operands:
-        if operand.stride_bytes:
-            operand.stride_bytes = [operand.stride_bytes[dim] for dim in perm]
-
-
-def _compare_dims(it: TensorIterator, a: int, b: int, flags: Flags) -> int:
-    """Positive when `a` must come after `b`, negative when before, 0 when no operand can say."""
-    for operand in it.operands:
-        if not operand.stride_bytes:
-            continue
-        step_a, step_b = operand.stride_bytes[a], operand.stride_bytes[b]
-        if flags.is_reduction and operand.is_output and (step_a == 0) != (step_b == 0):
-            return 1 if step_b == 0 else -1  # reduced dimensions go first
-        if step_a == 0 or step_b == 0:
-            continue
-        if step_a != step_b:
-            return -1 if step_a < step_b else 1
-        if it.shape[a] > it.shape[b]:
-            return 1
-    return 0
+        if operand.is_described:
+            operand.stride_bytes = [operand.stride_bytes[dim] for dim in it.perm]
 
 
 def _describe_outputs(it: TensorIterator) -> None:
@@ -252,20 +209,15 @@ def _describe_outputs(it: TensorIterator) -> None:
 
     Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::allocate_or_resize_outputs
     """
-    plain = it.perm == list(range(len(it.perm) - 1, -1, -1))
     for operand in it.outputs:
         if operand.is_described:
             continue
         assert operand.target_dtype is not None
         step = operand.target_dtype.itemsize
-        packed = [0] * len(it.shape)
-        operand.stride_bytes = []
-        for dim, size in zip(it.perm, it.shape, strict=True):
-            packed[dim] = step // operand.target_dtype.itemsize
+        for size in it.shape:
             operand.stride_bytes.append(step)
             step *= size
-        strides = contiguous_strides(it.broadcast) if plain else tuple(packed)
-        _give_shape(operand, it.broadcast, strides)
+        _give_shape(operand, it.broadcast, packed_strides(it.broadcast, it.perm))
 
 
 def _coalesce(it: TensorIterator) -> None:
