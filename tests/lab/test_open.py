@@ -1,7 +1,9 @@
 """`python3 lab.py` becomes a JupyterLab that answers on this machine, with its token only."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -87,12 +89,14 @@ def test_the_real_one_answers_with_its_token_and_ends_with_its_process(tmp_path)
 
 
 def wait_for(path, process):
-    deadline = time.monotonic() + 60
+    """What the server wrote about itself, once it listens: it writes first and listens then."""
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            return json.loads(path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
-            time.sleep(0.1)
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError, ConnectionRefusedError):
+            facts = json.loads(path.read_text())
+            socket.create_connection(("127.0.0.1", facts["port"]), timeout=30).close()
+            return facts
+        time.sleep(0.1)
     raise AssertionError((path.parents[1] / "log").read_text())
 
 
