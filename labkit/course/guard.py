@@ -23,8 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.course.exercise import Exercise
 
-AGAIN_SECONDS = 0.0005
-"""How soon the alarm rings again for an answer that swallowed it: a bare except has gaps."""
+AGAIN_SECONDS = 0.005
+"""How soon the alarm rings again for an answer that swallowed it."""
 KEPT_OUTPUT = 400
 
 
@@ -220,13 +220,24 @@ def _alarm(seconds: float, run: Run) -> Iterator[list[bool]]:
     ):
         yield armed
         return
-    own = {Guard.run.__code__, contextlib._GeneratorContextManager.__exit__.__code__}
+    own = Guard.run.__code__
 
     def ring(number: int, frame: types.FrameType | None) -> None:
-        if armed and frame is not None and frame.f_code not in own:
+        if armed and frame is not None and frame.f_code is not own:
+            if run.timed_out:  # swallowed: raise once more on the very next line, in its handler
+                while frame is not None and frame.f_code is not own:
+                    frame.f_trace = next_line
+                    frame = frame.f_back
+                sys.settrace(next_line)
             run.timed_out = True
             raise TimeUp(f"took longer than {seconds:g} s")
 
+    def next_line(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if armed and event == "line":
+            raise TimeUp(f"took longer than {seconds:g} s")
+        return next_line
+
+    traced = sys.gettrace()
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
     try:
@@ -234,6 +245,8 @@ def _alarm(seconds: float, run: Run) -> Iterator[list[bool]]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if sys.gettrace() is not traced:
+            sys.settrace(traced)
 
 
 def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionType, str]]:
