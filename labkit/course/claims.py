@@ -110,8 +110,8 @@ def claim(claim_id: str, *, holds: bool | None = None, evidence: Any = None) -> 
     """
     entries = all_claims()
     if claim_id not in entries:
-        near = [known for known in entries if known.startswith(claim_id[:4])][:6]
-        raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near) or len(entries)}, ...")
+        near = [known for known in entries if known.startswith(str(claim_id)[:3])] or [*entries]
+        raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near[:6])}, ...")
     entry = entries[claim_id]
     shown = _shown(evidence)
     if holds is not None:

@@ -56,14 +56,14 @@ def _differences(got: Any, expected: Any, tolerance: float, at: str) -> Iterator
         yield from _tensor_differences(got, expected, tolerance, at)
     elif isinstance(expected, np.ndarray):
         if not isinstance(got, np.ndarray):
-            yield _said(at, "an array", got)
+            yield _said(at, _Words("an array"), got)
         else:
             if got.dtype != expected.dtype:
                 yield _said(f"{at} dtype", expected.dtype, got.dtype)
             yield from _differences(got.tolist(), expected.tolist(), tolerance, at)
     elif isinstance(expected, list | tuple):
         if not isinstance(got, list | tuple):
-            yield _said(at, f"a sequence of {len(expected)}", got)
+            yield _said(at, _Words(f"a sequence of {len(expected)}"), got)
         elif len(got) != len(expected):
             yield _said(f"{at} length", len(expected), len(got))
         else:
@@ -71,7 +71,7 @@ def _differences(got: Any, expected: Any, tolerance: float, at: str) -> Iterator
                 yield from _differences(one, other, tolerance, f"{at}[{index}]")
     elif isinstance(expected, dict):
         if not isinstance(got, dict):
-            yield _said(at, f"a dict with {len(expected)} keys", got)
+            yield _said(at, _Words(f"a dict with {len(expected)} keys"), got)
         elif got.keys() != expected.keys():
             yield _said(f"{at} keys", list(expected), list(got))
         else:
@@ -100,12 +100,13 @@ def _tensor_differences(
     got: Any, expected: torch.Tensor, tolerance: float, at: str
 ) -> Iterator[str]:
     if not isinstance(got, torch.Tensor):
-        yield _said(at, f"a tensor of sizes {tuple(expected.shape)}", got)
+        yield _said(at, _Words(f"a tensor of sizes {tuple(expected.shape)}"), got)
         return
     for name in ("shape", "dtype", "device"):
         one, other = getattr(got, name), getattr(expected, name)
         if one != other:
-            yield _said(f"{at} {name}", tuple(other) if name == "shape" else other, one)
+            one, other = (tuple(v) if name == "shape" else v for v in (one, other))
+            yield _said(f"{at} {name}", other, one)
             return
     same = torch.isclose(got, expected, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
     if not bool(same.all()):
@@ -114,9 +115,16 @@ def _tensor_differences(
         yield _said(where, expected[index].item(), got[index].item())
 
 
+class _Words(str):
+    """A description, to be said without quotes."""
+
+    __slots__ = ()
+
+
 def _said(at: str, expected: Any, got: Any) -> str:
     where = f"{at.strip()}: " if at.strip() else ""
-    return f"{where}expected {in_words(expected)}, got {in_words(got)}"
+    wanted = str(expected) if isinstance(expected, _Words) else in_words(expected)
+    return f"{where}expected {wanted}, got {in_words(got)}"
 
 
 def in_words(value: Any) -> str:

@@ -82,6 +82,9 @@ def _split_header(text: str) -> tuple[dict[str, Any], list[str]]:
         raise ValueError(f"the header is not YAML: {error}") from error
     if not isinstance(header, dict):
         raise ValueError(f"the header holds {header!r}, not keys and values")
+    for key in header:
+        if KEYS.get(key) is str:
+            header[key] = str(header[key])  # "sections: 1.1" is text, whatever YAML thinks
     return header, lines[end + 1 :]
 
 
