@@ -3,10 +3,13 @@
 from labkit.cuda.arguments import DevicePointer
 from labkit.cuda.event import Event
 from labkit.cuda.module import RawKernel, RawModule
+from labkit.cuda.report import Finding, Report
 from labkit.cuda.select import current_driver, device, use
 from labkit.cuda.stream import Stream, current_stream, default_stream, set_stream
+from labkit.cuda.trace import Trace
 
 __all__ = [
-    "DevicePointer", "Event", "RawKernel", "RawModule", "Stream", "current_driver",
+    "DevicePointer", "Event", "Finding", "RawKernel", "RawModule", "Report", "Stream",
+    "Trace", "current_driver",
     "current_stream", "default_stream", "device", "set_stream", "use",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ def module(small_device):
     [
         ("hangs", "cudaErrorLaunchTimeout", 2, r"did not end within 0\.3 s"),
         ("wild", "cudaErrorIllegalAddress", 5, "memory that does not exist, at address 0x"),
-        ("deadlocks", "cudaErrorLaunchFailure", 9, r"to \(15, 0, 0\) \(16\) wait at line 9 for __syncthreads"),
+        ("deadlocks", "cudaErrorLaunchFailure", 9, r"\(16\) wait at line 9 for __syncthreads"),
         ("asserts", "cudaErrorAssert", 15, r"thread \(3, 0, 0\).*`x\[threadIdx\.x\] < 3` failed"),
         ("divides", "cudaErrorLaunchFailure", 18, "divided by zero"),
         ("recurses", "cudaErrorLaunchFailure", 22, "more than 256 KiB of local memory"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,9 +171,18 @@ def worker_program() -> Path:
     print("labkit: building the CUDA emulator, once ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         built = Path(scratch) / "worker"
-        sources = sorted(map(str, RUNTIME.glob("*.cpp")))
-        flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector", "-rdynamic"]
-        result = _run(compiler, [*flags, "-pthread", *sources, "-o", str(built), "-ldl"])
+        flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector"]
+
+        def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
+            return _run(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            compiled = list(pool.map(compile_one, sorted(RUNTIME.glob("*.cpp"))))
+        result = next((one for one in compiled if one.returncode), None)
+        if result is None:
+            objects = sorted(map(str, Path(scratch).glob("*.o")))
+            link = ["-rdynamic", "-pthread", *objects, "-o", str(built), "-ldl"]
+            result = _run(compiler, link)
         if result.returncode:
             raise CudaError(
                 f"the emulator does not compile with {compiler.version}:\n{result.stderr}"

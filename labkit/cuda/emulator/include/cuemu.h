@@ -38,6 +38,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define CUEMU_INLINE static inline __attribute__((always_inline, unused))
+#define CUEMU_MEMBER_FUNCTION inline __attribute__((always_inline))
 
 #define threadIdx (static_cast<const uint3&>(::cuemu_state.thread_idx))
 #define blockIdx (static_cast<const uint3&>(::cuemu_state.block_idx))

@@ -160,6 +160,9 @@ int main(int argc, char** argv) {
     const int fixed = MAP_FIXED_NOREPLACE | MAP_NORESERVE;
     if (mmap(address, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0) != address) return 5;
     if (mmap(address, arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, cuemu::memory, 0) != address) return 5;
+    cuemu::device_low = reinterpret_cast<uint64_t>(address);
+    cuemu::device_high = cuemu::device_low + reserved;
+    cuemu::device_mapped_high = cuemu::device_low + arena;
     cuemu::install_fault_handlers(cuemu::wire);
     cuemu::start_pool(static_cast<unsigned>(atoi(argv[6])));
     cuemu::watch_parent(cuemu::wire);

@@ -108,13 +108,8 @@ std::string Module::describe() const {
     for (uint32_t k = 0; k < kernel_count; ++k) {
         json.begin('{');
         json.field("name", std::string(kernels[k].name));
-        const std::string symbol = [&] {
-            Dl_info info{};
-            return std::string(dladdr(kernels[k].symbol, &info) && info.dli_sname ? info.dli_sname : "");
-        }();
-        json.field("symbol", symbol);
         uint64_t shared_bytes = 0;
-        const std::string owner = demangled(symbol.c_str());
+        const std::string& owner = kernel_functions[k];
         for (const Symbol& variable : shared) {
             if (variable.owner == owner || owner.rfind(variable.owner + "(", 0) == 0) shared_bytes += variable.size;
         }
@@ -169,6 +164,11 @@ Module* load_module(const char* path, std::string& error) {
         if (segments[i].p_type == PT_LOAD) {
             module->image_end = std::max(module->image_end, module->base + segments[i].p_vaddr + segments[i].p_memsz);
         }
+    }
+    for (uint32_t k = 0; k < module->kernel_count; ++k) {
+        Dl_info symbol{};
+        const bool known = dladdr(module->kernels[k].symbol, &symbol) && symbol.dli_sname;
+        module->kernel_functions.push_back(known ? demangled(symbol.dli_sname) : "");
     }
     read_symbols(*module, static_cast<char*>(file));
     munmap(file, static_cast<size_t>(info.st_size));

@@ -21,6 +21,7 @@ struct Module {
     char *base = nullptr, *image_end = nullptr;
     const CuemuKernel* kernels = nullptr;
     uint32_t kernel_count = 0;
+    std::vector<std::string> kernel_functions;  // each kernel's demangled symbol
     bool can_block = false;
     std::vector<Symbol> shared;   // static __shared__ arrays
     std::vector<Symbol> globals;  // __device__ and __constant__ variables

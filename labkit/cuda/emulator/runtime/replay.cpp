@@ -1,0 +1,153 @@
+// Puts the lanes of a warp back together: which accesses were one instruction, and what it cost.
+//
+// Rule: of the lanes' next events, those in the deepest call go first, then those at the lowest
+// address; lanes at the same place go together. Basic-block events keep lanes that left a loop
+// waiting for those still in it, which is how the hardware reconverges.
+#include <string.h>
+
+#include "module.h"
+#include "trace.h"
+
+namespace cuemu {
+
+namespace {
+
+constexpr unsigned kSectorBytes = 32, kBanks = 32, kBankBytes = 4;
+
+// How many different values of address / unit the lanes touch; most requests have few.
+unsigned distinct(const Event* const* heads, uint32_t mask, unsigned size, unsigned unit) {
+    uint64_t seen[kWarp * 2];
+    unsigned count = 0;
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const uint64_t address = heads[__builtin_ctz(rest)]->address;
+        for (uint64_t value = address / unit; value <= (address + size - 1) / unit; ++value) {
+            bool known = false;
+            for (unsigned i = count; i-- > 0 && !known;) known = seen[i] == value;
+            if (!known) seen[count++] = value;
+        }
+    }
+    return count;
+}
+
+// Passes over the banks for one group of lanes: the most different words that one bank holds.
+unsigned passes(const Event* const* heads, uint32_t mask, unsigned size) {
+    uint64_t words[kBanks][kWarp];
+    uint8_t count[kBanks] = {};
+    unsigned most = 0;
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const uint64_t address = heads[__builtin_ctz(rest)]->address;
+        for (uint64_t word = address / kBankBytes; word <= (address + size - 1) / kBankBytes; ++word) {
+            const unsigned bank = word % kBanks;
+            bool known = false;
+            for (unsigned i = 0; i < count[bank] && !known; ++i) known = words[bank][i] == word;
+            if (known) continue;
+            words[bank][count[bank]++] = word;
+            if (count[bank] > most) most = count[bank];
+        }
+    }
+    return most;
+}
+
+// 8-byte accesses are served half a warp at a time, 16-byte ones a quarter.
+void wavefronts(const Event* const* heads, uint32_t mask, unsigned size, uint64_t& taken, uint64_t& ideal) {
+    const unsigned lanes = size > 8 ? 8 : size > 4 ? 16 : 32;
+    for (unsigned first = 0; first < kWarp; first += lanes) {
+        const uint32_t group = lanes == 32 ? mask : mask & (((1u << lanes) - 1) << first);
+        if (!group) continue;
+        taken += passes(heads, group, size);
+        ideal += 1;
+    }
+}
+
+unsigned most_at_one_address(const Event* const* heads, uint32_t mask) {
+    unsigned most = 0;
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        unsigned same = 0;
+        for (uint32_t other = mask; other; other &= other - 1) {
+            same += heads[__builtin_ctz(other)]->address == heads[__builtin_ctz(rest)]->address;
+        }
+        if (same > most) most = same;
+    }
+    return most;
+}
+
+}  // namespace
+
+Site& Tracer::site_for(uint64_t pc, Access access, Space space, uint8_t size) {
+    uint32_t& number = site_of_[pc * 4 + space];
+    if (!number) {
+        sites_.push_back({pc, access, space, size, 0, 0, 0, 0, 0, 0, 0});
+        kept_per_site_.push_back(0);
+        number = static_cast<uint32_t>(sites_.size());
+    }
+    return sites_[number - 1];
+}
+
+void Tracer::count_request(const Event* const* heads, uint32_t mask) {
+    const uint64_t key = heads[__builtin_ctz(mask)]->key;
+    const auto size = static_cast<uint8_t>(key & 0xff);
+    const auto access = static_cast<Access>(key >> 8 & 0xf);
+    const auto space = static_cast<Space>(key >> 12 & 0xf);
+    Site& site = site_for(key >> 16 & 0xffffffff, access, space, size);
+    ++site.requests;
+    site.lanes += static_cast<unsigned>(__builtin_popcount(mask));
+    if (space == kShared) {
+        wavefronts(heads, mask, size, site.wavefronts, site.ideal_wavefronts);
+    } else {
+        site.sectors += distinct(heads, mask, size, kSectorBytes);
+        const uint64_t bytes = static_cast<uint64_t>(distinct(heads, mask, 1, size ? size : 1)) * size;
+        site.ideal_sectors += (bytes + kSectorBytes - 1) / kSectorBytes;
+    }
+    if (access == kAtomic) site.same_address += most_at_one_address(heads, mask);
+    const auto number = static_cast<uint32_t>(&site - sites_.data());
+    if (kept_per_site_[number] >= request_.request_limit) return;
+    ++kept_per_site_[number];
+    RawRequest& raw = requests_.emplace_back();
+    raw.site = number, raw.mask = mask, raw.block = executor->block_linear;
+    raw.warp = 0;
+    for (unsigned lane = 0; lane < kWarp; ++lane) raw.address[lane] = mask >> lane & 1 ? heads[lane]->address : 0;
+}
+
+void Tracer::replay(unsigned warp) {
+    constexpr uint64_t kNone = ~0ull;
+    const Event* head[kWarp];
+    const Event* end[kWarp];
+    uint64_t key[kWarp];
+    bool any = false;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+        const std::vector<Event>& events = logs_[warp * kWarp + lane].events;
+        head[lane] = events.data();
+        end[lane] = events.data() + events.size();
+        key[lane] = events.empty() ? kNone : head[lane]->key;
+        any |= !events.empty();
+    }
+    if (!any) return;
+    for (;;) {
+        uint64_t lowest = kNone;
+        for (unsigned lane = 0; lane < kWarp; ++lane) lowest = key[lane] < lowest ? key[lane] : lowest;
+        if (lowest == kNone) break;
+        uint32_t mask = 0;
+        for (unsigned lane = 0; lane < kWarp; ++lane) mask |= static_cast<uint32_t>(key[lane] == lowest) << lane;
+        if ((lowest >> 8 & 0xf) == kBlockEntry) {
+            Run& run = runs_[lowest >> 16 & 0xffffffff];
+            ++run.runs;
+            run.lanes += static_cast<unsigned>(__builtin_popcount(mask));
+        } else {
+            const size_t kept = requests_.size();
+            count_request(head, mask);
+            if (requests_.size() > kept) requests_.back().warp = warp;
+        }
+        for (uint32_t rest = mask; rest; rest &= rest - 1) {
+            const int lane = __builtin_ctz(rest);
+            ++head[lane];
+            key[lane] = head[lane] == end[lane] ? kNone : head[lane]->key;
+        }
+    }
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+        std::vector<Event>& events = logs_[warp * kWarp + lane].events;
+        buffered_ -= events.size();
+        events.clear();
+    }
+}
+
+}  // namespace cuemu

@@ -1,0 +1,72 @@
+// Remembers who touched each word last, and knows which earlier accesses are ordered before now.
+//
+// Order inside a block comes from barriers (an epoch per interval between two), from __syncwarp
+// (a vector clock per lane) and from a fence followed by an atomic that another thread's atomic
+// meets. Between blocks only the last of these counts.
+#pragma once
+#include <stdint.h>
+
+#include <array>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace cuemu {
+
+struct Touch {
+    uint32_t epoch, pc, clock, sequence;
+    uint16_t thread;
+    uint8_t atomic : 1, shared : 1, valid;
+};
+
+struct Cell {
+    Touch write, read, other_warp_read, same_warp_read;
+};
+
+struct Conflict {
+    Touch earlier;
+    uint64_t block;
+    bool earlier_wrote;
+};
+
+class RaceShadow {
+   public:
+    void block_begins(uint64_t block, unsigned warps);
+    void barrier();                                  // orders everything before it in the block
+    void syncwarp(unsigned warp, uint32_t group);
+    void fence(unsigned thread);
+    void atomic(unsigned thread, uint64_t address);  // may release, may acquire
+    // The earlier access that this one races with, if any.
+    // Shared memory is new in every block, so what earlier blocks did there does not count.
+    bool access(uint64_t address, unsigned size, bool shared, unsigned thread, bool writes, bool atomic,
+                uint32_t pc, Conflict& conflict);
+    bool full() const { return full_; }
+
+   private:
+    static constexpr unsigned kPageWords = 1024;
+    static constexpr size_t kPageLimit = 32768;  // 2.5 GiB of cells; beyond, races go unchecked
+    using Page = std::array<Cell, kPageWords>;
+    using Seen = std::unordered_map<uint64_t, uint32_t>;  // (block, thread or all) -> sequence
+
+    Cell* cell_of(uint64_t word);
+    bool touch(Cell& cell, const Touch& now, bool writes, Conflict& conflict);
+    bool ordered(const Touch& earlier, const Touch& now) const;
+    bool seen(const Seen& map, const Touch& earlier) const;
+    static uint64_t key(uint64_t block, unsigned thread) { return block << 12 | thread; }
+    static void merge(Seen& into, const Seen& from);
+
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+    std::unordered_map<uint64_t, std::array<Cell, 4>> split_;
+    std::array<std::pair<uint64_t, Page*>, 64> recent_{};
+    std::vector<uint64_t> block_of_epoch_{0};
+    std::vector<std::array<uint32_t, 32>> clocks_;  // [thread][lane of its warp]
+    uint32_t epoch_ = 0, first_epoch_ = 0, sequence_ = 0, epoch_start_ = 0;
+    uint64_t block_ = 0;
+    bool fences_used_ = false, full_ = false;
+    std::unordered_map<uint64_t, Seen> released_;   // by address of the atomic
+    std::unordered_map<unsigned, Seen> acquired_;   // by thread of this block
+    Seen block_acquired_;
+    std::vector<uint8_t> fenced_;
+};
+
+}  // namespace cuemu
