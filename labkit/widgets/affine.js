@@ -11,7 +11,8 @@ const affine = (() => {
     let [low, high] = [view.offset, view.offset];
     view.sizes.forEach((size, dim) => {
       const span = (size - 1) * view.strides[dim];
-      if (span < 0) low += span; else high += span;
+      if (span < 0) low += span;
+      else high += span;
     });
     return [low, high];
   }
@@ -20,9 +21,12 @@ const affine = (() => {
   // Large strides first, so the address left over bounds every further index.
   function search(view, from, to, found, budget = 20000) {
     if (numel(view) === 0) return;
-    const dims = view.sizes.map((_, dim) => dim).filter((dim) => view.strides[dim] !== 0 || view.sizes[dim] > 1)
+    const dims = view.sizes
+      .map((_, dim) => dim)
+      .filter((dim) => view.strides[dim] !== 0 || view.sizes[dim] > 1)
       .sort((a, b) => Math.abs(view.strides[b]) - Math.abs(view.strides[a]));
-    const low = [0], high = [0];  // reach of the last n dims
+    const low = [0],
+      high = [0]; // reach of the last n dims
     for (let n = dims.length - 1; n >= 0; n--) {
       const span = (view.sizes[dims[n]] - 1) * view.strides[dims[n]];
       low.unshift(low[0] + Math.min(0, span));
@@ -32,10 +36,14 @@ const affine = (() => {
     const down = (n, at) => {
       if (budget-- <= 0) return true;
       if (n === dims.length) return at >= from && at < to ? found(index) : false;
-      const dim = dims[n], stride = view.strides[dim], size = view.sizes[dim];
-      let first = 0, last = size - 1;
+      const dim = dims[n],
+        stride = view.strides[dim],
+        size = view.sizes[dim];
+      let first = 0,
+        last = size - 1;
       if (stride !== 0) {
-        const a = (from - at - high[n + 1]) / stride, b = (to - 1 - at - low[n + 1]) / stride;
+        const a = (from - at - high[n + 1]) / stride,
+          b = (to - 1 - at - low[n + 1]) / stride;
         first = Math.max(first, Math.ceil(Math.min(a, b)));
         last = Math.min(last, Math.floor(Math.max(a, b)));
       }
@@ -70,21 +78,32 @@ const affine = (() => {
   function distinct(view, limit = 1 << 20) {
     const count = numel(view);
     if (count === 0) return 0;
-    const spread = view.sizes.map((size, dim) => [Math.abs(view.strides[dim]), size])
-      .filter(([, size]) => size > 1).sort((a, b) => a[0] - b[0]);
-    let below = 0, separate = true;
+    const spread = view.sizes
+      .map((size, dim) => [Math.abs(view.strides[dim]), size])
+      .filter(([, size]) => size > 1)
+      .sort((a, b) => a[0] - b[0]);
+    let below = 0,
+      separate = true;
     for (const [stride, size] of spread) {
       separate &&= stride > below;
       below += stride * (size - 1);
     }
     if (separate) return count;
     const kept = spread.filter(([stride]) => stride > 0);
-    const real = { sizes: kept.map(([, size]) => size), strides: kept.map(([stride]) => stride), offset: 0 };
+    const real = {
+      sizes: kept.map(([, size]) => size),
+      strides: kept.map(([stride]) => stride),
+      offset: 0,
+    };
     if (numel(real) > limit || below >= 16 * limit) return null;
     const seen = new Uint8Array(below + 1);
     let total = 0;
     const walk = (dim, at) => {
-      if (dim === real.sizes.length) { total += 1 - seen[at]; seen[at] = 1; return; }
+      if (dim === real.sizes.length) {
+        total += 1 - seen[at];
+        seen[at] = 1;
+        return;
+      }
       for (let i = 0; i < real.sizes[dim]; i++) walk(dim + 1, at + i * real.strides[dim]);
     };
     walk(0, 0);

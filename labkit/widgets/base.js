@@ -1,14 +1,34 @@
 // Helpers every widget shares; this file stands in front of each widget's own module as `lk`.
 const lk = (() => {
-  const palette = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C00", "#666666"];
+  const palette = [
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#8C8C00",
+    "#666666",
+  ];
   const SVG = "http://www.w3.org/2000/svg";
-  const KINDS = { i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array,
-    u4: Uint32Array, i8: BigInt64Array, u8: BigUint64Array, f4: Float32Array, f8: Float64Array };
+  const KINDS = {
+    i1: Int8Array,
+    u1: Uint8Array,
+    i2: Int16Array,
+    u2: Uint16Array,
+    i4: Int32Array,
+    u4: Uint32Array,
+    i8: BigInt64Array,
+    u8: BigUint64Array,
+    f4: Float32Array,
+    f8: Float64Array,
+  };
 
   function fill(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === undefined || value === null || value === false) continue;
-      if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
+      if (name === "on")
+        for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
       else if (name === "text") node.textContent = value;
       else if (name === "style") node.style.cssText = value;
       else node.setAttribute(name, value === true ? "" : value);
@@ -16,8 +36,10 @@ const lk = (() => {
     node.append(...children.flat().filter((child) => child !== null && child !== undefined));
     return node;
   }
-  const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-  const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+  const h = (tag, attributes, ...children) =>
+    fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) =>
+    fill(document.createElementNS(SVG, tag), attributes, children);
 
   // JupyterLab binds arrows and letters in command mode. The attribute counts only on the element
   // that has the focus, so each focusable gets it; root() stops what still bubbles.
@@ -34,19 +56,42 @@ const lk = (() => {
     return node;
   }
   const button = (label, title, run, more) =>
-    focusable(h("button", { type: "button", title, "aria-label": title, on: { click: run }, ...more }, label));
+    focusable(
+      h(
+        "button",
+        { type: "button", title, "aria-label": title, on: { click: run }, ...more },
+        label,
+      ),
+    );
   // Tests wait on this counter instead of sleeping.
-  const drew = (node) => { node.dataset.draws = Number(node.dataset.draws) + 1; };
+  const drew = (node) => {
+    node.dataset.draws = Number(node.dataset.draws) + 1;
+  };
 
   // Walks `count` frames. text(i): a line under the controls; change(i): show frame i.
   // Keys, wherever the focus is inside it: left, right, Home, End, space (play).
-  function stepper({ count, index = 0, label = "step", text = () => "", change, milliseconds = 700 }) {
-    let now = index, timer = null;
+  function stepper({
+    count,
+    index = 0,
+    label = "step",
+    text = () => "",
+    change,
+    milliseconds = 700,
+  }) {
+    let now = index,
+      timer = null;
     const go = (to) => {
       const next = Math.max(0, Math.min(count - 1, to));
-      if (next !== now) { set(next); change(next); }
+      if (next !== now) {
+        set(next);
+        change(next);
+      }
     };
-    const stop = () => { clearInterval(timer); timer = null; play.textContent = "▶"; };
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      play.textContent = "▶";
+    };
     const toggle = () => {
       if (timer) return stop();
       if (now === count - 1) go(0);
@@ -56,18 +101,65 @@ const lk = (() => {
         go(now + 1);
       }, milliseconds);
     };
-    const manual = (to) => () => { stop(); go(to()); };
-    const first = button("«", `first ${label}`, manual(() => 0));
-    const back = button("‹", `${label} back`, manual(() => now - 1));
+    const manual = (to) => () => {
+      stop();
+      go(to());
+    };
+    const first = button(
+      "«",
+      `first ${label}`,
+      manual(() => 0),
+    );
+    const back = button(
+      "‹",
+      `${label} back`,
+      manual(() => now - 1),
+    );
     const play = button("▶", "play or pause", toggle);
-    const next = button("›", `${label} forward`, manual(() => now + 1));
-    const last = button("»", `last ${label}`, manual(() => count - 1));
-    const slider = focusable(h("input", { type: "range", min: 0, max: count - 1, "aria-label": label,
-      on: { input: () => { stop(); go(Number(slider.value)); } } }));
+    const next = button(
+      "›",
+      `${label} forward`,
+      manual(() => now + 1),
+    );
+    const last = button(
+      "»",
+      `last ${label}`,
+      manual(() => count - 1),
+    );
+    const slider = focusable(
+      h("input", {
+        type: "range",
+        min: 0,
+        max: count - 1,
+        "aria-label": label,
+        on: {
+          input: () => {
+            stop();
+            go(Number(slider.value));
+          },
+        },
+      }),
+    );
     const counter = h("span", { class: "lk-step-count lk-muted" });
     const words = h("div", { class: "lk-step-text", "aria-live": "polite" });
-    const element = h("div", { class: "lk-row lk-stepper" }, first, back, play, next, last, slider, counter, words);
-    const keys = { ArrowLeft: () => now - 1, ArrowRight: () => now + 1, Home: () => 0, End: () => count - 1 };
+    const element = h(
+      "div",
+      { class: "lk-row lk-stepper" },
+      first,
+      back,
+      play,
+      next,
+      last,
+      slider,
+      counter,
+      words,
+    );
+    const keys = {
+      ArrowLeft: () => now - 1,
+      ArrowRight: () => now + 1,
+      Home: () => 0,
+      End: () => count - 1,
+    };
     element.addEventListener("keydown", (event) => {
       if (event.key === " " && event.target === slider) toggle();
       else if (keys[event.key]) manual(keys[event.key])();
@@ -86,7 +178,14 @@ const lk = (() => {
       element.dataset.step = to;
     }
     set(index);
-    return { element, set, stop, get index() { return now; } };
+    return {
+      element,
+      set,
+      stop,
+      get index() {
+        return now;
+      },
+    };
   }
 
   // The theme's colours as canvas and SVG need them; onTheme calls back when they change.
@@ -103,20 +202,29 @@ const lk = (() => {
     watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
     const media = matchMedia("(prefers-color-scheme: dark)");
     media.addEventListener("change", later);
-    return () => { watch.disconnect(); media.removeEventListener("change", later); };
+    return () => {
+      watch.disconnect();
+      media.removeEventListener("change", later);
+    };
   }
 
   // Typed arrays from what labkit.widgets.base.pack_columns packed.
   function columns(schema, view) {
     const bytes = view instanceof DataView ? view : new DataView(view.buffer ?? view);
-    return Object.fromEntries(Object.entries(schema).map(([name, [kind, start, count]]) => {
-      const Kind = KINDS[kind], from = bytes.byteOffset + start;
-      return [name, new Kind(bytes.buffer.slice(from, from + count * Kind.BYTES_PER_ELEMENT))];
-    }));
+    return Object.fromEntries(
+      Object.entries(schema).map(([name, [kind, start, count]]) => {
+        const Kind = KINDS[kind],
+          from = bytes.byteOffset + start;
+        return [name, new Kind(bytes.buffer.slice(from, from + count * Kind.BYTES_PER_ELEMENT))];
+      }),
+    );
   }
 
   async function copy(text) {
-    try { await navigator.clipboard.writeText(text); } catch {  // a page opened as a file has none
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // a page opened as a file has none
       const area = h("textarea", { class: "lk-hidden" });
       area.value = text;
       document.body.append(area);
@@ -129,10 +237,26 @@ const lk = (() => {
     const node = button(label, title, async () => {
       await copy(text());
       node.textContent = "copied";
-      setTimeout(() => { node.textContent = label; }, 1200);
+      setTimeout(() => {
+        node.textContent = label;
+      }, 1200);
     });
     return node;
   };
 
-  return { palette, h, svg, focusable, root, button, drew, stepper, theme, onTheme, columns, copy, copyButton };
+  return {
+    palette,
+    h,
+    svg,
+    focusable,
+    root,
+    button,
+    drew,
+    stepper,
+    theme,
+    onTheme,
+    columns,
+    copy,
+    copyButton,
+  };
 })();

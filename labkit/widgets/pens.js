@@ -4,7 +4,10 @@ const pens = (() => {
 
   function prepare(canvas, width, height) {
     const scale = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    if (
+      canvas.width !== Math.round(width * scale) ||
+      canvas.height !== Math.round(height * scale)
+    ) {
       canvas.width = Math.round(width * scale);
       canvas.height = Math.round(height * scale);
       canvas.style.width = `${width}px`;
@@ -32,7 +35,10 @@ const pens = (() => {
     pen.strokeStyle = fill;
     pen.lineWidth = 1.5;
     pen.beginPath();
-    for (let at = -height; at < width; at += 6) { pen.moveTo(x + at, y + height); pen.lineTo(x + at + height, y); }
+    for (let at = -height; at < width; at += 6) {
+      pen.moveTo(x + at, y + height);
+      pen.lineTo(x + at + height, y);
+    }
     pen.stroke();
     pen.restore();
   }

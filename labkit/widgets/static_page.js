@@ -12,32 +12,51 @@
       set(name, value) {
         const same = JSON.stringify(state[name]) === JSON.stringify(value);
         state[name] = value;
-        if (!same) { tell(`change:${name}`); tell("change"); }
+        if (!same) {
+          tell(`change:${name}`);
+          tell("change");
+        }
       },
       save_changes() {},
       send() {},
-      on(names, run) { for (const name of names.split(" ")) listeners.set(name, [...(listeners.get(name) ?? []), run]); },
-      off(names, run) { for (const name of names.split(" ")) listeners.set(name, (listeners.get(name) ?? []).filter((other) => other !== run)); },
+      on(names, run) {
+        for (const name of names.split(" "))
+          listeners.set(name, [...(listeners.get(name) ?? []), run]);
+      },
+      off(names, run) {
+        for (const name of names.split(" "))
+          listeners.set(
+            name,
+            (listeners.get(name) ?? []).filter((other) => other !== run),
+          );
+      },
     };
   }
   function bytes(base64) {
-    const text = atob(base64), array = new Uint8Array(text.length);
+    const text = atob(base64),
+      array = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) array[i] = text.charCodeAt(i);
     return new DataView(array.buffer);
   }
 
-  const modules = page.sources.map((source) => import(URL.createObjectURL(new Blob([source], { type: "text/javascript" }))));
+  const modules = page.sources.map(
+    (source) => import(URL.createObjectURL(new Blob([source], { type: "text/javascript" }))),
+  );
   for (const style of page.styles) {
     const node = document.createElement("style");
     node.textContent = style;
     document.head.append(node);
   }
-  const models = new Map();  // a widget shown twice is one model, as in the notebook
+  const models = new Map(); // a widget shown twice is one model, as in the notebook
   for (const place of document.querySelectorAll("[data-widget]")) {
     const saved = page.models[place.dataset.widget];
     if (!saved) continue;
     const state = saved.state;
-    for (const { path: [name], data } of saved.buffers) state[name] = bytes(data);
+    for (const {
+      path: [name],
+      data,
+    } of saved.buffers)
+      state[name] = bytes(data);
     if (!models.has(saved)) models.set(saved, model(state));
     const el = document.createElement("div");
     const picture = [...place.childNodes];
@@ -47,7 +66,7 @@
       await widget.render({ model: models.get(saved), el });
       picture.forEach((node) => node.remove());
     } catch (error) {
-      el.remove();  // the picture stays
+      el.remove(); // the picture stays
       console.error(error);
     }
   }

@@ -29,7 +29,10 @@ class StrideView(LabWidget):
     hidden [view], axes {view: [down, across]}, frame.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("affine.js", "pens.js", "stride_cells.js")
+    parts: ClassVar[tuple[str, ...]] = (
+        "affine.js", "pens.js", "stride_scene.js", "stride_cells.js", "stride_words.js",
+        "stride_controls.js",
+    )  # fmt: skip
 
     storages = traitlets.List(traitlets.Dict()).tag(sync=True)
     views = traitlets.List(traitlets.Dict()).tag(sync=True)
