@@ -1,4 +1,4 @@
-"""Run one part in this process and print a line of JSON per comparison."""
+"""Run parts of the comparison in this process and print a line of JSON per comparison."""
 
 import faulthandler
 import importlib
@@ -8,13 +8,15 @@ import warnings
 from dataclasses import asdict
 
 
-def main(part: str, seed: str, size: str) -> None:
-    """Compare one part."""
+def main(seed: str, size: str, *parts: str) -> None:
+    """Compare the parts, saying when each begins."""
     faulthandler.enable()
     warnings.simplefilter("ignore")  # overriding a kernel is what these parts do
-    module = importlib.import_module(f"labkit.conformance.dispatcher.{part}")
-    for comparison in module.compare(int(seed), size):
-        print(json.dumps(asdict(comparison)), flush=True)
+    for part in parts:
+        print(json.dumps({"part": part}), flush=True)
+        module = importlib.import_module(f"labkit.conformance.dispatcher.{part}")
+        for comparison in module.compare(int(seed), size):
+            print(json.dumps(asdict(comparison)), flush=True)
 
 
 if __name__ == "__main__":

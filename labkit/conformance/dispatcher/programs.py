@@ -23,7 +23,7 @@ from labkit.dispatch.torch_keys import to_torch
 
 _C: Any = torch._C
 K = DispatchKey
-HOW_MANY = {"small": 150, "full": 6_000}
+HOW_MANY = {"small": 100, "full": 6_000}
 STEPS = 14
 
 ALIASES = [key for key in K if key.is_alias]
