@@ -17,7 +17,7 @@ from labkit._tensor.devices import ready
 from labkit._tensor.view_methods import ViewMethods
 from labkit.core.device import Device
 from labkit.core.dtype import DType
-from labkit.core.memory_format import MemoryFormat
+from labkit.core.memory_format import MemoryFormat, suggest_memory_format
 from labkit.core.promotion import result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
@@ -277,7 +277,8 @@ class Tensor(ViewMethods):
         wanted = self.dtype if dtype is None else dtype
         place = self.device if device is None else ready(device)
         same_place = place in (self.device, Device(self.device.type))
-        formatted = memory_format is preserve_format or self.is_contiguous(memory_format)
+        suggested = suggest_memory_format(self.impl.sizes, self.impl.strides)
+        formatted = memory_format in (preserve_format, suggested)
         if wanted is self.dtype and same_place and formatted and not copy:
             return self
         return Tensor(to_copy(self.impl, wanted, place, memory_format))

@@ -87,10 +87,14 @@ def default_complex_dtype() -> DType:
 def complex_dtype_for(floating: DType) -> DType:
     """The complex type with the range of a floating one: bfloat16 reaches as far as float32.
 
+    Raises   RuntimeError   there is none
+
     Source   c10/core/ScalarType.h  toComplexType
     """
     if floating is dtypes.bfloat16:
         return dtypes.complex64
+    if floating.is_float8:
+        raise RuntimeError(f"Unknown Complex ScalarType for {floating.name}")
     return dtypes.to_complex(floating)
 
 
@@ -183,7 +187,9 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
         return higher
     if higher.is_floating_point:
         return complex_dtype_for(higher) if lower.is_complex else higher
-    if higher.kind == "bool" or lower.is_floating_point or lower.is_complex:
+    if lower.is_complex:
+        return lower
+    if higher.kind == "bool" or lower.is_floating_point:
         return promote_types(higher, lower)
     return higher
 

@@ -53,10 +53,10 @@ def storage_nbytes(sizes: Ints, strides: Ints, itemsize: int, storage_offset: in
 
     Source   aten/src/ATen/EmptyTensor.cpp  computeStorageNbytes
     """
+    if 0 in sizes:
+        return 0
     elements = storage_offset + 1
     for size, stride in zip(sizes, strides, strict=True):
-        if size == 0:
-            return 0
         elements += stride * (size - 1)
         if size < 0 or elements * itemsize >= _SIZE_LIMIT:
             raise RuntimeError(
@@ -80,6 +80,8 @@ def check_in_bounds(
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(strides)}"
         )
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"as_strided: sizes must not be negative: {list(sizes)}")
     needed = storage_nbytes(sizes, strides, itemsize, storage_offset)
     if storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")

@@ -186,14 +186,14 @@ class TensorImpl:
         if 0 in self.sizes:
             return np.empty(self.sizes, self.dtype.raw)
         itemsize = self.dtype.itemsize
+        steps = [  # a dimension of size 1 may have any stride, even one NumPy cannot hold
+            stride * itemsize if size > 1 else 0
+            for size, stride in zip(self.sizes, self.strides, strict=True)
+        ]
+        memory = self.storage.impl.bytes(writable)
+        first_byte = self.storage_offset * itemsize
         try:
-            return np.ndarray(
-                self.sizes,
-                self.dtype.raw,
-                self.storage.impl.bytes(writable),
-                self.storage_offset * itemsize,
-                tuple([stride * itemsize for stride in self.strides]),
-            )
+            return np.ndarray(self.sizes, self.dtype.raw, memory, first_byte, tuple(steps))
         except (TypeError, ValueError):  # NumPy's bounds check: a storage shrunk under its view
             stride_rules.check_in_bounds(
                 self.sizes, self.strides, self.storage_offset, itemsize, self.storage.nbytes

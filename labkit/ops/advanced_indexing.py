@@ -20,6 +20,7 @@ from labkit.core import tensor_impl
 from labkit.core.formats import decode, encode
 from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import MemOverlapStatus, get_overlap_status
+from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, view
 from labkit.ops.iteration_order import broadcast_strides, iteration_order, output_strides
@@ -143,7 +144,12 @@ def make_info(self: TensorImpl, indices: Sequence[Index]) -> AdvancedIndex:
     order = list(range(self.dim))
     places = [dim for dim, index in enumerate(expanded) if index is not None]
     if places and places[-1] - places[0] >= len(places):  # separated: indexed dimensions first
-        order = places + [dim for dim, index in enumerate(expanded) if index is None]
+        # A list of lists of bools counts as one item but uses several dimensions, so an index
+        # behind it can stand beyond the last one. PyTorch drops it here, and refuses it below.
+        places = [dim for dim in places if dim < self.dim]
+        order = places + [dim for dim in order if dim not in places]
+    elif places and places[-1] >= self.dim:
+        maybe_wrap_dim(places[-1], self.dim)
     source = view.permute(self, tuple(order))
     return _advanced_index(source, [expanded[dim] for dim in order], shape)
 
@@ -303,7 +309,7 @@ def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> T
     Raises   RuntimeError   not a mask, one that does not broadcast to `self`, or a value that
                             does not fit the element type
     """
-    if mask.dtype not in MASKS:
+    if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got {mask.dtype}")
     raw = copy.scalar_raw(value, self.dtype, check_small_floats=False)
     if not _is_expandable(mask.sizes, self.sizes):

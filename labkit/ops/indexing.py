@@ -100,7 +100,7 @@ def _as_tuple(item: Any) -> tuple[Any, ...]:
 
 
 def _count_specified(items: tuple[Any, ...]) -> int:
-    """How many dimensions the items name."""
+    """How many dimensions the items name; a mask counts for all of its own only as a tensor."""
     specified = 0
     for item in items:
         if isinstance(item, TensorImpl):
@@ -117,14 +117,14 @@ def _apply(
 
     Source   torch/csrc/autograd/python_variable_indexing.cpp  applySlicing
     """
-    items = tuple([_normalized(item) for item in items])
     specified = _count_specified(items)
     if specified > self.dim and not (len(items) == 1 and isinstance(items[0], int | slice)):
         raise IndexError(f"too many indices for tensor of dimension {self.dim} (got {specified})")
     result = self
     noted: list[tuple[int, TensorImpl]] = []
     dim = 0
-    for item in items:
+    for given in items:
+        item = _normalized(given)
         if isinstance(item, TensorImpl) and not item.sizes and item.dtype in MASKS:
             item = bool(copy.item(item))
         if isinstance(item, bool):

@@ -101,10 +101,12 @@ def flatten(self: TensorImpl, start_dim: int = 0, end_dim: int = -1) -> TensorIm
 
 def unflatten(self: TensorImpl, dim: int, sizes: Ints) -> TensorImpl:
     """One dimension as several, which multiply up to it; one of them may be -1."""
-    dim = maybe_wrap_dim(dim, self.dim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    size = self.sizes[dim] if self.sizes else 1
+    dim = maybe_wrap_dim(dim, self.dim)
+    if not self.sizes:
+        raise RuntimeError("unflatten() cannot be applied to a 0-dim tensor")
+    size = self.sizes[dim]
     try:
         inferred = stride_rules.infer_size(sizes, size)
     except RuntimeError:
@@ -164,7 +166,7 @@ def numpy_T(self: TensorImpl) -> TensorImpl:
 def matrix_H(self: TensorImpl) -> TensorImpl:
     """The transpose of a real matrix: what `.H` gives. The lab has no lazy conjugate."""
     if self.dim == 0:
-        return alias(self)
+        return self
     if self.dim != 2:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim}-D tensor."
@@ -179,7 +181,7 @@ def mT(self: TensorImpl) -> TensorImpl:
         raise RuntimeError(
             "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return transpose(self, -2, -1) if self.dim else alias(self)
+    return transpose(self, -2, -1) if self.dim else self
 
 
 def adjoint(self: TensorImpl) -> TensorImpl:
@@ -189,7 +191,7 @@ def adjoint(self: TensorImpl) -> TensorImpl:
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
     _refuse_conjugate(self, "adjoint")
-    return transpose(self, -2, -1) if self.dim else alias(self)
+    return transpose(self, -2, -1) if self.dim else self
 
 
 def _refuse_conjugate(self: TensorImpl, name: str) -> None:
