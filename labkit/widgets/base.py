@@ -14,7 +14,8 @@ A widget is `name.py` (traits: plain data in, choices out) beside `name.js` (dra
             return picture.svg()
 
 `name.js` is an anywidget module: it ends in `export default { render }`. The helpers of `base.js`
-are in scope as `lk` (stepper, keyboard, theme colours, SVG and DOM elements, typed columns).
+are in scope as `lk` (stepper, keyboard, theme colours, SVG and DOM elements, typed columns); files
+named in `parts` come before it too. Indentation and lines that begin with // stay at home.
 Everything a widget can show is in its traits, so the same module draws in JupyterLab, in a reopened
 notebook and in a static page; nothing in it may wait for Python.
 """

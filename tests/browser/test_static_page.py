@@ -52,3 +52,15 @@ def test_without_javascript_the_pictures_stand_there(new_lab, page_file):
             assert box["height"] > 80
         assert "StrideView(x [3, 4]" in pictures.first.get_attribute("alt")
         lab.screenshot("static_page_without_javascript")
+
+
+def test_an_untrusted_notebook_shows_the_picture(lab, page_file):
+    """As after a git clone: saved outputs whose widgets JupyterLab does not bring to life."""
+    notebook = run_notebook(page_file.with_name("demo.ipynb"))
+    notebook.metadata.pop("widgets")
+    saved = page_file.with_name("cloned.ipynb")
+    nbformat.write(notebook, saved)
+    lab.open_copy(saved, run=False)
+    lab.page.locator(".lk-picture").nth(1).wait_for()
+    assert lab.page.locator(".lk").count() == 0
+    assert lab.page.locator(".lk-picture").first.bounding_box()["width"] > 200

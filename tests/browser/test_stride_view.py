@@ -7,47 +7,57 @@ import pytest
 from labkit.widgets.affine import addresses
 from labkit.widgets.stride_view import StrideView
 
-X_AND_T = ["import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
-           "w = show.strides(x, x.t())\nw"]  # fmt: skip
+X_AND_T = [
+    "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
+    "w = show.strides(x, x.t())\nw",
+]
+PROGRAM = r"""
+p = show.strides(program="a = torch.arange(6)\nb = a.view(2, 3)\nb[0, 1] = 9\ndel a")
+p
+"""
+LARGE = """
+m = torch.arange(1_000_000.).as_strided((300, 64, 64), (3000, 1000, 7))
+large = show.strides(m)
+large
+"""
 
 
 @pytest.fixture(scope="module")
-def pair(new_lab):
-    """One notebook for the tests that only look and move; each starts from the same state."""
+def notebook(new_lab):
+    """One notebook for the tests that only look and move."""
     with new_lab() as lab:
-        lab.open(X_AND_T)
-        lab.wait_drawn(lab.widget())
+        lab.open([*X_AND_T, PROGRAM, LARGE])
+        for place in range(3):
+            lab.wait_drawn(lab.widget(place))
         yield lab
 
 
 @pytest.fixture
-def lab_with_pair(pair):
-    drawn = int(pair.widget().get_attribute("data-draws"))
-    pair.execute(
-        "w.edited, w.hidden, w.selected = {}, [], {'view': 0, 'index': [0, 0]}; w.frame = 0"
-    )
-    pair.execute("w.selected = {'view': 0, 'index': [0, 1]}")
-    pair.execute("w.selected = {'view': 0, 'index': [0, 0]}")
-    pair.wait_drawn(pair.widget(), more_than=drawn)
-    pair.wait_for("() => document.querySelector('.lk').dataset.address === '0'")
-    return pair
+def pair(notebook):
+    """The notebook with its first widget as it was at the start."""
+    reset = "w.edited, w.hidden, w.selected = {}, [], {'view': 0, 'index': [0, %d]}"
+    notebook.execute(reset % 1)
+    shows(notebook, index="0,1")
+    notebook.execute(reset % 0)
+    shows(notebook, index="0,0", state="inside")
+    return notebook
 
 
-def shows(lab, **data):
-    """Wait until the widget's data attributes say this."""
+def shows(lab, place=0, **data):
+    """Wait until a widget's data attributes say this."""
     lab.wait_for(
-        "data => Object.entries(data).every(([k, v]) =>"
-        " document.querySelector('.lk').dataset[k] === v)",
-        data,
+        "([place, data]) => Object.entries(data).every(([name, value]) =>"
+        " document.querySelectorAll('.lk')[place].dataset[name] === value)",
+        [place, data],
     )
 
 
-def part(lab, key):
-    return lab.widget().locator(f'[data-key="{key}"]')
+def part(lab, key, place=0):
+    return lab.widget(place).locator(f'[data-key="{key}"]')
 
 
-def test_arrow_keys_move_the_element_in_command_mode(lab_with_pair):
-    lab = lab_with_pair
+def test_arrow_keys_move_the_element_in_command_mode(pair):
+    lab = pair
     lab.command_mode()
     part(lab, "grid 1").focus()
     lab.press("ArrowDown", "ArrowDown", "ArrowRight")
@@ -61,15 +71,15 @@ def test_arrow_keys_move_the_element_in_command_mode(lab_with_pair):
     assert lab.page.evaluate("jupyterapp.shell.currentWidget.content.activeCellIndex") == 1
 
 
-def test_arrow_keys_walk_along_the_storage(lab_with_pair):
-    lab = lab_with_pair
+def test_arrow_keys_walk_along_the_storage(pair):
+    lab = pair
     part(lab, "strip 0").focus()
     lab.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
     shows(lab, view="0", index="1,0", address="4")
 
 
-def test_pointing_at_an_element_lights_its_address_until_the_pointer_leaves(lab_with_pair):
-    lab = lab_with_pair
+def test_pointing_at_an_element_lights_its_address_until_the_pointer_leaves(pair):
+    lab = pair
     box = part(lab, "grid 0").bounding_box()
     lab.page.mouse.move(box["x"] + box["width"] - 12, box["y"] + box["height"] - 12)
     shows(lab, view="0", index="2,3", address="11")
@@ -80,8 +90,8 @@ def test_pointing_at_an_element_lights_its_address_until_the_pointer_leaves(lab_
     lab.wait_until("w.selected", {"view": 0, "index": [2, 3]})
 
 
-def test_sliders_change_the_layout_and_python_reads_it(lab_with_pair):
-    lab = lab_with_pair
+def test_sliders_change_the_layout_and_python_reads_it(pair):
+    lab = pair
     part(lab, "edit 0").click()
     part(lab, "stride 1 range 0").focus()
     lab.press("ArrowRight")
@@ -96,8 +106,8 @@ def test_sliders_change_the_layout_and_python_reads_it(lab_with_pair):
     part(lab, "edit 0").click()
 
 
-def test_python_changes_what_is_drawn(lab_with_pair):
-    lab = lab_with_pair
+def test_python_changes_what_is_drawn(pair):
+    lab = pair
     lab.execute("w.edit('x', (2, 2), (0, 5), 1); w.selected = {'view': 0, 'index': [1, 1]}")
     shows(lab, view="0", index="1,1", address="6")
     text = lab.widget().inner_text()
@@ -111,48 +121,43 @@ def test_python_changes_what_is_drawn(lab_with_pair):
     lab.wait_until("w.hidden", [])
 
 
-def test_a_program_steps_forward_and_back(lab):
-    lab.open([
-        "from labkit import show\nw = show.strides(program='''\na = torch.arange(6)\n"
-        "b = a.view(2, 3)\nb[0, 1] = 9\ndel a\n''')\nw"
-    ])  # fmt: skip
-    lab.wait_drawn(lab.widget())
+def test_a_program_steps_forward_and_back(notebook):
+    lab, widget = notebook, notebook.widget(1)
+    formula = widget.locator(".sv-formula").nth(1)
     lab.command_mode()
-    lab.widget().locator(".lk-stepper input").focus()
+    widget.locator(".lk-stepper input").focus()
     lab.press("ArrowRight", "ArrowRight")
-    shows(lab, frame="2", view="1")
-    assert "version 1" in lab.widget().inner_text()
-    assert "b[0, 1] = 9" in lab.widget().locator(".lk-step-text").inner_text()
-    lab.wait_until("w.frame", 2)
-    part(lab, "grid 1").focus()
+    shows(lab, 1, frame="2", view="1")
+    assert "version 1" in widget.inner_text()
+    assert "b[0, 1] = 9" in widget.locator(".lk-step-text").inner_text()
+    lab.wait_until("p.frame", 2)
+    part(lab, "grid 1", 1).focus()
     lab.press("ArrowRight")
-    shows(lab, index="0,1")
-    assert "b[0, 1] = 9" in lab.widget().locator(".sv-formula").nth(1).inner_text()
-    lab.execute("w.frame = 1")
-    shows(lab, frame="1")
-    assert "b[0, 1] = 1" in lab.widget().locator(".sv-formula").nth(1).inner_text()
-    lab.execute("w.frame = 3")
-    shows(lab, frame="3")
-    assert lab.widget().locator(".sv-card").first.is_hidden()
+    shows(lab, 1, index="0,1")
+    assert "b[0, 1] = 9" in formula.inner_text()
+    lab.execute("p.frame = 1")
+    shows(lab, 1, frame="1")
+    assert "b[0, 1] = 1" in formula.inner_text()
+    lab.execute("p.frame = 3")
+    shows(lab, 1, frame="3")
+    assert widget.locator(".sv-card").first.is_hidden()
 
 
-def test_a_large_storage_draws_only_a_window(lab):
-    lab.open([
-        "import torch\nfrom labkit import show",
-        "w = show.strides(torch.arange(1_000_000.).as_strided((300, 64, 64), (3000, 1000, 7)))\nw",
-    ])  # fmt: skip
-    lab.wait_drawn(lab.widget())
-    assert int(lab.widget().get_attribute("data-painted")) < 64 * 64 + 200
-    part(lab, "fix 0 0").fill("250")
-    lab.execute("w.selected = {'view': 0, 'index': [250, 63, 63]}")
-    shows(lab, address=str(250 * 3000 + 63 * 1000 + 63 * 7))
-    part(lab, "grid 0").focus()
+def test_a_large_storage_draws_only_a_window(notebook):
+    lab, widget = notebook, notebook.widget(2)
+    assert int(widget.get_attribute("data-painted")) < 64 * 64 + 200
+    part(lab, "fix 0 0", 2).fill("250")
+    shows(lab, 2, index="250,0,0")
+    lab.execute("large.selected = {'view': 0, 'index': [250, 63, 63]}")
+    shows(lab, 2, address=str(250 * 3000 + 63 * 1000 + 63 * 7))
+    part(lab, "grid 0", 2).focus()
     times = []
     for key in ["ArrowUp", "ArrowLeft"] * 15:
         lab.press(key)
-        times.append(float(lab.widget().get_attribute("data-frame-ms")))
+        times.append(float(widget.get_attribute("data-frame-ms")))
     print(f"script per frame: median {sorted(times)[15]} ms, most {max(times)} ms")
-    assert int(lab.widget().get_attribute("data-painted")) < 64 * 64 + 200
+    shows(lab, 2, index="250,48,48")
+    assert int(widget.get_attribute("data-painted")) < 64 * 64 + 200
 
 
 def test_the_saved_notebook_shows_the_widget_again(lab):
