@@ -18,6 +18,7 @@ ACTIONS = (
 STATES = ("inactive", "active_allocated", "active_pending_free")
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
 MISSING = object()
+MIX = np.uint64(0x9E3779B97F4A7C15)
 TODAYS_KEYS = {"address", "requested_size", "state", "frames"}
 STATES_OF_OLDER_RELEASES = {"active_awaiting_free": 2}
 
@@ -183,7 +184,10 @@ def _field(rows: list[dict[str, Any]], key: str, default: Any = None) -> list[An
 
 
 def _numbers(rows: list[dict[str, Any]], key: str, where: str, default: Any = None) -> Array:
-    return _integers(_field(rows, key, default), key, where)
+    try:  # without a list in between: the usual case
+        return np.fromiter(map(operator.itemgetter(key), rows), np.int64, len(rows))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return _integers(_field(rows, key, default), key, where)
 
 
 def _integers(values: list[Any], key: str, where: str) -> Array:
@@ -203,12 +207,13 @@ def _coded(
     dtype: Any,
     default: Any = None,
 ) -> Array:
-    values = _field(rows, key, default)
+    found = map(operator.itemgetter(key), rows)
     try:
-        coded = np.fromiter(map(codes.__getitem__, values), dtype, len(values))
+        coded = np.fromiter(map(codes.__getitem__, found), dtype, len(rows))
         for value in codes:  # few: one per distinct value
             convert(value)
-    except (TypeError, ValueError, OverflowError):  # lists, say, where PyTorch writes tuples
+    except (KeyError, TypeError, ValueError, OverflowError):  # lists, say, in place of tuples
+        values = _field(rows, key, default)
         _refuse(values, key, where, convert)
         coded = np.fromiter(map(codes.__getitem__, map(convert, values)), dtype, len(values))
     return coded
@@ -338,7 +343,7 @@ def _identical_lists(lists: list[Any]) -> tuple[Array, list[int]]:
     group_of = np.zeros(len(lists), np.int64)
     leaders = [-1]  # of group 0, the empty lists
     waiting = np.flatnonzero(lengths)
-    for fractions in ((0.0, 0.3, 0.6), (0.15, 0.45, 0.8), (0.08, 0.22, 0.38, 0.52, 0.7, 0.9)):
+    for fractions in ((0.2, 0.5), (0.0, 0.35, 0.65), (0.1, 0.3, 0.5, 0.7, 0.9)):
         if not len(waiting):
             break
         waiting = _propose_and_confirm(lists, lengths, waiting, fractions, group_of, leaders)
@@ -367,7 +372,7 @@ def _propose_and_confirm(
         sampled = (size * fraction).astype(np.int64).tolist()
         objects = map(id, map(operator.getitem, members, sampled))
         pointer = np.fromiter(objects, np.uint64, len(members))
-        fingerprint = (fingerprint ^ pointer) * np.uint64(0x9E3779B97F4A7C15)
+        fingerprint = (fingerprint * MIX) ^ pointer
     _, first, proposed = np.unique(fingerprint, return_index=True, return_inverse=True)
     models = [members[index] for index in first.tolist()]
     same = np.fromiter(

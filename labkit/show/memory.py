@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.memory.replay import replay
+from labkit.memory.restricted_pickle import collector_paused
 from labkit.show.memory_live import follow_allocator, follow_torch_cuda
 from labkit.show.memory_sources import (
     Source,
@@ -56,14 +57,27 @@ def memory(
         raise TypeError(f"show.memory takes one source, or two to compare; got {len(sources)}")
     if live:
         return _live(sources, every, title)
+    with collector_paused():  # a collection now would walk every dict of the snapshot
+        return _map(sources, device, title, what_if, frame)
+
+
+def _map(
+    sources: Sequence[Any],
+    device: int | None,
+    title: str,
+    what_if: Sequence[str] | None,
+    frame: int | None,
+) -> MemoryMap:
     found = [read_source(source) for source in sources]
     traces = [read_trace(source, device) for source in found]
     first = found[0]
     total = first.device_total or _total_from_trace(traces[0])
     entries = len(traces[0]["events"]["action"])
-    run = _replayer(first.snapshot, device, total) if entries else None
+    run = _replayer(first, device, total) if entries else None
     if what_if is None:
         what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
+    for source in found:
+        source.forget(entries)
     return MemoryMap(
         *traces,
         title=title or " and ".join(source.name for source in found),
@@ -77,10 +91,10 @@ def memory(
 
 
 def _replayer(
-    snapshot: dict[str, Any], device: int | None, total: int | None
+    source: Source, device: int | None, total: int | None
 ) -> Callable[[str], Mapping[str, Any]]:
     def run(settings: str) -> dict[str, Any]:
-        result = replay(snapshot, settings, device_total=total, device=device or 0)
+        result = replay(source.reread(), settings, device_total=total, device=device or 0)
         return {
             "settings": settings,
             "peak_reserved": result.peak_reserved,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from labkit.memory.caching_allocator import CachingAllocator
@@ -11,6 +12,7 @@ from labkit.memory.memory_map import trace_dicts
 from labkit.memory.snapshot import Columns, columns, load
 
 LISTED_CANDIDATES = 60
+KEPT_ENTRIES = 50_000
 NO_HISTORY = (
     "No history was recorded, so there are no entries to step: call {call} before the work."
 )
@@ -25,10 +27,23 @@ class Source:
     """
 
     name: str
-    snapshot: dict[str, Any]
+    snapshot: dict[str, Any] | None
     decisions: dict[int, Any] = field(default_factory=dict)
     device_total: int | None = None
     remarks: list[str] = field(default_factory=list)
+    path: Path | None = None
+
+    def reread(self) -> dict[str, Any]:
+        """The snapshot; from its file if it was too large to be kept."""
+        if self.snapshot is None:
+            assert self.path is not None, "only what has a file is forgotten"
+            return load(self.path)
+        return self.snapshot
+
+    def forget(self, entries: int) -> None:
+        """The dicts of a large file are not kept: they take ten times the room of its columns."""
+        if entries > KEPT_ENTRIES and self.path is not None:
+            self.snapshot = None
 
 
 def read_source(source: Any) -> Source:
@@ -44,7 +59,8 @@ def read_source(source: Any) -> Source:
     if names_torch_cuda(source):
         return _from_torch_cuda()
     if isinstance(source, str | os.PathLike):
-        return _checked(Source(os.path.basename(source), load(source)))  # noqa: PTH119
+        path = Path(source)
+        return _checked(Source(path.name, load(path), path=path))
     if isinstance(source, bytes | bytearray | memoryview | Mapping | list):
         return _checked(Source("snapshot", load(source)))
     raise TypeError(
@@ -90,7 +106,7 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
 
 def read_trace(source: Source, device: int | None) -> dict[str, Any]:
     """The trace of one device of the source."""
-    return trace_of(columns(source.snapshot, device), source.decisions)
+    return trace_of(columns(source.reread(), device), source.decisions)
 
 
 def look(allocator: CachingAllocator) -> dict[str, Any]:
@@ -147,13 +163,13 @@ def _from_torch_cuda() -> Source:
         )
     found = Source(torch.cuda.get_device_name(), torch.cuda.memory._snapshot())
     found.device_total = torch.cuda.mem_get_info()[1]
-    if not any(found.snapshot["device_traces"]):
+    if not any(found.reread()["device_traces"]):
         found.remarks.append(NO_HISTORY.format(call="torch.cuda.memory._record_memory_history()"))
     return found
 
 
 def _checked(source: Source) -> Source:
-    if not any(source.snapshot["device_traces"]):
+    if not any(source.reread()["device_traces"]):
         source.remarks.append(
             "This snapshot holds no trace: it was taken without _record_memory_history, so only "
             "the final map can be shown."

@@ -12,9 +12,10 @@ const memoryBlocks = (() => {
       groups.get(key).push(segment);
     }
     const sorted = [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-    let perRow = Math.max(state.totals.reserved / rows, 1);
-    const largest = Math.max(1, ...state.segments.map((s) => s.size));
-    if (largest < perRow * 1.6) perRow = Math.max(perRow, largest);
+    // A segment stays in one row unless that would squeeze all others.
+    const even = Math.max(state.totals.reserved / rows, 1);
+    const largest = state.segments.reduce((most, s) => (s.size > most.size ? s : most), { size: 1 });
+    const perRow = !largest.expandable && largest.size * 12 >= state.totals.reserved ? largest.size : even;
     const places = [], headings = [];
     let y = 2;
     for (const [, segments] of sorted) {

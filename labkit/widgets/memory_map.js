@@ -26,7 +26,7 @@ function storeOf(model) {
     store.progress = `asking the kernel for ${megabytes(meta.held)}`;
     tell();
     // A static page and a stopped kernel cannot answer; the reduced trace stays and says so.
-    setTimeout(() => { if (!store.complete && !store.chunks.length) { store.progress = "no-kernel"; tell(); } }, 8000);
+    setTimeout(() => { if (!store.complete && !store.chunks.length) { store.progress = "no-kernel"; tell(); } }, 3000);
     send(model, { kind: "need" });
   };
   model.on("change:data", reload);
@@ -56,7 +56,7 @@ const poolName = (pool) => (pool[0] === 0 && pool[1] === 0 ? "default pool" : `p
 function render({ model, el }) {
   const root = lk.root(el, "memory map"), store = storeOf(model);
   const ui = { view: null, pinned: null, colour: "stack", stream: "", pool: "", least: 0, text: "", align: "entry", painted: "" };
-  let trace = null, now = null, stepper = null, panes = [], shown = null, categories = null, last = -1;
+  let trace = null, now = null, stepper = null, panes = [], shown = [], categories = null, last = -1;
 
   const head = lk.h("div", { class: "lk-mm-head" });
   const notice = lk.h("div", { class: "lk-mm-notice", role: "status" });
@@ -68,53 +68,57 @@ function render({ model, el }) {
 
   // ---- which lives are shown, and in which colour ---------------------------------------------
   function chooseShown() {
-    const { lives, meta } = trace;
-    const stacks = new Uint8Array(trace.columns.stack_starts.length - 1).fill(1);
     const wanted = ui.text.trim().toLowerCase();
-    if (wanted) stacks.forEach((_, s) => {
-      stacks[s] = memory.frames(trace, s).some((f) => `${f.file}:${f.line} ${f.name}`.toLowerCase().includes(wanted)) ? 1 : 0;
-    });
     const plain = !wanted && !ui.stream && !ui.pool && !ui.least;
-    shown = new Uint8Array(lives.count).fill(plain ? 1 : 0);
-    if (!plain) for (let l = 0; l < lives.count; l++) {
-      shown[l] = stacks[lives.stack[l]] && (!ui.stream || meta.streams[lives.stream[l]] === ui.stream)
-        && (!ui.pool || String(lives.pool[l]) === ui.pool) && lives.size[l] >= ui.least ? 1 : 0;
-    }
-    ui.filtered = !plain;
+    shown = store.traces.map((each) => {
+      const { lives, meta } = each, stacks = new Uint8Array(each.columns.stack_starts.length - 1).fill(1);
+      if (wanted) stacks.forEach((_, s) => {
+        stacks[s] = memory.frames(each, s).some((f) => `${f.file}:${f.line} ${f.name}`.toLowerCase().includes(wanted)) ? 1 : 0;
+      });
+      const chosen = new Uint8Array(lives.count).fill(plain ? 1 : 0);
+      if (!plain) for (let l = 0; l < lives.count; l++) {
+        chosen[l] = stacks[lives.stack[l]] && (!ui.stream || meta.streams[lives.stream[l]] === ui.stream)
+          && (!ui.pool || String(meta.pools[lives.pool[l]]) === ui.pool) && lives.size[l] >= ui.least ? 1 : 0;
+      }
+      return chosen;
+    });
   }
-  function chooseColours() {
-    const { lives, columns, meta } = trace;
-    const names = [], code = new Map();
+  function chooseColours() {  // one list of names, so that a name has one colour in both traces
+    const names = [], code = new Map(), bytes = [];
     const category = (name) => {
-      if (!code.has(name)) { code.set(name, names.length); names.push(name); }
+      if (!code.has(name)) { code.set(name, names.length); names.push(name); bytes.push(0); }
       return code.get(name);
     };
-    let of;
-    if (ui.colour === "stack") {
-      const byStack = Array.from({ length: columns.stack_starts.length - 1 }, (_, s) => category(ownLine(memory.frames(trace, s))));
-      of = (l) => byStack[lives.stack[l]];
-    } else if (ui.colour === "stream") of = (l) => category(`stream ${meta.streams[lives.stream[l]]}`);
-    else if (ui.colour === "pool") of = (l) => category(poolName(meta.pools[lives.pool[l]]));
-    else if (ui.colour === "size") of = (l) => category(sizeClass(lives.size[l]));
-    else of = (l) => category(lives.event[l] < 0 ? "before the recording" : meta.notes[columns.note[lives.event[l]]] || "no phase");
-    const colours = new Uint8Array(lives.count), bytes = [];
-    for (let l = 0; l < lives.count; l++) {
-      const c = of(l);
-      colours[l] = c % lk.palette.length;
-      bytes[c] = (bytes[c] ?? 0) + lives.block[l];
-    }
-    categories = { of: colours, names, bytes };
+    categories = { names, bytes, of: store.traces.map((each) => {
+      const { lives, columns, meta } = each;
+      const byStack = Array.from({ length: columns.stack_starts.length - 1 }, (_, s) => ownLine(memory.frames(each, s)));
+      const name = {
+        stack: (l) => byStack[lives.stack[l]],
+        stream: (l) => `stream ${meta.streams[lives.stream[l]]}`,
+        pool: (l) => poolName(meta.pools[lives.pool[l]]),
+        size: (l) => sizeClass(lives.size[l]),
+        phase: (l) => (lives.event[l] < 0 ? "before the recording" : meta.notes[columns.note[lives.event[l]]] || "no phase"),
+      }[ui.colour];
+      const found = new Uint32Array(lives.count);
+      for (let l = 0; l < lives.count; l++) bytes[found[l] = category(name(l))] += lives.block[l];
+      return found;
+    }) };
+    // The heaviest names get the colours; all others share the last one, a grey.
+    const rank = names.map((_, c) => c).sort((a, b) => bytes[b] - bytes[a]);
+    categories.colour = new Uint8Array(names.length).fill(lk.palette.length - 1);
+    rank.slice(0, lk.palette.length - 1).forEach((c, place) => { categories.colour[c] = place; });
+    categories.heaviest = rank;
+    categories.of = categories.of.map((found) => Uint8Array.from(found, (c) => categories.colour[c]));
     // Two shades of each, by the number of the life: neighbours of one colour stay apart.
     ui.palette = lk.palette.flatMap((colour) => [timelines.rgba(colour), timelines.rgba(colour, 215)]);
   }
-  const look = () => {
-    const t = lk.theme(root);
-    const dark = isDark(t.paper);
-    const dimmed = dark ? "#39414a" : "#d9dee4";
-    return { ...t, free: dark ? "#22272e" : "#f1f3f5", rounding: dark ? "rgba(0,0,0,.45)" : "rgba(255,255,255,.6)", dimmed,
-      colour: (block) => (shown[block.life] ? lk.palette[categories.of[block.life]] : dimmed),
-      onColour: (block) => (shown[block.life] ? (["#0072B2", "#666666", "#D55E00", "#009E73"].includes(lk.palette[categories.of[block.life]]) ? "#ffffff" : "#111111") : t.ink),
-      requested: (block) => (block.life < 0 ? block.size : trace.lives.size[block.life]) };
+  const paintOf = (index, life, grey) => (shown[index][life] ? ui.palette[2 * categories.of[index][life] + (life & 1)] : grey);
+  const look = (index) => {
+    const t = lk.theme(root), dark = isDark(t.paper), dimmed = dark ? "#39414a" : "#d9dee4", { lives } = store.traces[index];
+    const colour = (block) => (shown[index][block.life] ? lk.palette[categories.of[index][block.life]] : dimmed);
+    return { ...t, colour, dimmed, free: dark ? "#22272e" : "#f1f3f5", rounding: dark ? "rgba(0,0,0,.45)" : "rgba(255,255,255,.6)",
+      onColour: (block) => { const c = colour(block); return c === dimmed ? t.ink : DARK_COLOURS.includes(c) ? "#ffffff" : "#111111"; },
+      requested: (block) => (block.life < 0 ? block.size : lives.size[block.life]) };
   };
 
   // ---- one pane per trace: a timeline and a map -------------------------------------------------
@@ -132,15 +136,16 @@ function render({ model, el }) {
     return ui.align === "request" ? stepAtRequest(other, requestsAt(trace, now.k)) : Math.min(now.k, other.n);
   };
 
+  const roomFor = () => Math.max(200, maps.clientWidth);
   function paintTimeline(p) {
-    const own = store.traces[p.index], t = lk.theme(root), width = Math.max(200, p.element.clientWidth), height = 150;
+    const own = store.traces[p.index], t = lk.theme(root), width = roomFor(), height = 150;
     const [from, to] = p.index === 0 ? ui.view : [0, own.n];
     const top = Math.max(1, ...reservedIn(own, from, to), own.live[own.peak]) * 1.04;
     const key = [width, from, to, ui.colour, ui.stream, ui.pool, ui.least, ui.text, t.paper, own.n].join();
     const scale = window.devicePixelRatio || 1;
     if (p.key !== key) {
-      const grey = timelines.rgba(isDark(t.paper) ? "#39414a" : "#d9dee4");
-      const colour = p.index === 0 ? (life) => (shown[life] ? ui.palette[2 * categories.of[life] + (life & 1)] : grey) : (life) => ui.palette[2 * (own.lives.stack[life] % 8) + (life & 1)];
+      const grey = timelines.rgba(look(p.index).dimmed);
+      const colour = (life) => paintOf(p.index, life, grey);
       const image = timelines.paint(own, { from, to, width: Math.round(width * scale), height: Math.round(height * scale), top, colour });
       p.image = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
       p.image.getContext("2d").putImageData(image, 0, 0);
@@ -168,8 +173,8 @@ function render({ model, el }) {
     p.scale = { from, to, width, height, top };
   }
   function drawMap(p) {
-    const style = p.index === 0 ? look() : otherLook(store.traces[p.index]);
-    const width = Math.max(200, p.element.clientWidth), state = p.index === 0 ? now : memory.state(store.traces[p.index], stepOf(p.index));
+    const style = look(p.index);
+    const width = roomFor(), state = p.index === 0 ? now : memory.state(store.traces[p.index], stepOf(p.index));
     const own = store.traces[p.index];
     const names = { group: (segments) => {
       const s = segments[0], size = segments.reduce((sum, each) => sum + each.size, 0);
@@ -191,7 +196,6 @@ function render({ model, el }) {
       memoryBlocks.lens(pens.prepare(p.lens, width, 74), segment, focus, width, 74, { ...style, lensTitle: title, accent: pinned ? style.alert : style.accent });
     }
   }
-  const otherLook = (other) => ({ ...look(), colour: (block) => lk.palette[other.lives.stack[block.life] % 8], requested: (block) => (block.life < 0 ? block.size : other.lives.size[block.life]) });
   function touchedRange() {
     const i = now.k - 1;
     if (i < 0 || trace.meta.actions[trace.columns.action[i]] === "oom") return null;
@@ -223,7 +227,7 @@ function render({ model, el }) {
   function nextMatch(direction) {
     for (let i = now.k - 1 + direction; i >= 0 && i < trace.n; i += direction) {
       const life = trace.lifeOf[i];
-      if (life >= 0 && shown[life] && trace.columns.action[i] === trace.code.alloc) return go(i + 1);
+      if (life >= 0 && shown[0][life] && trace.columns.action[i] === trace.code.alloc) return go(i + 1);
     }
     notice.textContent = `no ${direction > 0 ? "later" : "earlier"} alloc matches the filter`;
     return undefined;
@@ -276,10 +280,10 @@ function render({ model, el }) {
     notice.replaceChildren(...words.map((text) => lk.h("div", {}, text)));
   }
   function legends() {
-    const order = categories.names.map((name, i) => [categories.bytes[i] ?? 0, name, i]).sort((a, b) => b[0] - a[0]).filter(([b]) => b > 0);
+    const { heaviest, names } = categories, own = lk.palette.length - 1;
     const swatch = (style, text) => lk.h("span", { class: "lk-mm-key" }, lk.h("i", { style }), text);
-    legend.replaceChildren(...order.slice(0, 6).map(([, name, i]) => swatch(`background:${lk.palette[i % 8]}`, name)),
-      order.length > 6 ? lk.h("span", { class: "lk-muted" }, `and ${thousands(order.length - 6)} more`) : null ?? "",
+    legend.replaceChildren(...heaviest.slice(0, own).map((c, place) => swatch(`background:${lk.palette[place]}`, names[c])),
+      heaviest.length > own ? swatch(`background:${lk.palette[own]}`, `${thousands(heaviest.length - own)} others`) : "",
       lk.h("span", { class: "lk-mm-key" }, lk.h("i", { class: "lk-mm-reserved" }), "reserved"),
       swatch("background:repeating-linear-gradient(135deg,var(--lk-ink) 0 2px,transparent 2px 5px)", "pending"), swatch("background:var(--lk-panel)", "free"),
       swatch("background:var(--lk-paper);border-style:dashed", "expandable segment"));
@@ -294,7 +298,7 @@ function render({ model, el }) {
     const input = (label, attributes, change) => lk.focusable(lk.h("input", { "aria-label": label, title: label, ...attributes, on: { change } }));
     filters.replaceChildren(
       meta.streams.length > 1 ? select("stream", "stream", [["", "every stream"], ...meta.streams.map((s) => [s, `stream ${s}`])], refilter) : "",
-      meta.pools.length > 1 ? select("pool", "pool", [["", "every pool"], ...meta.pools.map((p, i) => [i, poolName(p)])], refilter) : "",
+      meta.pools.length > 1 ? select("pool", "pool", [["", "every pool"], ...meta.pools.map((p) => [String(p), poolName(p)])], refilter) : "",
       lk.h("label", {}, "at least ", input("smallest request shown, KiB", { type: "number", min: 0, value: ui.least / 1024 }, (event) => { ui.least = Math.max(0, Number(event.target.value) || 0) * 1024; refilter(); }), " KiB"),
       input("search in stacks", { type: "search", placeholder: "file, line or function", value: ui.text }, (event) => { ui.text = event.target.value; refilter(); }),
       lk.button("‹ match", "earlier alloc that matches", () => nextMatch(-1)), lk.button("match ›", "next alloc that matches", () => nextMatch(1)),
@@ -371,34 +375,40 @@ function render({ model, el }) {
     } else headline();
   }
   const jump = () => { if (trace && model.get("frame") !== now.k) go(model.get("frame"), false); };
-  const repaint = () => { if (trace && now.k >= 0) go(now.k, false); };
+  let width = 0, stale = false;
+  const repaint = () => {
+    stale = !root.clientWidth;  // out of the page: it is done when it comes back
+    if (trace && now.k >= 0 && !stale) go(now.k, false);
+  };
   store.changed.add(rebuild);
   model.on("change:frame", jump);
   const unwatch = lk.onTheme(repaint);
-  let width = 0;
-  const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; repaint(); } });
+  const resized = new ResizeObserver(() => { if (root.clientWidth && (stale || root.clientWidth !== width)) { width = root.clientWidth; repaint(); } });
   resized.observe(root);
   rebuild();
   return () => { store.changed.delete(rebuild); model.off("change:frame", jump); unwatch(); resized.disconnect(); stepper?.stop(); panels.close(); };
 }
 
 // ---- small readers ----------------------------------------------------------------------------------
+const DARK_COLOURS = ["#0072B2", "#666666", "#D55E00", "#009E73"];
 const isDark = (paper) => { const n = parseInt(paper.slice(1), 16); return (n >> 16) + ((n >> 8) & 255) + (n & 255) < 380; };
 const nice = (bytes) => { const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(bytes, 1)) / 10)); return Math.round(bytes / unit) * unit; };
 const sizeClass = (size) => (size <= 1 << 20 ? "up to 1 MiB" : size < 10 << 20 ? "up to 10 MiB" : size < 100 << 20 ? "up to 100 MiB" : "100 MiB and more");
 function reservedIn(trace, from, to) {
   return [memory.reservedAt(trace, from), ...trace.reserved.bytes.filter((_, i) => trace.reserved.at[i] > from && trace.reserved.at[i] <= to)];
 }
+const CELL = /ipykernel_\d+\/\d+\.py$|^<ipython-input/;  // the file of a notebook cell has a random name
+const fileName = (file, parts = 1) => (CELL.test(file) ? "cell" : file.split("/").slice(-parts).join("/"));
 // The innermost line that is the user's own, not PyTorch's.
 function ownLine(frames) {
   const own = frames.find((f) => !/(^|\/)(torch|aten|c10)\/|\.(cpp|h|cu|cc)$|<(frozen|string)/.test(f.file)) ?? frames[0];
-  return own ? `${own.file.split("/").at(-1)}:${own.line} ${own.name}` : "no stack";
+  return own ? `${fileName(own.file)}:${own.line} ${own.name}` : "no stack";
 }
 function stackList(frames) {
   if (!frames.length) return lk.h("p", { class: "lk-muted" }, "no stack was recorded");
   const own = ownLine(frames);
   return lk.h("ol", { class: "lk-mm-stack" }, frames.map((f) => lk.h("li", { class: ownLine([f]) === own ? "own" : "", title: f.file },
-    `${f.file.split("/").slice(-2).join("/")}:${f.line} `, lk.h("b", {}, f.name))));
+    `${fileName(f.file, 2)}:${f.line} `, lk.h("b", {}, f.name))));
 }
 const isRequest = (trace, i) => { const a = trace.columns.action[i]; return a === trace.code.alloc || a === trace.code.free_requested || a === trace.code.oom; };
 function requestsAt(trace, k) { let count = 0; for (let i = 0; i < k; i++) if (isRequest(trace, i)) count++; return count; }

@@ -1,0 +1,170 @@
+"""The memory map in JupyterLab: every state equals the allocator's, and each control works."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from labkit.widgets.static_page import render_page, run_notebook
+
+SNAPSHOTS = Path(__file__).parents[1] / "memory" / "fixtures" / "snapshots"
+
+PROGRAM = """
+import random
+from labkit import show
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+
+MIB = 1 << 20
+device = SimulatedDevice(80 * MIB)
+allocator = CachingAllocator(device, "")
+allocator.record_memory_history()
+allocator.explain()
+rng, alive, expected = random.Random(5), [], []
+while allocator.history.total < 240:
+    if alive and rng.random() < 0.45:
+        address = alive.pop(rng.randrange(len(alive)))
+        if rng.random() < 0.3:
+            allocator.record_stream(address, 7)
+            if rng.random() < 0.5:
+                device.complete(7)
+        allocator.free(address)
+    else:
+        size = rng.choice([70, 5000, 600_000, MIB + 1, 3 * MIB, 9 * MIB, 21 * MIB])
+        try:
+            alive.append(allocator.malloc(size, stream=rng.choice([0, 0, 7])))
+        except RuntimeError:
+            pass
+    stats = allocator.memory_stats()
+    now = {k: stats[f"{k}_bytes.all.current"] for k in ("reserved", "allocated", "active")}
+    expected.append([allocator.history.total, now["reserved"], now["allocated"],
+                     now["active"] - now["allocated"]])
+"""
+CELLS = [
+    PROGRAM,
+    "lesson = show.memory(allocator, title='a lesson')\nlesson",
+    f"""compared = show.memory({str(SNAPSHOTS / "infer_growing.pickle.gz")!r},
+    {str(SNAPSHOTS / "infer_growing_expandable.pickle.gz")!r})
+compared""",
+    f"""from labkit.widgets import memory_map
+memory_map.SAVED_BYTES, memory_map.CHUNK_BYTES = 20_000, 30_000
+large = show.memory({str(SNAPSHOTS / "train_resnet.pickle.gz")!r}, what_if=())
+large""",
+    """running = CachingAllocator(SimulatedDevice(64 * MIB))
+live = show.memory(running, live=True, every=1e-9)
+live""",
+]
+
+WALK = """(root) => {
+  const canvas = root.querySelector("canvas"), seen = [];
+  const names = ["step", "reserved", "allocated", "pending"];
+  const look = () => seen.push(names.map((name) => Number(root.dataset[name])));
+  const key = (name) => {
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  };
+  key("Home");
+  look();
+  for (let i = 0; i < Number(root.dataset.entries); i++) { key("ArrowRight"); look(); }
+  const forward = seen.length;
+  for (let i = 0; i < Number(root.dataset.entries); i++) { key("ArrowLeft"); look(); }
+  return { forward: seen.slice(0, forward), back: seen.slice(forward - 1).reverse() };
+}"""
+
+
+def numbers(widget, *names):
+    return [int(widget.get_attribute(f"data-{name}")) for name in names]
+
+
+def test_memory_map(lab):
+    lab.page.set_viewport_size({"width": 1280, "height": 1500})
+    lab.open(CELLS)
+    lesson, compared, large, live = (lab.widget(index) for index in range(4))
+    for widget in (lesson, compared, large, live):
+        lab.wait_drawn(widget)
+
+    # Every state, forward and back, equals the allocator's own statistics.
+    walked = lesson.evaluate(WALK)
+    assert walked["forward"] == walked["back"]
+    states = {state[0]: state for state in walked["forward"]}
+    expected = lab.ask("expected")
+    assert len(expected) > 60
+    assert [states[entry[0]] for entry in expected] == expected
+    assert numbers(lesson, "differences") == [0]
+
+    # The keyboard reaches Python, Python reaches the page.
+    timeline = lesson.locator("canvas").first
+    timeline.focus()
+    lab.command_mode()
+    timeline.focus()
+    lab.press("Home", "ArrowRight", "ArrowRight")
+    lab.wait_until("lesson.frame", 2)
+    assert "are rounded to" in lesson.locator(".lk-mm-why").inner_text()
+    lab.execute("lesson.frame = 100")
+    lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.step === '100'")
+    timeline.click(position={"x": 5, "y": 20})
+    assert numbers(lesson, "step")[0] < 10
+    lab.press("End")
+    lesson.locator(".lk-mm-map").focus()
+    lab.press("ArrowRight", "ArrowRight")
+    assert "Pinned block" in lesson.locator(".lk-mm-details").inner_text()
+    lab.screenshot("memory_map_lesson", of=lesson)
+
+    # Filters, matches, other settings.
+    search = compared.get_by_label("search in stacks")
+    search.fill("no such function")
+    search.press("Enter")
+    compared.get_by_role("button", name="earlier alloc that matches").click()
+    assert "no earlier alloc matches" in compared.inner_text()
+    search.fill("infer_growing.py:23")
+    search.press("Enter")
+    compared.get_by_role("button", name="earlier alloc that matches").click()
+    assert "infer_growing.py:23" in compared.locator(".lk-mm-stack .own").first.inner_text()
+    compared.get_by_role("button", name="Other settings").click()
+    compared.get_by_label("expandable_segments", exact=True).check()
+    assert "expandable_segments:True" in compared.locator(".lk-mm-chosen").inner_text()
+    compared.get_by_label("roundup_power2_divisions").focus()
+    lab.press("ArrowRight")
+    compared.get_by_role("button", name="replay the trace").click()
+    lab.wait_until("len(compared.what_if)", 6)
+    lab.wait_for("() => document.querySelectorAll('.lk')[1].innerText.includes('replayed in')")
+    lab.screenshot("memory_map_compared", of=compared)
+
+    # What is too large to save comes from the kernel in pieces.
+    lab.wait_for("() => document.querySelectorAll('.lk')[2].dataset.complete === 'true'")
+    assert numbers(large, "entries", "differences") == [3139, 0]
+    assert "A saved notebook keeps the last" in large.inner_text()
+
+    # A loop that runs is followed.
+    lab.execute("for i in range(30): running.free(running.malloc(1000 + i))\nlive.stop()")
+    lab.wait_for("() => document.querySelectorAll('.lk')[3].dataset.entries === '91'")
+    assert numbers(live, "step") == [91]
+    lab.use_theme("JupyterLab Dark")
+    large.scroll_into_view_if_needed()
+    lab.screenshot("memory_map_dark", of=large)
+
+
+@pytest.fixture(scope="module")
+def page_file(browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    cells = [nbformat.v4.new_code_cell(source) for source in (CELLS[0], CELLS[1], CELLS[3])]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "memory.ipynb")
+    page = folder / "memory.html"
+    page.write_text(render_page(run_notebook(folder / "memory.ipynb"), "m"), encoding="utf-8")
+    return page
+
+
+def test_offline_the_saved_states_are_walked_and_the_rest_is_named(new_lab, page_file):
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        lesson, large = lab.widget(0), lab.widget(1)
+        walked = lesson.evaluate(WALK)
+        assert walked["forward"] == walked["back"]
+        assert numbers(large, "entries")[0] < 3139
+        assert numbers(large, "differences") == [0]
+        lab.wait_for(
+            "() => /too large to save/.test(document.querySelectorAll('.lk')[1].innerText)"
+        )
+        assert "of 3,139 entries" in large.inner_text()
+        assert walked["forward"][0] == [0, 0, 0, 0]
+        lab.screenshot("memory_map_static")
