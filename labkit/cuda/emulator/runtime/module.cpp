@@ -77,6 +77,10 @@ void read_symbols(Module& module, const char* file) {
     bool any = false;
     for (Symbol& symbol : tls) {
         if (symbol.name == "cuemu_dynamic_shared") continue;
+        if (symbol.owner.rfind("guard variable for ", 0) == 0) {
+            module.guards.push_back(symbol);
+            continue;
+        }
         if (module.dynamic_capacity && symbol.offset == module.dynamic_offset) {
             module.dynamic_names.push_back(symbol.name);
             continue;

@@ -24,6 +24,7 @@ struct Module {
     std::vector<std::string> kernel_functions;  // each kernel's demangled symbol
     bool can_block = false;
     std::vector<Symbol> shared;   // static __shared__ arrays
+    std::vector<Symbol> guards;   // "already constructed" flags beside shared arrays of class type
     std::vector<Symbol> globals;  // __device__ and __constant__ variables
     std::vector<std::string> dynamic_names;  // what the source calls the dynamic shared array
     int64_t dynamic_offset = 0;

@@ -133,7 +133,7 @@ class Tracer {
     std::vector<std::string> shared_names_, variable_names_;
     std::unordered_set<uint64_t> watched_;
     const Extent* last_extent_[3] = {};
-    uint64_t shared_low_ = 0, shared_high_ = 0;
+    uint64_t shared_anchor_ = 0, shared_low_ = 0, shared_high_ = 0;
     std::vector<uint8_t> initialised_;
 
     bool recording_ = false, truncated_ = false, disturbed_ = false;
