@@ -18,6 +18,12 @@ from labkit.core.alias_keys import AUTOCAST_SET
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch.arguments import key_set_of
+from labkit.dispatch.layer_keys import (
+    ABOVE_PYTHON,
+    AFTER_ADINPLACEORVIEW,
+    AFTER_AUTOGRAD,
+    MODE_KEYS,
+)
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.situation import Next, Situation
 from labkit.dispatch.table import Cell
@@ -27,8 +33,6 @@ K = DispatchKey
 _C: Any = torch._C
 Arguments = dict[str, Any]
 """Argument name -> value, defaults included."""
-
-AFTER_AUTOGRAD = DispatchKeySet.full_after(K.AutogradOther)
 
 DYNAMIC_LAYER_KEYS = (
     AUTOGRAD_KEYS
@@ -54,13 +58,6 @@ LAYER_INCLUDES = {
 }
 """Layer -> the keys it includes. Source: VmapInterpreterPtr::processImpl and its siblings."""
 
-ABOVE_PYTHON = DispatchKeySet(
-    *(key for key in K if K.FuncTorchDynamicLayerBackMode <= key <= K.PreDispatch)
-)
-"""What a mode's handler runs without: everything stronger than Python.
-Source: aten/src/ATen/core/PythonFallbackKernel.cpp after_Python_keyset."""
-
-_MODE_KEYS = DispatchKeySet(K.Python, K.PythonTLSSnapshot)
 _FUNCTORCH_MODES = DispatchKeySet(K.FuncTorchDynamicLayerFrontMode, K.FuncTorchDynamicLayerBackMode)
 
 
@@ -118,7 +115,7 @@ def _in_place_or_view(_s: Schema, _a: Arguments, keys: DispatchKeySet, now: Situ
     return Next(
         "redispatch",
         "redispatches below itself, then raises the version or links the view to its base",
-        keys & DispatchKeySet.full_after(K.ADInplaceOrView),
+        keys & AFTER_ADINPLACEORVIEW,
         now.excluding(DispatchKeySet(K.ADInplaceOrView)),
     )
 
@@ -179,7 +176,7 @@ def _python(_s: Schema, _a: Arguments, _k: DispatchKeySet, now: Situation) -> Ne
     left = now.modes - 1
     inside = replace(
         now,
-        included=included if left else included - _MODE_KEYS,
+        included=included if left else included - MODE_KEYS,
         excluded=excluded | ABOVE_PYTHON,
         modes=left,
         snapshot=None,

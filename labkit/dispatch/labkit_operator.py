@@ -5,6 +5,7 @@ from typing import Any
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import tls
 from labkit.dispatch.arguments import key_set_of
+from labkit.dispatch.layers.python_mode import active_modes
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.predict import OperatorView
 from labkit.dispatch.situation import Next, Situation, flatten_tensors
@@ -44,4 +45,5 @@ def situation(op: OperatorHandle, args: tuple[Any, ...], kwargs: dict[str, Any])
         flatten_tensors(names, chosen, lambda value: key_set_of(value) is not None),
         tls.included(),
         tls.excluded(),
+        modes=active_modes(),
     )

@@ -199,19 +199,18 @@ class OperatorHandle:
         return self._on_redispatch[keys.raw](*args, **kwargs)
 
     def call_boxed(self, stack: list[Any]) -> Any:
-        """Call with one value per schema argument."""
-        schema = self.schema
-        args = tuple(stack[: schema.positional_count])
-        names = [argument.name for argument in schema.arguments[schema.positional_count :]]
-        return self(*args, **dict(zip(names, stack[schema.positional_count :], strict=True)))
+        """Call with one value per schema argument.
+
+        Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher::callBoxed
+        Differs  Returns the result; the stack stays as it is.
+        """
+        args, kwargs = self.schema.unstack(stack)
+        return self(*args, **kwargs)
 
     def redispatch_boxed(self, keys: DispatchKeySet, stack: list[Any]) -> Any:
-        """Redispatch with one value per schema argument."""
-        schema = self.schema
-        args = tuple(stack[: schema.positional_count])
-        names = [argument.name for argument in schema.arguments[schema.positional_count :]]
-        rest = zip(names, stack[schema.positional_count :], strict=True)
-        return self.redispatch(keys, *args, **dict(rest))
+        """Redispatch with one value per schema argument; likewise."""
+        args, kwargs = self.schema.unstack(stack)
+        return self.redispatch(keys, *args, **kwargs)
 
     def masked(self, bits: int) -> int:
         """The word of a first dispatch without the functionalities that fall through."""

@@ -216,10 +216,29 @@ class Schema:
             raise TypeError(f"{self.operator_name} {problem}\n  schema: {self}")
         return values + list(args[len(self.arguments) :])
 
+    def unstack(self, stack: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A stack as a call would be written: without the defaults at its end.
+
+        Source   torch/csrc/utils/pybind.cpp  parseIValuesToPyArgsKwargs
+        """
+        values = zip(self.arguments, stack, strict=True)
+        given = [(argument, value, not _is_default(argument, value)) for argument, value in values]
+        positional = given[: self.positional_count]
+        while positional and not positional[-1][2]:
+            positional.pop()
+        keywords = {a.name: value for a, value, wanted in given[self.positional_count :] if wanted}
+        return tuple(value for _, value, _ in positional), keywords
+
     @cached_property
     def positional_count(self) -> int:
         """How many arguments may be given without their names."""
         return sum(not argument.kwarg_only for argument in self.arguments)
+
+
+def _is_default(argument: Argument, value: Any) -> bool:
+    if argument.default is None or value is None:
+        return argument.default is value
+    return type(value) is type(argument.default) and bool(value == argument.default)
 
 
 def _print_default(value: Any, of_type: Type) -> str:
