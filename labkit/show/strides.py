@@ -3,7 +3,6 @@
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice, product
 from typing import Any
 
 from labkit.show.names import argument_texts
@@ -115,11 +114,12 @@ def _loop(
     every = max(1, math.ceil(numel / MAX_LOOP_STEPS))
     rule = f"  (every {every}th of {numel} indices)" if every > 1 else ""
     steps = []
-    for index in islice(product(*map(range, shape)), 0, None, every):
+    for number in range(0, numel, every):
+        index = [number // math.prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
         reads = ", ".join(
             f"{name} at {address(index, view.strides, view.offset)}"
             for name, view in zip(names, views, strict=True)
         )
-        chosen = {"view": first, "index": list(index)}
-        steps.append({"text": f"{list(index)}: {reads}{rule}", "select": chosen})
+        chosen = {"view": first, "index": index}
+        steps.append({"text": f"{index}: {reads}{rule}", "select": chosen})
     return steps

@@ -1,5 +1,6 @@
 """What `show` reads off a tensor: metadata and memory, of torch, labkit and NumPy alike."""
 
+import ctypes
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,8 +121,11 @@ def _torch_use_count(storage: torch.UntypedStorage) -> int | None:
 
 def _read_numpy(array: NDArray[Any], called: str) -> View:
     itemsize = array.dtype.itemsize
-    if array.dtype.hasobject or array.dtype.fields or itemsize == 0:
-        raise ValueError(f"{called} is an array of dtype {array.dtype}: only numbers can be shown")
+    if array.dtype.kind not in "biufc" or not array.dtype.isnative:
+        raise ValueError(
+            f"{called} is an array of dtype {array.dtype}: only numbers in the machine's own "
+            "byte order can be shown"
+        )
     if any(stride % itemsize for stride in array.strides):
         raise ValueError(
             f"{called} has strides of {array.strides} bytes, not all multiples of its "
@@ -131,14 +135,17 @@ def _read_numpy(array: NDArray[Any], called: str) -> View:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     first, last = np.lib.array_utils.byte_bounds(owner)
-    flat = owner if owner.flags.c_contiguous else None
+
+    def read() -> Bytes:  # by address: the owner may hold its elements in any order
+        return np.frombuffer(ctypes.string_at(first, last - first), np.uint8)
+
     memory = Memory(
         owner=("numpy", id(owner)),
         address=first,
         nbytes=last - first,
         use_count=None,
         note="a NumPy array's memory",
-        read=None if flat is None else lambda: flat.reshape(-1).view(np.uint8).copy(),
+        read=read,
         handle=owner,
     )
     strides = tuple(stride // itemsize for stride in array.strides)

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from labkit.widgets.affine import address, addresses, reach
+from labkit.widgets.affine import address, touches
 from labkit.widgets.base import unpack_columns
 from labkit.widgets.picture import ALERT, INK, MUTED, PALETTE, Picture
 
@@ -11,7 +11,6 @@ CHARACTER = 7.3  # px a 12 px monospaced character takes
 CELL, LINE, LANE = 26, 40, 5  # px: a cell, a cell with its address, a bar per view
 ROW, SIDE, HEAD = 30, 34, 62  # px: a row of a grid, room for its numbers, room for its title
 MAX_CELLS, PER_LINE, MAX_ROWS, MAX_COLUMNS, MAX_VIEWS = 48, 16, 8, 10, 4
-COUNTED = 4096  # elements of a view whose cells are marked in the strip
 
 
 def draw(widget: Any) -> Picture:
@@ -107,7 +106,7 @@ def _strip(
     title = f"storage {store['name']}: {total} {store['dtype']} = {store['nbytes']} bytes{more}"
     picture.text(12, top + 12, title, bold=True, mono=False)
     line = LINE + len(users) * LANE + 6
-    used = [_used_cells(view) for view in users]
+    used = [_used_cells(view, min(MAX_CELLS, total)) for view in users]
     for cell in range(min(MAX_CELLS, total)):
         x, y = 12 + cell % PER_LINE * width, top + 20 + cell // PER_LINE * line
         picture.rect(x, y, width, CELL, radius=0)
@@ -120,20 +119,11 @@ def _strip(
                 picture.rect(x + 1, y + LINE + lane * LANE, width - 2, LANE - 1, colour, "none")
 
 
-def _used_cells(view: dict[str, Any]) -> set[int]:
-    if math.prod(view["sizes"]) > COUNTED:
-        low, high = reach(view["sizes"], view["strides"], view["offset"]) or (0, -1)
-        elements: Any = range(low, high + 1)
-    else:
-        elements = addresses(view["sizes"], view["strides"], view["offset"])
-    return {
-        cell
-        for element in elements
-        for cell in range(
-            view["first"] + element * view["span"], view["first"] + (element + 1) * view["span"]
-        )
-        if cell < MAX_CELLS
-    }
+def _used_cells(view: dict[str, Any], cells: int) -> set[int]:
+    """The first `cells` cells that an element of the view lies in."""
+    layout = (view["sizes"], view["strides"], view["offset"])
+    span, first = view["span"], view["first"]
+    return {cell for cell in range(cells) if touches(*layout, (cell - first) // span)}
 
 
 def _plane(view: dict[str, Any]) -> tuple[int, int]:

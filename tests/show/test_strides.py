@@ -143,6 +143,8 @@ def test_what_has_no_values_says_so():
         (lambda: show.strides(torch.ones(2), None), TypeError, "argument 2 .*NoneType"),
         (lambda: show.strides(torch.eye(2).to_sparse()), ValueError, "layout torch.sparse_coo"),
         (lambda: show.strides(np.array(["a"], dtype=object)), ValueError, "dtype object"),
+        (lambda: show.strides(np.arange(3).astype(">i4")), ValueError, "byte order"),
+        (lambda: show.strides(np.array(["a"])), ValueError, "dtype <U1"),
         (lambda: show.strides(torch.ones(2), names=["a", "b"]), ValueError, "2 names .* 1 tensors"),
         (lambda: show.strides(torch.ones(2), torch.ones(3), aligned=True), ValueError, "2 .* 3"),
         (lambda: show.strides(torch.ones(2), program="a = 1"), TypeError, "not both"),
@@ -203,6 +205,19 @@ def test_a_large_loop_is_sampled_and_says_so():
     assert len(widget.steps) == 450
     assert "every 8th of 3600" in widget.steps[1]["text"]
     assert widget.steps[1]["select"]["index"] == [0, 8]
+
+
+def test_the_size_of_a_loop_or_a_view_costs_nothing():
+    long = torch.zeros(1).expand(10**9)
+    widget = show.strides(long[:, None], long, aligned=True, names=["a", "b"])
+    assert len(widget.steps) == 512
+    assert "<svg" in show.strides(long.expand(10**9, 10**9)).svg()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_either_order_show_their_values(order):
+    array = np.array([[1, 2, 3], [4, 5, 6]], order=order)
+    np.testing.assert_array_equal(values_through(show.strides(array), 0), array)
 
 
 def test_expanded_strides_are_those_of_expand():

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from labkit.widgets.affine import address, addresses, reach
+from labkit.widgets.affine import address, addresses, reach, touches
 from labkit.widgets.base import pack_columns
 from labkit.widgets.stride_picture import formatted
 from labkit.widgets.stride_view import StrideView
@@ -85,7 +85,7 @@ def test_every_rank_and_size_has_a_picture(sizes):
     assert "\n" not in repr(shown)
 
 
-def test_the_reach_is_that_of_all_addresses():
+def test_reach_and_touches_say_what_all_addresses_say():
     random.seed(5)
     for _ in range(300):
         rank = random.randrange(4)
@@ -93,6 +93,8 @@ def test_the_reach_is_that_of_all_addresses():
         strides = [random.randrange(-4, 7) for _ in range(rank)]
         offset = random.randrange(9)
         every = list(addresses(sizes, strides, offset))
+        found = {at for at in range(-40, 60) if touches(sizes, strides, offset, at)}
+        assert found == set(every)
         assert reach(sizes, strides, offset) == ((min(every), max(every)) if every else None)
     assert address([1, 2], [4, 1], 3) == 9
 
