@@ -1,7 +1,9 @@
 """The CUDA device: a real GPU through CuPy, or the emulator, behind one interface."""
 
+from labkit.cuda import tensor_memory  # noqa: F401  (device="cuda" works once this is imported)
 from labkit.cuda.arguments import DevicePointer
 from labkit.cuda.event import Event
+from labkit.cuda.graph import Graph, GraphExec, capture
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import Finding, Report
 from labkit.cuda.select import current_driver, device, use
@@ -9,7 +11,7 @@ from labkit.cuda.stream import Stream, current_stream, default_stream, set_strea
 from labkit.cuda.trace import Trace
 
 __all__ = [
-    "DevicePointer", "Event", "Finding", "RawKernel", "RawModule", "Report", "Stream",
-    "Trace", "current_driver",
-    "current_stream", "default_stream", "device", "set_stream", "use",
+    "DevicePointer", "Event", "Finding", "Graph", "GraphExec", "RawKernel", "RawModule", "Report",
+    "Stream", "Trace", "capture", "current_driver", "current_stream", "default_stream", "device",
+    "set_stream", "use",
 ]  # fmt: skip

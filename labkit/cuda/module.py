@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.cuda import arguments
-from labkit.cuda.driver import Driver
+from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
 from labkit.cuda.select import current_driver
@@ -122,6 +122,16 @@ class RawKernel:
             raise_limit(self.function, size_bytes)
         self._dynamic_limit = size_bytes
 
+    def check(self, grid: Dim3, block: Dim3, shared_mem: int) -> None:
+        """Refuse a launch the device cannot run.
+
+        Raises   InvalidLaunchError   naming the limit
+        """
+        check_launch(
+            self.name, grid, block, self.shared_size_bytes, shared_mem,
+            self.max_threads_per_block, self._dynamic_limit, self._device,
+        )  # fmt: skip
+
     def __call__(
         self,
         grid: Any,
@@ -150,10 +160,7 @@ class RawKernel:
         """
         driver = self.module.driver
         grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
-        check_launch(
-            self.name, grid3, block3, self.shared_size_bytes, shared_mem,
-            self.max_threads_per_block, self._dynamic_limit, self._device,
-        )  # fmt: skip
+        self.check(grid3, block3, shared_mem)
         _check_order(order)
         bound = arguments.bind(args, self.function.signature, self.name, driver)
         queue = handle_of(stream, driver)

@@ -77,7 +77,8 @@ class Stream:
         self._outer: list[Stream] = []
 
     @classmethod
-    def _named(cls, driver: Driver, handle: int) -> Self:
+    def from_handle(cls, handle: int, driver: Driver) -> Self:
+        """The stream whose queue has this handle; 0 is the default stream."""
         stream = cls.__new__(cls)
         stream.driver, stream.handle, stream.priority = driver, handle, 0
         stream.stream_id, stream._outer = stream_id(handle, driver), []
@@ -139,7 +140,7 @@ def _currents() -> dict[int, Stream]:
 
 def default_stream(driver: Driver | None = None) -> Stream:
     """The stream that work goes to when nobody names one."""
-    return Stream._named(driver or current_driver(), 0)
+    return Stream.from_handle(0, driver or current_driver())
 
 
 def current_stream(driver: Driver | None = None) -> Stream:

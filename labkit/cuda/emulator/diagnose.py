@@ -75,7 +75,8 @@ def compile_error(stderr: str, path: str, unit: str, names: Sequence[str]) -> Co
         re.MULTILINE,
     )
     if named:
-        return _unsupported(named.group("feature"), named.group("where"))
+        own = re.search(rf"^({re.escape(path)}:\d+):\d+: ", stderr, re.MULTILINE)
+        return _unsupported(named.group("feature"), own.group(1) if own else named.group("where"))
     if "Error: " in stderr and "Assembler messages" in stderr:
         return _unsupported("inline_PTX", path)
     by_name = [line for line in stderr.splitlines() if line.startswith("labkit: kernels by name")]

@@ -132,7 +132,7 @@ std::string Module::describe() const {
     json.end(']');
     json.begin("globals", '[');
     for (const Symbol& symbol : globals) {
-        if (!symbol.owner.empty()) continue;
+        if (!symbol.owner.empty() || symbol.name.find('.') != std::string::npos) continue;
         json.begin('{');
         json.field("name", symbol.name);
         json.field("address", reinterpret_cast<uint64_t>(base + symbol.offset));

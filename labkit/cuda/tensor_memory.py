@@ -1,0 +1,53 @@
+"""Makes `device="cuda"` work for labkit's storages: bytes from the driver, copies through it."""
+
+from typing import Any
+
+from labkit.core.allocator import DataPtr, register_copy, set_allocator
+from labkit.core.device import Device
+from labkit.cuda.driver import Driver
+from labkit.cuda.errors import CudaError
+from labkit.cuda.select import current_driver
+from labkit.cuda.stream import current_stream
+
+
+class DriverAllocator:
+    """Each request is one `malloc` of the driver: no caching, as cudaMalloc alone would be.
+
+    Source   aten/src/ATen/cuda/CUDAContextLight.h  getCUDADeviceAllocator
+    """
+
+    def allocate(self, nbytes: int) -> DataPtr:
+        """Own `nbytes` bytes of whatever the memory held before.
+
+        Raises   OutOfMemoryError   they do not fit
+        """
+        driver = current_driver()
+        if nbytes == 0:
+            return DataPtr(0, Device("cuda", 0))
+        address = driver.malloc(nbytes)
+        return DataPtr(address, Device("cuda", 0), (driver, address), _give_back)
+
+
+def _give_back(context: tuple[Driver, int]) -> None:
+    driver, address = context
+    try:
+        driver.free(address)
+    except CudaError:
+        return  # the device was reset meanwhile: its memory is gone already
+
+
+def _copy(destination: int, _to: Device, source: int, _from: Device, nbytes: int) -> None:
+    """The bytes have arrived, after everything queued on the current stream."""
+    driver = current_driver()
+    stream = current_stream(driver).handle
+    driver.memcpy_async(destination, source, nbytes, stream)
+    driver.stream_synchronize(stream)
+
+
+def install(allocator: Any = None) -> None:
+    """Storages on "cuda" come from `allocator`, by default one `malloc` each."""
+    set_allocator("cuda", allocator or DriverAllocator())
+    register_copy("cuda", _copy)
+
+
+install()

@@ -1,0 +1,116 @@
+"""Compiling: errors at the learner's line, refusals by name, a cache that notices changes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labkit.cuda as cuda
+from labkit.cuda.emulator import build
+from labkit.cuda.errors import CompileError, CompilerMissingError, UnsupportedFeatureError
+
+KERNEL = 'extern "C" __global__ void k(int* x) {\n%s\n}'
+REFUSED = {
+    'asm volatile("mov.u32 %0, 1;" : "=r"(x[0]));': "inline PTX",
+    "x[0] = __activemask();": "__activemask",
+    "auto g = cooperative_groups::this_grid(); g.sync();": "grid.sync",
+    "auto g = cooperative_groups::coalesced_threads();": "coalesced_threads",
+    "auto g = cooperative_groups::this_cluster();": "thread block clusters",
+    "x[0] = tex2D<int>(0, 1, 2);": "textures",
+    "cudaTextureObject_t t;": "textures",
+    "surf2Dwrite(1, 2, 3, 4);": "surfaces",
+    "k<<<1, 1>>>(x);": "dynamic parallelism",
+    "int* p; cudaMalloc(&p, 4);": "host API",
+    "static __managed__ int m;": "managed memory",
+    "cooperative_groups::memcpy_async(x, x, 4);": "asynchronous copies",
+    "unsigned s = __cvta_generic_to_shared(x);": "address space",
+    "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 4, float> f;": "wmma fragment",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=REFUSED.values())
+def test_what_is_not_emulated_is_refused_by_name_and_line(emulator, text):
+    code = "#include <cooperative_groups.h>\n#include <mma.h>\n" + KERNEL % text
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        cuda.RawModule(code).compile()
+    assert REFUSED[text] in str(refused.value)
+    assert "kernel.cu:4" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("#include <cuda/barrier>\n", "cuda::barrier"),
+        ("#include <cuda_pipeline.h>\n", "asynchronous copies"),
+        ("int main() { return 0; }\n", "host API"),
+    ],
+)
+def test_headers_of_what_is_not_emulated_are_refused(emulator, text, feature):
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        cuda.RawModule(text + KERNEL % "").compile()
+
+
+def test_the_words_in_a_comment_or_string_are_not_refused(emulator):
+    cuda.RawModule(KERNEL % '// asm tex2D <<<1, 1>>>\nprintf("asm <<< %d", x[0]);').compile()
+
+
+def test_an_error_names_the_learners_line(emulator, tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(KERNEL % "x[0] = 1;\nx[1] = nonsense;")
+    with pytest.raises(CompileError, match=r"mine\.cu:3:8: error: 'nonsense'") as refused:
+        cuda.RawModule(path=path).compile()
+    assert "unit.cpp" not in str(refused.value)
+
+
+def test_a_name_expression_that_matches_nothing_is_told(emulator):
+    code = "template <class T> __global__ void k(T* x) { *x = 1; }"
+    with pytest.raises(CompileError, match=r"no kernel matches.*\['k<floot>'\]"):
+        cuda.RawModule(code, name_expressions=["k<floot>"]).compile()
+
+
+def test_options_define_macros_as_for_nvrtc(emulator):
+    x = np.zeros(1, np.int32)
+    module = cuda.RawModule(KERNEL % "x[0] = SIZE;", options=("-DSIZE=7", "--std=c++17"))
+    module.get_function("k")(1, 1, (x,))
+    assert x[0] == 7
+
+
+def test_a_changed_header_is_noticed(emulator, tmp_path):
+    header, path = tmp_path / "mine.cuh", tmp_path / "mine.cu"
+    path.write_text('#include "mine.cuh"\n' + KERNEL % "x[0] = answer();")
+    results = []
+    for answer in (1, 2):
+        header.write_text(f"__device__ int answer() {{ return {answer}; }}")
+        x = np.zeros(1, np.int32)
+        cuda.RawModule(path=path).get_function("k")(1, 1, (x,))
+        results.append(x[0])
+    assert results == [1, 2]
+
+
+def test_the_second_compile_comes_from_the_cache(emulator):
+    first = build.compile_cuda(KERNEL % "x[0] = 3;", "a.cu")
+    before = first.stat().st_mtime_ns
+    assert build.compile_cuda(KERNEL % "x[0] = 3;", "a.cu") == first
+    assert first.stat().st_mtime_ns == before
+
+
+def test_no_compiler_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(CompilerMissingError, match=r"sudo apt install g\+\+"):
+        build.find_compiler()
+
+
+def test_a_fresh_cache_directory_is_made_where_it_is_asked_for(tmp_path):
+    script = (
+        "from labkit.cuda.emulator import build\n"
+        "print(build.compile_cuda('extern \"C\" __global__ void k(int* x) { *x = 1; }', 'a.cu'))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2], env={**os.environ, "LABKIT_CACHE": str(tmp_path / "new")},
+    )  # fmt: skip
+    assert told.stdout.startswith(str(tmp_path / "new" / "emulator"))

@@ -1,0 +1,65 @@
+"""`labkit trace`: a learner's file from the shell."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labkit.cli import main
+
+CORPUS = Path(__file__).with_name("corpus")
+
+
+def test_a_sound_kernel_is_told_so(capsys):
+    arguments = ["--grid", "4", "--arg", "f32[100]", "--arg", "f32[100]=0", "--arg", "100"]
+    status = main(["trace", str(CORPUS / "clean_blocks.cu"), "guarded_add", *arguments])
+    out = capsys.readouterr().out
+    assert status == 0
+    assert "0 findings" in out
+    assert " read   global   x" in out
+
+
+def test_a_defect_is_told_with_its_line_and_fails(capsys, tmp_path):
+    target = tmp_path / "report.json"
+    arguments = ["--grid", "4", "--arg", "f32[100]", "--arg", "f32[100]=0", "--json", str(target)]
+    status = main(["trace", str(CORPUS / "bounds.cu"), "no_guard", *arguments])
+    assert status == 1
+    assert "bounds.cu:6: out of bounds" in capsys.readouterr().out
+    report = json.loads(target.read_text())
+    assert report["findings"][0]["line"] == 6
+    assert report["findings"][0]["thread"] == [4, 0, 0]
+
+
+def test_templates_and_files_are_arguments_too(capsys, tmp_path):
+    source, data = tmp_path / "scale.cu", tmp_path / "x.npy"
+    source.write_text(
+        "template <class T> __global__ void scale(T* x, T by) { x[threadIdx.x] *= by; }"
+    )
+    np.save(data, np.arange(32.0))
+    status = main(
+        ["trace", str(source), "scale<double>", "--arg", str(data), "--arg", "2.0", "--order", "3"]
+    )
+    assert status == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_guard", "--arg", "q32[3]"], "a dtype is one of f16, f32"),
+        (["no_guard", "--arg", "hello"], "'hello' is no number, array such as f32[64,64] or .npy"),
+        (["no_guard", "--grid", "4x"], "sizes look like 4, 4x2 or 4x2x1, not '4x'"),
+        (["no_guard"], "no_guard takes 2 arguments (const float* x, float* y), got 0"),
+        (["nothing"], "has no kernel 'nothing'"),
+        (["no_guard", "--arg", "missing.npy"], "missing.npy"),
+        (["no_guard", "--order", "sideways", "--arg", "f32[1]", "--arg", "f32[1]"], "'sideways'"),
+    ],
+)
+def test_what_cannot_run_says_why(capsys, arguments, message):
+    assert main(["trace", str(CORPUS / "bounds.cu"), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_missing_file_says_so(capsys):
+    assert main(["trace", "nowhere.cu", "k"]) == 2
+    assert "nowhere.cu" in capsys.readouterr().err
