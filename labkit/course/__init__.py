@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit.course.cards import card, progress
     from labkit.course.checks import CheckFailed, NotAttempted, Passed, check, give_up
-    from labkit.course.claims import ClaimBox, ClaimFailed, claim
+    from labkit.course.claims import ClaimBox, ClaimFailed, claim, documents
     from labkit.course.course_map import map  # noqa: A004
     from labkit.course.predictions import predict
     from labkit.course.progress_file import reset
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOMES = {
     "cards": ["card", "progress"],
     "checks": ["CheckFailed", "NotAttempted", "Passed", "check", "give_up"],
-    "claims": ["ClaimBox", "ClaimFailed", "claim"],
+    "claims": ["ClaimBox", "ClaimFailed", "claim", "documents"],
     "course_map": ["map"],
     "predictions": ["predict"],
     "progress_file": ["reset"],
@@ -32,7 +32,7 @@ HOMES = {
 
 __all__ = [
     "CheckFailed", "ClaimBox", "ClaimFailed", "NotAttempted", "Passed", "card", "check", "claim",
-    "give_up", "map", "predict", "progress", "reset",
+    "documents", "give_up", "map", "predict", "progress", "reset",
 ]  # fmt: skip
 
 

@@ -256,7 +256,7 @@ class Tester:
             return kind, "the answer returns a value", right, in_words(got)
         if where := difference(got, right, exercise.tolerance):
             inside = where if where.startswith(("[", ".", "element", "dtype", "shape")) else ""
-            return kind, inside or "the value is right", right, in_words(got)
+            return kind, inside, right, in_words(got)
         return None
 
     def _input(self, inputs: tuple[Any, ...]) -> str:

@@ -7,6 +7,7 @@ raises, and either the verdict or PyTorch has to be looked at again.
 """
 
 import functools
+from collections import Counter
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -23,6 +24,13 @@ DOCUMENTS = {
     "002": "002 PyTorch Internals, Comprehensive Deep Dive",
     "003": "003 Optimization Techniques",
     "004": "004 PyTorch Fundamental",
+}
+ABOUT = {
+    "000": "sketches of GPU runtime code for vision: pool, layout, convolution, streams, fusion",
+    "001": "the source of PyTorch read from the release package down to storage and allocators",
+    "002": "a course plan for PyTorch's internals: dispatcher, autograd engine, extensions",
+    "003": "techniques that promise speed on GPU and CPU, in memory, pipelines and algorithms",
+    "004": "the fundamentals: set-up, tensors, indexing, broadcasting, memory",
 }
 SUPPORTS = {"holds": True, "wrong": False, "outdated": False, "incomplete": False}
 """Verdict -> whether the statement, taken as written, comes out true."""
@@ -72,7 +80,7 @@ class ClaimBox:
         colour = COLOURS[self.entry["verdict"]]
         rows = "".join(
             '<tr style="background:none"><td style="text-align:left;vertical-align:top;'
-            f'white-space:nowrap;opacity:.75">{escape(name)}</td>'
+            f'white-space:nowrap;padding-right:14px;opacity:.75">{escape(name)}</td>'
             f'<td style="text-align:left">{escape(text)}</td></tr>'
             for name, text in self.rows().items()
         )
@@ -145,3 +153,49 @@ def _text(value: Any) -> str:
     """Text without addresses: a box reads the same in every run."""
     text = value if isinstance(value, str) else repr(value)
     return ADDRESS.sub("0x0", text)
+
+
+class Documents:
+    """The five documents: what each is about, how its claims fared, where the lab corrects most."""
+
+    def rows(self) -> list[dict[str, str]]:
+        """One row per document."""
+        rows = []
+        for number, name in DOCUMENTS.items():
+            entries = [e for e in all_claims().values() if e["document"] == number]
+            corrected = [e for e in entries if SUPPORTS.get(e["verdict"]) is False]
+            section, count = Counter(e["section"] for e in corrected).most_common(1)[0]
+            rows.append(
+                {
+                    "document": f"{name}: {ABOUT[number]}",
+                    "claims": str(len(entries)),
+                    "hold": str(sum(e["verdict"] == "holds" for e in entries)),
+                    "corrected": str(len(corrected)),
+                    "not checkable": str(sum(e["verdict"] == "unverifiable" for e in entries)),
+                    "corrected most": f"{section} ({count})",
+                }
+            )
+        return rows
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{row['document']}\n  {row['claims']} claims: {row['hold']} hold, {row['corrected']} "
+            f"corrected, {row['not checkable']} not checkable; most in {row['corrected most']}"
+            for row in self.rows()
+        )
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in rows[0])
+        body = "".join(
+            "<tr>"
+            + "".join(f'<td style="text-align:left">{escape(text)}</td>' for text in row.values())
+            + "</tr>"
+            for row in rows
+        )
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def documents() -> Documents:
+    """The five documents and how their claims fared."""
+    return Documents()

@@ -113,7 +113,7 @@ class Evidence:
 
     kind      "value", "raised", "time", "banned", "mutated" or "type"
     input     the inputs as text
-    property  what should hold
+    property  what should hold, where that says more than the expected value
     expected  what was expected, as text ("" where the property says it all)
     got       what came back, as text
     printed   what the answer printed on this case
@@ -147,6 +147,8 @@ class Evidence:
 @dataclass(frozen=True)
 class Hint:
     """A hint, and optionally the evidence it belongs to: it is preferred when `when` is true.
+
+    Without fitting evidence the hints come in order, those without a `when` first.
 
     text  may name {input}, {expected}, {got} and {number} of the failing case
     """

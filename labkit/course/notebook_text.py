@@ -10,7 +10,8 @@
     print(1)
 
 The header is the front matter (`labkit.course.front_matter`) and becomes the first cell. A cell
-that calls `check(...)` is tagged so; one that calls `claim("D4-1.3-a", ...)` gets its claim tag.
+that calls `check(...)` is tagged so, unless it is tagged as meant to fail; a cell that calls
+`claim("D4-1.3-a", ...)` gets the tag of its claim.
 """
 
 import difflib
@@ -111,7 +112,7 @@ def _cell(kind: str, rest: str, lines: list[str]) -> Cell:
     except ValueError as error:
         raise ValueError(f"tags in '# %%{rest}' must be a list of strings: {error}") from error
     if kind == "code":
-        if CHECK.search(source) and "exercise" not in marks:
+        if CHECK.search(source) and not {"exercise", "raises-exception"} & set(marks):
             marks += ["check", "raises-exception"]
         marks += [f"claim:{claim_id}" for claim_id in CLAIM.findall(source)]
     elif "<summary>Solution" in source:

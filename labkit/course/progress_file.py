@@ -103,10 +103,11 @@ def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: 
         state.digests.append(digest)
         earned = {index for index, _ in state.hints}
         locked = [i for i in range(len(exercise.hints)) if i not in earned]
-        fitting = [i for i in locked if exercise.hint(i).fits(evidence)]
         if not locked:
             return ""
-        index = (fitting or locked)[0]
+        fitting = [i for i in locked if exercise.hint(i).fits(evidence)]
+        general = [i for i in locked if exercise.hint(i).when is None]
+        index = (fitting or general or locked)[0]
         text = exercise.hint(index).about(evidence)
         state.hints.append([index, text])
         return text

@@ -40,10 +40,11 @@ function render({ model, el }) {
     const status = model.get("status"), solution = model.get("solution");
     const focused = root.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
     const left = model.get("hints_left");
-    const buttons = lk.h("div", { class: "lk-row" },
+    const buttons = lk.h("div", { class: "lk-row" }, ...[
       model.get("attempts") > 1 && !attempts && lk.button("all attempts", "step through every kept attempt", () => ask("attempts")),
       !solution && status !== "passed" && lk.button("show the solution", "give up and show the solution", () => ask("give up")),
-      lk.h("span", { class: "lk-muted" }, note || (left ? `${left} hint${left > 1 ? "s" : ""} still locked: each new attempt that fails earns one` : "")));
+      lk.h("span", { class: "lk-muted" }, note || (left ? `${left} hint${left > 1 ? "s" : ""} still locked: each new attempt that fails earns one` : "")),
+    ].filter(Boolean));
     const parts = [
       lk.h("div", { class: "lk-row" }, lk.h("b", {}, model.get("exercise")), lk.h("span", { class: `lk-status lk-status-${status.replace(" ", "-")}` }, status),
         lk.h("span", { class: "lk-muted" }, model.get("about"))),

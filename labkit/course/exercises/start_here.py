@@ -77,8 +77,8 @@ warm_up = Exercise(
     difficulty=1,
     hints=(
         Hint(
-            "Your total is larger than what is covered on case {number}: can two views, or two "
-            "indices of one view, share a byte?",
+            "Your total {got} is larger than what is covered: can two views, or two indices of one "
+            "view, share a byte?",
             when=lambda evidence: (
                 isinstance(evidence.value, int) and evidence.value > evidence.right
             ),

@@ -1,0 +1,98 @@
+"""Exercise cards and predictions in JupyterLab: failing cases, hints, giving up, reopening."""
+
+import pytest
+
+ALONE = 'import os; os.environ["LABKIT_PROGRESS"] = "off"; from labkit import course'
+FAIL = """
+def check(answer):
+    try:
+        course.check("start_here.warm_up", answer, seed=7)
+    except course.CheckFailed:
+        pass
+
+check(lambda views: 10_000)
+check(lambda views: sum(itemsize for *_, itemsize in views))
+"""
+CARD = 'card = course.card("start_here.warm_up"); card'
+
+pytestmark = pytest.mark.browser
+
+
+def texts(lab, widget, selector):
+    return widget.locator(selector).all_inner_texts()
+
+
+def test_card_steps_through_failing_cases_and_opens_the_solution(lab):
+    lab.open([ALONE, FAIL, CARD])
+    card = lab.widget(2)  # two failed checks drew a card each before it
+    lab.wait_drawn(card)
+    assert len(texts(lab, card, "ul >> nth=-1 >> li")) == 2, "two attempts earned two hints"
+    assert "1 hint still locked" in card.inner_text()
+    first = card.locator(".lk-evidence").inner_text()
+    drawn = lab.wait_drawn(card)
+    card.get_by_label("case forward").click()
+    lab.wait_drawn(card, more_than=drawn)
+    assert card.locator(".lk-evidence").inner_text() != first
+    lab.press("ArrowLeft")
+    lab.wait_for("([node, text]) => node.innerText === text", [
+        card.locator(".lk-evidence").element_handle(), first,
+    ])  # fmt: skip
+    assert lab.ask("card.solution") == ""
+    card.get_by_label("give up and show the solution").click()
+    lab.wait_until("card.status", "gave up")
+    card.locator("summary").click()
+    assert "NotImplementedError" not in card.locator("pre").inner_text()
+    lab.screenshot("exercise_card", of=card)
+
+
+def test_all_attempts_come_from_the_kernel_and_stay_out_of_the_notebook(lab):
+    lab.open([ALONE, FAIL, CARD])
+    card = lab.widget(2)
+    lab.wait_drawn(card)
+    last = card.locator(".lk-stepper").get_attribute("data-step")
+    assert last == "0" and "attempt 2" in card.inner_text()
+    card.get_by_label("step through every kept attempt").click()
+    lab.wait_for("node => node.innerText.includes('attempt 1,')", card.element_handle())
+    lab.save()
+    saved = lab.path.read_text(encoding="utf-8")
+    assert '"seed": 7' in saved and '"number": 1' not in saved
+    assert "Enumerate the byte numbers" not in saved, "a locked hint is not in the file"
+
+
+def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
+    lab.open([ALONE, FAIL, CARD])
+    lab.wait_drawn(lab.widget(2))
+    lab.save()
+    lab.reopen()
+    card = lab.widget(2)
+    lab.wait_drawn(card)
+    assert "start_here.warm_up" in card.inner_text() and card.locator(".lk-evidence").count() == 1
+    card.get_by_label("give up and show the solution").click()
+    lab.wait_for("node => node.innerText.includes('No kernel answers')", card.element_handle())
+
+
+def test_prediction_is_picked_by_keyboard_and_locked_by_the_answer(lab):
+    lab.open([ALONE, 'guess = course.predict("How many?", [1, 2, 3])\nguess'])
+    widget = lab.widget()
+    lab.wait_drawn(widget)
+    widget.get_by_label("predict 2").focus()
+    lab.press("Enter")
+    lab.wait_until("guess.choice", "2")
+    lab.screenshot("prediction", of=widget)
+    assert lab.ask("repr(guess.reveal(3))") == "predicted 2, it is 3"
+    lab.wait_for(
+        "node => node.getAttribute('aria-disabled') === 'true'",
+        widget.get_by_label("predict 1").element_handle(),
+    )
+    widget.get_by_label("predict 1").click()
+    assert lab.ask("guess.choice") == "2"
+
+
+def test_a_failed_check_shows_the_card_and_a_short_error(lab):
+    lab.open([ALONE, 'course.check("start_here.warm_up", lambda views: -1)'], run=False)
+    lab.command("notebook:run-all-cells")
+    lab.wait_drawn(lab.widget())
+    error = lab.page.locator(".jp-OutputArea-output", has_text="CheckFailed").inner_text()
+    assert error.startswith("CheckFailed: start_here.warm_up: not yet")
+    assert "labkit/course" not in error, "no frames of the checker"
+    lab.screenshot("failed_check")
