@@ -93,13 +93,13 @@ function render({ model, el }) {
     };
     const on = (event, run) => canvas.addEventListener(event, run, { passive: false });
     on("pointermove", (event) => {
-      const found = owner(strideCells.cellUnder(strip, event));
+      const found = owner(strideStrip.cellUnder(strip, event));
       if (found) point(...found);
       else leave();
     });
     on("pointerleave", leave);
     on("click", (event) => {
-      const found = owner(strideCells.cellUnder(strip, event));
+      const found = owner(strideStrip.cellUnder(strip, event));
       if (found) select(...found);
     });
     on("wheel", (event) => {
@@ -196,7 +196,7 @@ function render({ model, el }) {
     const under = (event) => {
       const card = cards[n],
         { rows, cols, fact } = scene.views[n];
-      const place = card.look && fact.numel ? strideCells.placeUnder(card, event) : null;
+      const place = card.look && fact.numel ? strideGrid.placeUnder(card, event) : null;
       if (!place) return null;
       const index = [...scene.cursors[n]];
       if (rows !== null) index[rows] = place[0];
@@ -281,12 +281,12 @@ function render({ model, el }) {
     scene.looks = lk.theme(root); // known only once on the page, and the theme may have changed
     for (const strip of strips) {
       describeStrip(strip);
-      painted += strideCells.paintStrip(scene, strip, lights);
+      painted += strideStrip.paint(scene, strip, lights);
     }
     for (const card of cards) {
       describe(card, lights);
       const cursor = scene.hover?.view === card.n ? scene.hover.index : scene.cursors[card.n];
-      if (scene.shown(card.n)) painted += strideCells.paintGrid(scene, card, lights, cursor);
+      if (scene.shown(card.n)) painted += strideGrid.paint(scene, card, lights, cursor);
     }
     if (stepper && stepper.index !== scene.frame()) stepper.set(scene.frame());
     const outside = scene.views.some(({ n, fact }) => scene.shown(n) && fact.outside);

@@ -30,8 +30,8 @@ class StrideView(LabWidget):
     """
 
     parts: ClassVar[tuple[str, ...]] = (
-        "affine.js", "pens.js", "stride_scene.js", "stride_cells.js", "stride_words.js",
-        "stride_controls.js",
+        "affine.js", "pens.js", "stride_scene.js", "stride_strip.js", "stride_grid.js",
+        "stride_words.js", "stride_controls.js",
     )  # fmt: skip
 
     storages = traitlets.List(traitlets.Dict()).tag(sync=True)

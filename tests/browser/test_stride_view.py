@@ -35,6 +35,10 @@ def notebook(new_lab):
 @pytest.fixture
 def pair(notebook):
     """The notebook with its first widget as it was at the start."""
+    notebook.page.mouse.move(4, 4)
+    chosen = notebook.widget().evaluate("node => [Number(node.dataset.view), node.dataset.index]")
+    index = [int(i) for i in chosen[1].split(",")]
+    notebook.wait_until("w.selected", {"view": chosen[0], "index": index})  # nothing under way
     reset = "w.edited, w.hidden, w.selected = {}, [], {'view': 0, 'index': [0, %d]}"
     notebook.execute(reset % 1)
     shows(notebook, index="0,1")
