@@ -45,6 +45,8 @@ class AllocatorState:
         self.segments: dict[int, Segment] = {}
         self.history: History | None = None
         self.decisions: DecisionLog | None = None
+        self._is_plain = False
+        """True only when a request needs none of the questions of `_find_out_if_plain`."""
         self.reserved_bytes = 0
         self.memory_limit: int | None = None
         self.out_of_memory_observers: list[Callable[[OutOfMemoryError], None]] = []
@@ -141,8 +143,8 @@ class AllocatorState:
     def _set(self, settings: AllocatorSettings) -> None:
         self.settings = settings
         self._max_split_size = settings.max_split_size
-        divisions = settings.roundup_power2_divisions
-        self._divisions = divisions if any(divisions) else None
+        self._limits_split = settings.max_split_size != UNLIMITED
+        self._rounds_to_divisions = any(settings.roundup_power2_divisions)
         self.small_pool.use(settings)
         self.large_pool.use(settings)
         self.private_pools.use(settings)
@@ -151,6 +153,24 @@ class AllocatorState:
     def _update_garbage_collection(self) -> None:
         threshold = self.settings.garbage_collection_threshold
         self._collects_garbage = threshold > 0.0 and self.memory_limit is not None
+        self._is_plain = False
+
+    def _find_out_if_plain(self) -> None:
+        """Whether the next request can skip what only matters to some.
+
+        Whatever makes a request special sets `_is_plain` to False; only here it becomes True.
+        """
+        self._is_plain = not (
+            self._limits_split
+            or self._collects_garbage
+            or self._rounds_to_divisions
+            or self.settings.expandable_segments
+            or self.expandable.segments
+            or self.private_pools.active
+            or self._events.outstanding
+            or self.history is not None
+            or self.decisions is not None
+        )
 
     def create_pool(self, *, no_split: bool = False, use_on_oom: bool = False) -> MempoolId:
         """The id of a new private pool with one holder, as `MemPool` makes it."""
@@ -171,6 +191,7 @@ class AllocatorState:
         capture  a graph is being captured: no event is asked, and the cache is not emptied
         """
         self.private_pools.begin(mempool_id, accepts, capture)
+        self._is_plain = False
 
     def end_allocate_to_pool(self, mempool_id: MempoolId) -> None:
         """Requests go where they went before; whoever began must still `release_pool`."""
@@ -227,6 +248,7 @@ class AllocatorState:
         if waits_for is None:
             self._live[block.address] = block
         else:
+            self._is_plain = False
             self._events.use(block, waits_for)
             self._events.defer(block, capturing=False)
 
@@ -253,10 +275,44 @@ class AllocatorState:
             raise ValueError(f"enabled is None, 'state' or 'all', got {enabled!r}")
         entries = 0 if enabled == "state" else max_entries
         self.history = enabled and History(context, entries, skip_actions, clock)
+        self._is_plain = False
 
     def explain(self, enabled: bool = True, most_candidates: int | None = None) -> None:
         """Log from now on why each block was chosen, in `decisions`; False stops it."""
         self.decisions = DecisionLog(self, most_candidates) if enabled else None
+        self._is_plain = False
+
+    def python_frames(self, least: Context) -> Frames | None:
+        """The caller's frames, if the history keeps them for this kind of event."""
+        return None if self.history is None else self.history.frames(least)
+
+    def _after_malloc(self, block: Block, frames: Frames | None) -> None:
+        if self._limits_split and block.size >= self._max_split_size and self.statistics:
+            self.statistics.oversize_allocations.increase()
+        if self.history is not None:
+            block.frames = frames
+            self._record("alloc", block, frames)
+        if self.decisions is not None:
+            self.decisions.found(block)
+
+    def _before_free(self, block: Block) -> Frames | None:
+        if self._limits_split and block.size >= self._max_split_size and self.statistics:
+            self.statistics.oversize_allocations.decrease()
+        frames = self.python_frames("all")
+        self._record("free_requested", block, frames)
+        return frames
+
+    def _record(self, action: Action, block: Block, frames: Frames | None) -> None:
+        if self.history is not None:
+            segment = block.segment
+            self.history.record(
+                action,
+                block.address,
+                block.requested_size,
+                segment.stream,
+                segment.pool.id,
+                block.frames if frames is None else frames,
+            )
 
     def memory_map(self) -> list[dict[str, Any]]:
         """The segments and their blocks, by address, as a snapshot holds them."""

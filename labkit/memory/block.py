@@ -6,7 +6,9 @@ segment, then by address.
 """
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,7 @@ class Segment:
         "frames",
         "free_list",
         "pool",
+        "split_statistics",
         "stream",
     )
     first: "Block"
@@ -60,7 +63,9 @@ class Segment:
         self.stream = stream
         self.expandable = expandable
         self.frames = frames
-        self.free_list = pool.free_list(stream)
+        self.free_list = pool.free_lists[stream]
+        # free pages of a growing segment can always go back: they do not count as split
+        self.split_statistics = pool.statistics if expandable is None else None
 
     def blocks(self) -> "Iterator[Block]":
         """The chain, by address."""
@@ -109,7 +114,7 @@ class Block:
         self.next = following
         self.state = state
         self.requested_size = 0
-        self.search_count = 0
+        self.search_count = segment.pool.search_count
         self.event_count = 0
         self.streams: RobinHoodTable[int] | None = None
         self.frames: Any = None
@@ -124,16 +129,10 @@ class Block:
         """Searches of its pool since the block became free."""
         return self.segment.pool.search_count - self.search_count
 
-    @property
-    def tie_order(self) -> tuple[int, int]:
-        """Which of two free blocks of equal size is taken first: the lower."""
-        return (self.segment.birth, self.address)
-
     def __repr__(self) -> str:
         return f"Block({self.address:#x}, {self.size} bytes, {self.state})"
 
 
-_tie_order = attrgetter("tie_order")
 _address = attrgetter("address")
 
 
@@ -171,73 +170,44 @@ def absorb_neighbours(block: Block) -> list[Block]:
 class FreeList:
     """The free blocks of one pool and one stream, in the order of a search.
 
-    Blocks of equal size share a bucket, so that the sorted list holds each size once and is
-    compared as small integers.
+    ordered   (size, birth of the segment, address, block) of each, sorted
 
     Source   c10/cuda/CUDACachingAllocator.cpp  BlockPool::blocks, BlockComparatorSize
     """
 
-    __slots__ = ("_buckets", "_sizes")
+    __slots__ = ("ordered",)
 
     def __init__(self) -> None:
-        self._sizes: list[int] = []
-        self._buckets: dict[int, list[Block]] = {}
+        self.ordered: list[tuple[int, int, int, Block]] = []
 
     def __iter__(self) -> Iterator[Block]:
-        for size in self._sizes:
-            yield from self._buckets[size]
+        return (entry[3] for entry in self.ordered)
 
     def at_least(self, size: int) -> Iterator[Block]:
         """The blocks of `size` bytes and more, in order."""
-        for index in range(bisect_left(self._sizes, size), len(self._sizes)):
-            yield from self._buckets[self._sizes[index]]
+        first = bisect_left(self.ordered, (size,))
+        return (entry[3] for entry in islice(self.ordered, first, None))
 
     def from_largest(self) -> Iterator[Block]:
         """All blocks in the opposite order."""
-        for size in reversed(self._sizes):
-            yield from reversed(self._buckets[size])
+        return (entry[3] for entry in reversed(self.ordered))
 
     def add(self, block: Block) -> None:
         """The block can be found."""
-        size = block.size
-        bucket = self._buckets.get(size)
-        if bucket is None:
-            self._buckets[size] = [block]
-            insort(self._sizes, size)
-        else:
-            insort(bucket, block, key=_tie_order)
+        insort(self.ordered, (block.size, block.segment.birth, block.address, block))
 
     def remove(self, block: Block) -> None:
         """The block, which was in the list, can no longer be found."""
-        size = block.size
-        bucket = self._buckets[size]
-        if len(bucket) == 1:
-            del self._buckets[size]
-            del self._sizes[bisect_left(self._sizes, size)]
-        else:
-            del bucket[bisect_left(bucket, block.tie_order, key=_tie_order)]
+        ordered = self.ordered
+        del ordered[bisect_left(ordered, (block.size, block.segment.birth, block.address))]
 
     def take(self, size: int, limit: int) -> Block | None:
         """The best fit: the first block of `size` bytes or more, if it has less than `limit`."""
-        bucket = self._buckets.get(size)
-        if bucket is None:
-            sizes = self._sizes
-            index = bisect_left(sizes, size)
-            if index == len(sizes):
-                return None
-            size = sizes[index]
-            if size >= limit:
-                return None
-            bucket = self._buckets[size]
-            if len(bucket) == 1:
-                del sizes[index]
-                del self._buckets[size]
-                return bucket[0]
-        elif len(bucket) == 1:
-            del self._buckets[size]
-            del self._sizes[bisect_left(self._sizes, size)]
-            return bucket[0]
-        return bucket.pop(0)
+        ordered = self.ordered
+        place = bisect_left(ordered, (size,))
+        if place == len(ordered) or ordered[place][0] >= limit:
+            return None
+        return ordered.pop(place)[3]
 
 
 class BlockPool:
@@ -245,6 +215,7 @@ class BlockPool:
 
     search_count   how often a free block was looked for, counted while garbage collection is on
     least_rest     bytes that must be left over for a block to be split
+    free_lists     per stream; a stream has one from its first request on
     statistics     where the pool counts; None when statistics are off
     """
 
@@ -260,7 +231,7 @@ class BlockPool:
         self.id: MempoolId = owner.id if owner else (0, 0)
         self.search_count = 0
         self.least_rest = MIN_BLOCK_SIZE
-        self.free_lists: dict[int, FreeList] = {}
+        self.free_lists: defaultdict[int, FreeList] = defaultdict(FreeList)
         self._unmapped: dict[int, list[Block]] = {}
 
     def use(self, settings: AllocatorSettings) -> None:
@@ -274,12 +245,6 @@ class BlockPool:
             self.least_rest = MIN_BLOCK_SIZE
         else:
             self.least_rest = SMALL_SIZE + 1
-
-    def free_list(self, stream: int) -> FreeList:
-        """The free blocks of one stream."""
-        if stream not in self.free_lists:
-            self.free_lists[stream] = FreeList()
-        return self.free_lists[stream]
 
     def free_blocks(self) -> list[Block]:
         """All free blocks, ordered by stream and then as in the free list."""

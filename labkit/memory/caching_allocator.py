@@ -5,6 +5,8 @@ order of everything is part of the result: which of two equal blocks is taken, w
 first, in which order streams are looked at.
 """
 
+from bisect import bisect_left, insort
+
 from labkit.memory.allocator_state import AllocatorState
 from labkit.memory.block import (
     ALLOCATED,
@@ -17,7 +19,7 @@ from labkit.memory.block import (
     MempoolId,
     Segment,
 )
-from labkit.memory.history import Action, Frames
+from labkit.memory.history import Frames
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.release import collect_garbage, release_available, release_cached
 from labkit.memory.sizes import MIN_BLOCK_SIZE, SMALL_SIZE, round_size, segment_size
@@ -47,65 +49,69 @@ class CachingAllocator(AllocatorState):
             if size == 0:
                 return 0
             raise ValueError(f"cannot allocate {size} bytes")
-        history, log = self.history, self.decisions
-        frames = None if history is None else history.frames("state")
-        if self._events and not self.private_pools.capturing:
-            self._events.retire_finished(frames)
-        divisions = self._divisions
-        if divisions is None:
+        plain = self._is_plain
+        frames = None
+        if plain:
             block_size = (size + MIN_BLOCK_SIZE - 1) & -MIN_BLOCK_SIZE
+            pool = self.small_pool if block_size <= SMALL_SIZE else self.large_pool
+            ordered = pool.free_lists[stream].ordered
+            place = bisect_left(ordered, (block_size,))
+            block = ordered.pop(place)[3] if place < len(ordered) else None
         else:
-            block_size = round_size(size, divisions)
-        pool = self.small_pool if block_size <= SMALL_SIZE else self.large_pool
-        if self.private_pools.active:
-            pool = self._serving_pool(pool, stream)
-        if log is not None:
-            log.search(size, block_size, pool, stream)
-
-        block = self._find(pool, stream, block_size)
+            frames = self.python_frames("state")
+            if self._events.outstanding and not self.private_pools.capturing:
+                self._events.retire_finished(frames)
+            block_size = round_size(size, self.settings.roundup_power2_divisions)
+            pool = self._serving_pool(block_size <= SMALL_SIZE, stream)
+            if self.decisions is not None:
+                self.decisions.search(size, block_size, pool, stream)
+            block = self._find(pool, stream, block_size)
+            self._find_out_if_plain()
         if block is None:
             block = self._make_room(size, block_size, pool, stream, frames)
             pool = block.segment.pool
+
         segment = block.segment
         following = block.next
-        was_split = following is not None or block.previous is not None
         rest_size = block.size - block_size
-        statistics = pool.statistics
+        splits = segment.split_statistics
+        if splits is not None:
+            was_split = following is not None or block.previous is not None
         if rest_size >= pool.least_rest and (
             block_size < self._max_split_size or pool.least_rest == MIN_BLOCK_SIZE
         ):
             rest = Block(block.address + block_size, rest_size, segment, block, following, FREE)
-            rest.search_count = pool.search_count
             block.size = block_size
             block.next = rest
             if following is not None:
                 following.previous = rest
-            segment.free_list.add(rest)
-            if statistics is not None and segment.expandable is None:
+            insort(segment.free_list.ordered, (rest_size, segment.birth, rest.address, rest))
+            if splits is not None:
                 if was_split:
-                    statistics.split_changed(0, -block_size)
+                    splits.split_bytes.down += block_size
                 else:
-                    statistics.split_changed(1, rest_size)
-        elif was_split and statistics is not None and segment.expandable is None:
-            statistics.split_changed(-1, -block.size)
+                    splits.splits.increase(1)
+                    splits.split_bytes.increase(rest_size)
+        elif splits is not None and was_split:
+            splits.splits.down += 1
+            splits.split_bytes.down += block.size
 
-        address = block.address
         block.state = ALLOCATED
         block.requested_size = size
-        self._live[address] = block
-        if history is not None:
-            block.frames = frames
-            history.record("alloc", address, size, stream, pool.id, frames)
+        self._live[block.address] = block
+        statistics = pool.statistics
         if statistics is not None:
-            statistics.allocated += 1
-            statistics.allocated_bytes += block.size
-            statistics.requested_bytes += size
-            statistics.rising = True
-            if block.size >= self._max_split_size and self.statistics is not None:
-                self.statistics.oversize_allocations.increase()
-        if log is not None:
-            log.found(block)
-        return address
+            blocks, active = statistics.blocks, statistics.bytes
+            blocks.up += 1
+            if blocks.up > blocks.due:
+                blocks.take_peaks()
+            statistics.requested.up += size
+            active.up += block.size
+            if active.up > active.due:
+                statistics.take_peaks_of_bytes()
+        if not plain:
+            self._after_malloc(block, frames)
+        return block.address
 
     def free(self, address: int) -> None:
         """Give a block back. It can be used again once the streams recorded for it are done.
@@ -117,13 +123,10 @@ class CachingAllocator(AllocatorState):
             if address == 0:
                 return
             raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
-        frames = None
-        history = self.history
-        if history is not None:
-            frames = history.frames("all")
-            self._record("free_requested", block, frames)
-        if block.size >= self._max_split_size and self.statistics is not None:
-            self.statistics.oversize_allocations.decrease()
+        if self._is_plain and block.streams is None:
+            self._free_block(block, None)
+            return
+        frames = self._before_free(block)
         if block.streams is not None:
             self._free_later(block)
             return
@@ -150,16 +153,16 @@ class CachingAllocator(AllocatorState):
 
         mempool_id  only what this private pool has, once nobody holds it
         """
-        frames = None if self.history is None else self.history.frames("all")
+        frames = self.python_frames("all")
         release_cached(self, frames, mempool_id)
         if self.decisions is not None:
             self.decisions.emptied()
 
-    def _serving_pool(self, default: BlockPool, stream: int) -> BlockPool:
+    def _serving_pool(self, is_small: bool, stream: int) -> BlockPool:
         pool = self.private_pools.serving(stream)
         if pool is None:
-            return default
-        return pool.small if default.is_small else pool.large
+            return self.small_pool if is_small else self.large_pool
+        return pool.small if is_small else pool.large
 
     def _find(self, pool: BlockPool, stream: int, size: int) -> Block | None:
         """The best fit, taken out of the free list; None when there is none or it is refused.
@@ -168,9 +171,7 @@ class CachingAllocator(AllocatorState):
         """
         if self._collects_garbage:
             pool.search_count += 1
-        free_list = pool.free_lists.get(stream)
-        if free_list is None:
-            return None
+        free_list = pool.free_lists[stream]
         limit = self._max_split_size
         if size >= limit:
             limit = size + self.settings.max_non_split_rounding_size
@@ -281,9 +282,11 @@ class CachingAllocator(AllocatorState):
     def _free_later(self, block: Block) -> None:
         """Other streams still use the block: it is pending until their events complete."""
         block.state = PENDING
+        self._is_plain = False
         statistics = block.segment.pool.statistics
         if statistics is not None:
-            statistics.became_pending(block.size)
+            statistics.blocks.became_pending(1)
+            statistics.bytes.became_pending(block.size)
         if self.decisions is not None and block.streams is not None:
             self.decisions.pending(block, list(block.streams.values()))
         self._events.defer(block, self.private_pools.capturing)
@@ -291,7 +294,8 @@ class CachingAllocator(AllocatorState):
     def _free_pending(self, block: Block, frames: Frames | None) -> None:
         statistics = block.segment.pool.statistics
         if statistics is not None:
-            statistics.pending_completed(block.size)
+            statistics.blocks.became_pending(-1)
+            statistics.bytes.became_pending(-block.size)
         size = block.size
         self._free_block(block, frames)
         if self.decisions is not None:
@@ -306,12 +310,13 @@ class CachingAllocator(AllocatorState):
             self._record("free_completed", block, frames)
             block.frames = None
         segment = block.segment
-        free_list = segment.free_list
+        ordered = segment.free_list.ordered
+        birth = segment.birth
         size = block.size
         previous, following = block.previous, block.next
         joined = joined_size = 0
         if previous is not None and previous.state == FREE:
-            free_list.remove(previous)
+            del ordered[bisect_left(ordered, (previous.size, birth, previous.address))]
             joined, joined_size = 1, previous.size
             block.address = previous.address
             block.size += joined_size
@@ -321,7 +326,7 @@ class CachingAllocator(AllocatorState):
             else:
                 before.next = block
         if following is not None and following.state == FREE:
-            free_list.remove(following)
+            del ordered[bisect_left(ordered, (following.size, birth, following.address))]
             joined += 1
             joined_size += following.size
             block.size += following.size
@@ -331,27 +336,27 @@ class CachingAllocator(AllocatorState):
         block.state = FREE
         pool = segment.pool
         block.search_count = pool.search_count
-        free_list.add(block)
+        insort(ordered, (block.size, birth, block.address, block))
 
         statistics = pool.statistics
         if statistics is not None:
-            statistics.free_completed(size, block.requested_size)
-            if segment.expandable is None:
-                if block.previous is not None or block.next is not None:
-                    statistics.split_changed(1 - joined, size)
-                elif joined:
-                    statistics.split_changed(-joined, -joined_size)
-
-    def _record(self, action: Action, block: Block, frames: Frames | None) -> None:
-        if self.history is not None:
-            self.history.record(
-                action,
-                block.address,
-                block.requested_size,
-                block.segment.stream,
-                block.segment.pool.id,
-                block.frames if frames is None else frames,
-            )
+            statistics.blocks.down += 1
+            statistics.bytes.down += size
+            statistics.requested.down += block.requested_size
+        splits = segment.split_statistics
+        if splits is not None:
+            split_bytes = splits.split_bytes
+            if block.previous is not None or block.next is not None:
+                split_bytes.up += size
+                if split_bytes.up > split_bytes.due:
+                    split_bytes.take_peaks()
+                if joined == 0:
+                    splits.splits.increase(1)
+                elif joined == 2:
+                    splits.splits.down += 1
+            elif joined:
+                splits.splits.down += joined
+                split_bytes.down += joined_size
 
 
 def _extent(block: Block) -> int:

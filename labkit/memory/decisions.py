@@ -77,7 +77,12 @@ class DecisionLog:
         ]
         in_order = sorted(
             pool.free_blocks() + pending,
-            key=lambda block: (block.segment.stream, block.size, block.tie_order),
+            key=lambda block: (
+                block.segment.stream,
+                block.size,
+                block.segment.birth,
+                block.address,
+            ),
         )
         self._open = {
             "kind": "malloc",

@@ -56,10 +56,9 @@ def release_available(
     if oversize == UNLIMITED:
         return False
     wanted = max(size, oversize)
-    free_list = pool.free_list(stream)
-    for block in free_list.at_least(wanted):
-        if block.segment.expandable is not None:
-            break
+    free_list = pool.free_lists[stream]
+    block = next(free_list.at_least(wanted), None)
+    if block is not None and block.segment.expandable is None:
         release_block(allocator, block, frames)
         return True
     released = 0

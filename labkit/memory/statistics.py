@@ -3,8 +3,12 @@
 Counting is most of what an allocator does besides searching, so it is done once per fact. Every
 allocation starts as active, and every block that is freed at once stops being both: `allocation`
 and `active` share their counters and differ by what is pending. A total over both pools is the sum
-of the two. A peak can only be lost when something falls, so peaks are taken before a fall.
+of the two. A peak is not passed before as much has been added as was missing to it, so peaks are
+compared once that much has been added, not with every request.
 """
+
+from itertools import chain
+from typing import ClassVar
 
 PAIRS = {
     "allocation": "allocated_bytes",
@@ -86,200 +90,135 @@ class StatArray:
 
 
 class Peaks:
-    """The highest values seen of the figures that change with every request."""
+    """The highest values of a figure: of all of it, and of the part that is not pending.
 
-    __slots__ = (
-        "active",
-        "active_bytes",
-        "allocated_bytes",
-        "allocation",
-        "inactive_split",
-        "inactive_split_bytes",
-        "requested_bytes",
-    )
-
-    def __init__(self) -> None:
-        self.allocation = self.allocated_bytes = self.active = self.active_bytes = 0
-        self.requested_bytes = self.inactive_split = self.inactive_split_bytes = 0
-
-    def take(
-        self,
-        active: int,
-        active_bytes: int,
-        requested_bytes: int,
-        pending: int,
-        pending_bytes: int,
-    ) -> None:
-        """Keep what is higher than before."""
-        if active > self.active:
-            self.active = active
-        if active_bytes > self.active_bytes:
-            self.active_bytes = active_bytes
-        if active - pending > self.allocation:
-            self.allocation = active - pending
-        if active_bytes - pending_bytes > self.allocated_bytes:
-            self.allocated_bytes = active_bytes - pending_bytes
-        if requested_bytes > self.requested_bytes:
-            self.requested_bytes = requested_bytes
-
-    def take_splits(self, splits: int, split_bytes: int) -> None:
-        """Keep what is higher than before."""
-        if splits > self.inactive_split:
-            self.inactive_split = splits
-        if split_bytes > self.inactive_split_bytes:
-            self.inactive_split_bytes = split_bytes
-
-
-class PoolStatistics:
-    """What one of the two pools counts with every request, in as few steps as possible.
-
-    allocated, allocated_bytes, requested_bytes    what requests took, since the beginning
-    freed, freed_bytes, freed_requested_bytes      what came back and can be used again
-    pending, pending_bytes                         given back, but another stream still works on it
-    splits_*                                       free blocks that are not a whole segment
-    rising, splits_rising                          True while a peak may be waiting to be taken
+    lag   False while nothing was ever pending: then the two are the same, and only the first
+          is kept
     """
 
-    __slots__ = (
-        "_before_reset",
-        "allocated",
-        "allocated_bytes",
-        "both_pools",
-        "freed",
-        "freed_bytes",
-        "freed_requested_bytes",
-        "other",
-        "peaks",
-        "pending",
-        "pending_bytes",
-        "requested_bytes",
-        "rising",
-        "split_bytes_gone",
-        "split_bytes_made",
-        "splits_gone",
-        "splits_made",
-        "splits_rising",
-    )
+    __slots__ = ("lag", "peak", "peak_in_use")
 
-    def __init__(self, both_pools: Peaks) -> None:
-        self.peaks = Peaks()
-        self.both_pools = both_pools
+    def __init__(self, lag: bool = False) -> None:
+        self.peak = self.peak_in_use = 0
+        self.lag = lag
+
+
+class Figure(Peaks):
+    """A figure of one pool that changes with every request, counted in as few steps as possible.
+
+    The allocator adds to `up` and `down` itself: a call would cost more than the addition. When
+    `up` is higher than `due` afterwards, it calls `take_peaks`.
+
+    up, down   what was added and taken away since the beginning
+    pending    of what is left, the part that was given back but is still used by another stream
+    due        how far `up` may rise before a peak could be passed
+    other      the same figure of the other pool;  both: the peaks of both pools together
+    """
+
+    __slots__ = ("before_reset", "both", "down", "due", "other", "pending", "up")
+
+    def __init__(self, both: Peaks) -> None:
+        super().__init__()
+        self.up = self.down = self.pending = self.due = 0
+        self.both = both
         self.other = self
-        self.allocated = self.allocated_bytes = self.requested_bytes = 0
-        self.freed = self.freed_bytes = self.freed_requested_bytes = 0
-        self.pending = self.pending_bytes = 0
-        self.splits_made = self.split_bytes_made = self.splits_gone = self.split_bytes_gone = 0
-        self.rising = self.splits_rising = False
-        self._before_reset = self._counted()
+        self.before_reset = (0, 0, 0)
 
     def take_peaks(self) -> None:
-        """Compare with the peaks; due before anything but the inactive splits falls."""
-        other, both = self.other, self.both_pools
-        for pool in (self, other):
-            if pool.rising:
-                pool.rising = False
-                active = pool.allocated - pool.freed
-                active_bytes = pool.allocated_bytes - pool.freed_bytes
-                requested_bytes = pool.requested_bytes - pool.freed_requested_bytes
-                pool.peaks.take(
-                    active, active_bytes, requested_bytes, pool.pending, pool.pending_bytes
-                )
-        both.take(
-            self.allocated - self.freed + other.allocated - other.freed,
-            self.allocated_bytes - self.freed_bytes + other.allocated_bytes - other.freed_bytes,
-            self.requested_bytes
-            - self.freed_requested_bytes
-            + other.requested_bytes
-            - other.freed_requested_bytes,
-            self.pending + other.pending,
-            self.pending_bytes + other.pending_bytes,
-        )
+        """Compare with the peaks, and work out when that is due again."""
+        other, both = self.other, self.both
+        current = self.up - self.down
+        room = self.peak - current
+        if room < 0:
+            self.peak = current
+            room = 0
+        current += other.up - other.down
+        room_of_both = both.peak - current
+        if room_of_both < 0:
+            both.peak = current
+            room_of_both = 0
+        if both.lag:
+            room = min(room, _take_peak_in_use(self, self.up - self.down - self.pending))
+            in_use = current - self.pending - other.pending
+            room_of_both = min(room_of_both, _take_peak_in_use(both, in_use))
+        # the other pool may use up to half of what is left for both before it looks itself
+        others_part = other.due - other.up
+        half = room_of_both >> 1
+        if others_part > half:
+            others_part = half
+            other.due = other.up + half
+        if others_part > 0:
+            room_of_both -= others_part
+        self.due = self.up + (room if room < room_of_both else room_of_both)
 
-    def take_split_peaks(self) -> None:
-        """Compare with the peaks; due before the inactive splits or their bytes fall."""
-        self.splits_rising = self.other.splits_rising = False
-        splits = split_bytes = 0
-        for pool in (self, self.other):
-            pool_splits = pool.splits_made - pool.splits_gone
-            pool_split_bytes = pool.split_bytes_made - pool.split_bytes_gone
-            pool.peaks.take_splits(pool_splits, pool_split_bytes)
-            splits += pool_splits
-            split_bytes += pool_split_bytes
-        self.both_pools.take_splits(splits, split_bytes)
-
-    def free_completed(self, size: int, requested_size: int) -> None:
-        """A block that was allocated until now can be used again."""
-        if self.rising or self.other.rising:
+    def increase(self, amount: int) -> None:
+        """More of it, where a call does not matter."""
+        self.up += amount
+        if self.up > self.due:
             self.take_peaks()
-        self.freed += 1
-        self.freed_bytes += size
-        self.freed_requested_bytes += requested_size
 
-    def became_pending(self, size: int) -> None:
-        """A block was given back that another stream still works on."""
-        if self.rising or self.other.rising:
+    def became_pending(self, amount: int) -> None:
+        """That much was given back and cannot be used again yet; negative when it can."""
+        if not self.both.lag:  # from now on the two peaks can differ
             self.take_peaks()
-        self.pending += 1
-        self.pending_bytes += size
+            for peaks in (self, self.other, self.both):
+                peaks.lag, peaks.peak_in_use = True, peaks.peak
+        self.pending += amount
 
-    def pending_completed(self, size: int) -> None:
-        """The other streams are done; `free_completed` follows."""
-        if self.rising or self.other.rising:
-            self.take_peaks()
-        self.pending -= 1
-        self.pending_bytes -= size
+    def flat(self, pending: bool) -> tuple[int, int, int, int]:
+        """(current, peak, allocated, freed); without `pending` that part counts as freed."""
+        up, down, was_pending = self.before_reset
+        if pending:
+            return self.up - self.down, self.peak, self.up - up, self.down - down
+        freed = self.down + self.pending - down - was_pending
+        peak = self.peak_in_use if self.lag else self.peak
+        return self.up - self.down - self.pending, peak, self.up - up, freed
 
-    def split_changed(self, blocks: int, size: int) -> None:
-        """The number of inactive split blocks and their bytes changed by that much."""
-        if (blocks < 0 or size < 0) and (self.splits_rising or self.other.splits_rising):
-            self.take_split_peaks()
-        if blocks > 0:
-            self.splits_made += blocks
-        else:
-            self.splits_gone -= blocks
-        if size > 0:
-            self.split_bytes_made += size
-        else:
-            self.split_bytes_gone -= size
-        self.splits_rising = True
-
-    def current(self) -> dict[str, int]:
-        """The current value of each figure kept here."""
-        active = self.allocated - self.freed
-        active_bytes = self.allocated_bytes - self.freed_bytes
-        return {
-            "allocation": active - self.pending,
-            "active": active,
-            "inactive_split": self.splits_made - self.splits_gone,
-            "allocated_bytes": active_bytes - self.pending_bytes,
-            "active_bytes": active_bytes,
-            "inactive_split_bytes": self.split_bytes_made - self.split_bytes_gone,
-            "requested_bytes": self.requested_bytes - self.freed_requested_bytes,
-        }
-
-    def accumulated(self) -> dict[str, tuple[int, int]]:
-        """(allocated, freed) of each figure since the last reset."""
-        before = self._before_reset
-        return {
-            metric: (up - before[metric][0], down - before[metric][1])
-            for metric, (up, down) in self._counted().items()
-        }
+    def reset_peak(self, both: Peaks) -> None:
+        """The peaks start again from the current values, once they are taken."""
+        self.peak = self.peak_in_use = self.due = 0
+        self.both = both
 
     def reset_accumulated(self) -> None:
         """Nothing has been allocated or freed yet; current values and peaks stay."""
-        self._before_reset = self._counted()
+        self.before_reset = (self.up, self.down, self.pending)
 
-    def _counted(self) -> dict[str, tuple[int, int]]:
-        allocated, allocated_bytes = self.allocated, self.allocated_bytes
-        return {
-            "allocation": (allocated, self.freed + self.pending),
-            "active": (allocated, self.freed),
-            "inactive_split": (self.splits_made, self.splits_gone),
-            "allocated_bytes": (allocated_bytes, self.freed_bytes + self.pending_bytes),
-            "active_bytes": (allocated_bytes, self.freed_bytes),
-            "inactive_split_bytes": (self.split_bytes_made, self.split_bytes_gone),
-            "requested_bytes": (self.requested_bytes, self.freed_requested_bytes),
-        }
+
+def _take_peak_in_use(peaks: Peaks, in_use: int) -> int:
+    """Keep a higher value; returns how much is missing to the peak."""
+    if in_use > peaks.peak_in_use:
+        peaks.peak_in_use = in_use
+    return peaks.peak_in_use - in_use
+
+
+class PoolStatistics:
+    """What one of the two pools counts with every request.
+
+    blocks, bytes         `active`; less what is pending, `allocation`
+    requested             bytes that were asked for, before rounding: it never rises by more than
+                          `bytes`, so one `due` serves both
+    splits, split_bytes   free blocks that are not a whole segment: `inactive_split`
+    """
+
+    __slots__ = ("blocks", "bytes", "requested", "split_bytes", "splits")
+
+    def __init__(self, both_pools: dict[str, Peaks]) -> None:
+        self.blocks, self.bytes = Figure(both_pools["blocks"]), Figure(both_pools["bytes"])
+        self.requested = Figure(both_pools["requested"])
+        self.splits = Figure(both_pools["splits"])
+        self.split_bytes = Figure(both_pools["split_bytes"])
+
+    def take_peaks_of_bytes(self) -> None:
+        """Compare `bytes` and `requested` with their peaks; `bytes.due` says when again."""
+        self.requested.take_peaks()
+        self.bytes.take_peaks()
+        for requested, rounded in (
+            (self.requested, self.bytes),
+            (self.requested.other, self.bytes.other),
+        ):
+            due = rounded.up + requested.due - requested.up
+            if rounded.due > due:
+                rounded.due = due
 
 
 class Statistics:
@@ -297,6 +236,17 @@ class Statistics:
         "num_oom_rejections",
     )
 
+    FIGURES: ClassVar[dict[str, tuple[str, bool]]] = {
+        "allocation": ("blocks", False),
+        "active": ("blocks", True),
+        "inactive_split": ("splits", True),
+        "allocated_bytes": ("bytes", False),
+        "active_bytes": ("bytes", True),
+        "inactive_split_bytes": ("split_bytes", True),
+        "requested_bytes": ("requested", True),
+    }
+    """PyTorch's name -> the figure it is read from, and whether pending blocks count."""
+
     def __init__(self, max_split_size: int) -> None:
         self.max_split_size = max_split_size
         """-1 when there was no limit when the allocator was created; later settings do not show."""
@@ -305,10 +255,10 @@ class Statistics:
         self.segment, self.reserved_bytes = StatArray(), StatArray()
         self.oversize_allocations, self.oversize_segments = Stat(), Stat()
         self.reserved_bytes_by_private_pools: dict[tuple[int, int], StatArray] = {}
-        self._both_pools = Peaks()
-        self.small_pool = PoolStatistics(self._both_pools)
-        self.large_pool = PoolStatistics(self._both_pools)
-        self.small_pool.other, self.large_pool.other = self.large_pool, self.small_pool
+        both_pools = {name: Peaks() for name in PoolStatistics.__slots__}
+        self.small_pool, self.large_pool = PoolStatistics(both_pools), PoolStatistics(both_pools)
+        for small, large in self._pairs():
+            small.other, large.other = large, small
 
     def reserved(self, size: int, is_small: bool, pool: tuple[int, int]) -> None:
         """The device handed out `size` more bytes."""
@@ -328,47 +278,47 @@ class Statistics:
 
     def current(self, metric: str) -> int:
         """The current value of a figure, both pools together."""
-        if metric in ("segment", "reserved_bytes"):
+        if metric not in self.FIGURES:
             array: StatArray = getattr(self, metric)
             return array.all.current
-        return self.small_pool.current()[metric] + self.large_pool.current()[metric]
+        name, pending = self.FIGURES[metric]
+        pools = (self.small_pool, self.large_pool)
+        return sum(getattr(pool, name).flat(pending)[0] for pool in pools)
 
     def flat(self) -> dict[str, int]:
         """The 123 figures by PyTorch's names."""
-        self._take_peaks()
         flat = {name: getattr(self, name) for name in self.PLAIN}
         flat["max_split_size"] = self.max_split_size
-        small, large = self.small_pool, self.large_pool
+        self._take_peaks()
         for metric in METRICS:
-            if metric in ("segment", "reserved_bytes"):
+            if metric in self.FIGURES:
+                flat |= self._flat_figure(metric)
+            else:
                 flat |= getattr(self, metric).flat(f"{metric}.")
-                continue
-            rows = {
-                "small_pool": (small.current()[metric], small.peaks, *small.accumulated()[metric]),
-                "large_pool": (large.current()[metric], large.peaks, *large.accumulated()[metric]),
-            }
-            both = [a + b for a, b in zip(*(row[::2] for row in rows.values()), strict=True)]
-            freed = sum(row[3] for row in rows.values())
-            for pool, (current, peaks, up, down) in {
-                "all": (both[0], self._both_pools, both[1], freed),
-                **rows,
-            }.items():
-                flat[f"{metric}.{pool}.current"] = current
-                flat[f"{metric}.{pool}.peak"] = getattr(peaks, metric)
-                flat[f"{metric}.{pool}.allocated"] = up
-                flat[f"{metric}.{pool}.freed"] = down
         for name in ("oversize_allocations", "oversize_segments"):
             flat |= {f"{name}.{key}": value for key, value in getattr(self, name).flat().items()}
         return flat
 
+    def _flat_figure(self, metric: str) -> dict[str, int]:
+        name, pending = self.FIGURES[metric]
+        figures: list[Figure] = [getattr(self.small_pool, name), getattr(self.large_pool, name)]
+        both = figures[0].both
+        peak = both.peak if pending or not both.lag else both.peak_in_use
+        small, large = (figure.flat(pending) for figure in figures)
+        together = (small[0] + large[0], peak, small[2] + large[2], small[3] + large[3])
+        return {
+            f"{metric}.{pool}.{part}": value
+            for pool, values in (("all", together), ("small_pool", small), ("large_pool", large))
+            for part, value in zip(("current", "peak", "allocated", "freed"), values, strict=True)
+        }
+
     def reset_peak(self) -> None:
         """Every peak starts again from the current value."""
+        for pair in self._pairs():
+            both = Peaks(pair[0].lag)
+            for figure in pair:
+                figure.reset_peak(both)
         self._take_peaks()
-        small, large = self.small_pool.current(), self.large_pool.current()
-        for metric in small:
-            setattr(self.small_pool.peaks, metric, small[metric])
-            setattr(self.large_pool.peaks, metric, large[metric])
-            setattr(self._both_pools, metric, small[metric] + large[metric])
         for stat in self._stats():
             stat.reset_peak()
 
@@ -376,21 +326,24 @@ class Statistics:
         """Counts of what was allocated and freed start again, and so do the plain counters."""
         for name in self.PLAIN:
             setattr(self, name, 0)
-        self.small_pool.reset_accumulated()
-        self.large_pool.reset_accumulated()
+        for figure in chain(*self._pairs()):
+            figure.reset_accumulated()
         for stat in self._stats():
             stat.reset_accumulated()
 
     def _take_peaks(self) -> None:
-        self.small_pool.take_peaks()
-        self.small_pool.take_split_peaks()
+        for figure in chain(*self._pairs()):
+            figure.take_peaks()
+        self.small_pool.take_peaks_of_bytes()  # last: what is due depends on two figures
+
+    def _pairs(self) -> list[tuple[Figure, Figure]]:
+        """Each figure of the small pool with the one of the large pool."""
+        names = PoolStatistics.__slots__
+        return [(getattr(self.small_pool, n), getattr(self.large_pool, n)) for n in names]
 
     def _stats(self) -> list[Stat]:
-        arrays = [
-            self.segment,
-            self.reserved_bytes,
-            *self.reserved_bytes_by_private_pools.values(),
-        ]
+        private = self.reserved_bytes_by_private_pools.values()
+        arrays = [self.segment, self.reserved_bytes, *private]
         in_arrays = [
             stat for array in arrays for stat in (array.all, array.small_pool, array.large_pool)
         ]

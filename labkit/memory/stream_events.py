@@ -32,10 +32,8 @@ class StreamEvents:
         self._free_block = free_block
         self._queues: RobinHoodTable[deque[tuple[Any, Block]]] = RobinHoodTable()
         self._until_no_capture: list[Block] = []
-
-    def __bool__(self) -> bool:
-        """True when something is outstanding."""
-        return len(self._queues) > 0 or bool(self._until_no_capture)
+        self.outstanding = 0
+        """Blocks that are pending: 0 means that there is nothing to look at."""
 
     def use(self, block: Block, stream: int) -> None:
         """Remember that `stream` works on the block."""
@@ -49,6 +47,7 @@ class StreamEvents:
         capturing  an event recorded while a graph is captured cannot be asked whether it
                    completed: such blocks get their events when no capture is left
         """
+        self.outstanding += 1
         if capturing:
             self._until_no_capture.append(block)
             return
@@ -95,9 +94,11 @@ class StreamEvents:
     def _completed(self, block: Block, frames: Frames | None) -> None:
         block.event_count -= 1
         if block.event_count == 0:
+            self.outstanding -= 1
             self._free_block(block, frames)
 
     def _defer_after_capture(self) -> None:
         blocks, self._until_no_capture = self._until_no_capture, []
         for block in blocks:
+            self.outstanding -= 1  # it counts again with its events
             self.defer(block, capturing=False)
