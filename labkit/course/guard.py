@@ -155,14 +155,16 @@ class Guard:
 
     def _patched(self, answer: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
         """Replace what is neither Python code nor a torch operator, where it can be named."""
+        if not self.patches:
+            return
+        stubs = {id(vars(owner)[name]): _stub(full) for owner, name, full in self.patches}
+        spaces = {id(vars(owner)): vars(owner) for owner, _, _ in self.patches}
         names_of_answer = getattr(inspect.unwrap(answer), "__globals__", {})
-        for owner, attribute, full in self.patches:
-            original = vars(owner)[attribute]
-            stub = _stub(full)
-            for names in (vars(owner), names_of_answer):
-                for name in [n for n, value in names.items() if value is original]:
-                    names[name] = stub
-                    yield names, name, original
+        spaces[id(names_of_answer)] = names_of_answer
+        for names in spaces.values():
+            for name, original in [(n, v) for n, v in names.items() if id(v) in stubs]:
+                names[name] = stubs[id(original)]
+                yield names, name, original
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:
