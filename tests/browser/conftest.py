@@ -47,14 +47,7 @@ CHROMIUM_FLAGS = [
     "--disable-dev-shm-usage",
 ]
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-SETTINGS = {
-    "@jupyter-widgets/jupyterlab-manager/plugin": {"saveState": True},
-    "@jupyterlab/apputils-extension/notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-        "doNotDisturbMode": True,
-    },
-}
+SETTINGS = json.loads((ROOT / "jupyter" / "overrides.json").read_text(encoding="utf-8"))
 CURRENT = "jupyterapp.shell.currentWidget"
 
 
@@ -81,7 +74,7 @@ class Server:
         self.log = folder / "server.log"
         runtime, settings = folder / "runtime", folder / "settings"
         for plugin, values in SETTINGS.items():
-            path = settings / f"{plugin}.jupyterlab-settings"
+            path = settings / f"{plugin.replace(':', '/')}.jupyterlab-settings"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         environment = os.environ | {
