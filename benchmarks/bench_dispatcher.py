@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.bench import Bench, Total
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.dispatch import Dispatcher, Library, fallthrough_kernel, recording, torch_tables
+from labkit.dispatch import Dispatcher, Library, recording, torch_tables
 from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
 from labkit.dispatch.table import compute_table
 
@@ -29,9 +29,6 @@ class PassThrough(TorchDispatchMode):
 
 def lab_add(dispatcher: Dispatcher):
     library = Library("lab", "DEF", dispatcher=dispatcher)
-    fallbacks = Library("_", "IMPL", dispatcher=dispatcher)
-    for key in ("BackendSelect", "ADInplaceOrView"):
-        fallbacks.fallback(fallthrough_kernel, key)
     add = library.define("add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")
     result = Tensor("CPU")
 

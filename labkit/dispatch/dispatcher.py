@@ -17,14 +17,28 @@ if TYPE_CHECKING:
 Undo = Callable[[], None]
 
 
-class Dispatcher:
-    """A world of operators of its own; `labkit.dispatch.dispatcher()` is the one labkit uses."""
+ALWAYS_SKIPPED = (
+    "BackendSelect", "ADInplaceOrView", "AutocastCPU", "AutocastMTIA", "AutocastMAIA",
+    "AutocastXPU", "AutocastMPS", "AutocastCUDA", "FuncTorchVmapMode", "VmapMode",
+)  # fmt: skip
+"""Keys that fall through unless an operator says otherwise; without this no call would arrive,
+since every thread includes the first two."""
 
-    def __init__(self) -> None:
+
+class Dispatcher:
+    """A world of operators of its own; `labkit.dispatch.dispatcher()` is the one labkit uses.
+
+    bare   no global fallback at all, not even the fallthroughs PyTorch is never without
+    """
+
+    def __init__(self, *, bare: bool = False) -> None:
         self.operators: dict[str, OperatorHandle] = {}
         """Full name ("lab::add.Tensor") -> operator."""
         self.fallbacks: dict[DispatchKey, Kernel] = {}
         """Slot -> its global fallback."""
+        if not bare:
+            skip = Kernel(None, "registered by the dispatcher itself", "fallthrough")
+            self.fallbacks.update({DispatchKey[name]: skip for name in ALWAYS_SKIPPED})
         self.libraries: dict[str, str] = {}
         """Namespace -> where its DEF library was made; there can be one."""
         self.recorder: Recorder | None = None

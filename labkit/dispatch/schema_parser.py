@@ -116,8 +116,8 @@ class _Parser:
         found: list[Argument] = []
         kwarg_only = is_vararg = False
         while not self.accept(")"):
-            if found or kwarg_only:
-                self.expect(",")
+            if (found or kwarg_only) and not self.accept(","):
+                raise self.error("',' or ')'")
             if self.accept("*"):
                 kwarg_only = True
             elif self.accept("..."):
@@ -146,8 +146,8 @@ class _Parser:
         found: list[Argument] = []
         is_varret = False
         while not self.accept(")"):
-            if found:
-                self.expect(",")
+            if found and not self.accept(","):
+                raise self.error("',' or ')'")
             if self.accept("..."):
                 is_varret = True
                 self.expect(")")

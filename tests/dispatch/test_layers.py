@@ -179,7 +179,7 @@ def test_destroying_the_library_takes_the_layers_away():
         add(x, x)
     assert slots(runs) == ["AutogradCPU", "CPU"]
     layers.destroy()
-    assert dispatcher.fallbacks == {}
+    assert all(kernel.is_fallthrough for kernel in dispatcher.fallbacks.values())
     with pytest.raises(NotImplementedError, match="no kernel for AutogradCPU"):
         add(x, x)
     with (

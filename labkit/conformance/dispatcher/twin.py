@@ -24,7 +24,7 @@ class World:
     """labkit's half: a dispatcher with PyTorch's global fallbacks and nothing else."""
 
     def __init__(self) -> None:
-        self.dispatcher = Dispatcher()
+        self.dispatcher = Dispatcher(bare=True)
         self.dispatcher.fallbacks.update(torch_tables.global_fallbacks())
 
 

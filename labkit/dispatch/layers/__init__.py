@@ -1,7 +1,6 @@
 """PyTorch's layers, small and really installed: each is a kernel or fallback at its key.
 
-    with install(dispatcher):        # or leave them installed
-        ...
+    install(Dispatcher())        # labkit's own dispatcher has them already
 
     autograd             records what backward needs, then redispatches below
     ad_inplace_or_view   counts versions of what is written, links views to their base
@@ -14,9 +13,7 @@
 A layer asks little of a tensor: a `_key_set`, and what its own docstring says.
 """
 
-from labkit.dispatch.default import dispatcher as default_dispatcher
 from labkit.dispatch.dispatcher import Dispatcher
-from labkit.dispatch.kernel import fallthrough_kernel
 from labkit.dispatch.layers import (
     ad_inplace_or_view,
     autocast,
@@ -33,26 +30,20 @@ from labkit.dispatch.layers.vmap import BatchedTensorImpl
 from labkit.dispatch.layers.vmap import vmap as vmap_function
 from labkit.dispatch.library import Library
 
-FALLTHROUGHS = ("BackendSelect", "ADInplaceOrView", "AutocastCPU", "AutocastCUDA")
-"""Keys most operators have no kernel for: skipped, as PyTorch skips them."""
 
-
-def install(dispatcher: Dispatcher | None = None) -> Library:
+def install(dispatcher: Dispatcher) -> Library:
     """Every operator of the dispatcher runs through the layers; destroy the library to end it.
 
     The layers that need a kernel per operator (ADInplaceOrView, autocast, BackendSelect) are
     registered for operators with `register_for(library, op)` of their module.
     """
-    library = Library("_", "IMPL", dispatcher=dispatcher or default_dispatcher())
-    for key in FALLTHROUGHS:
-        library.fallback(fallthrough_kernel, key)
+    library = Library("_", "IMPL", dispatcher=dispatcher)
     for module in (autograd, functionalize, vmap, python_mode):
         module.install(library)
     return library
 
 
 __all__ = [
-    "FALLTHROUGHS",
     "Autocast",
     "BatchedTensorImpl",
     "DispatchMode",
