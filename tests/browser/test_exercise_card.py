@@ -84,7 +84,7 @@ def test_prediction_is_picked_by_keyboard_and_locked_by_the_answer(lab):
         "node => node.getAttribute('aria-disabled') === 'true'",
         widget.get_by_label("predict 1").element_handle(),
     )
-    widget.get_by_label("predict 1").click()
+    widget.get_by_label("predict 1").click(force=True)
     assert lab.ask("guess.choice") == "2"
 
 
