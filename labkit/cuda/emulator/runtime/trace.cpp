@@ -110,6 +110,7 @@ void Tracer::block_begins(Executor& e) {
     if (!recording_) return;
     ++blocks_traced_;
     const char* base = module_.shared_base();
+    shared_anchor_ = reinterpret_cast<uint64_t>(base);
     shared_extents_.clear();
     shared_low_ = ~0ull, shared_high_ = 0;
     for (const Extent& extent : shared_offsets_) {
@@ -118,7 +119,7 @@ void Tracer::block_begins(Executor& e) {
     }
     std::sort(shared_extents_.begin(), shared_extents_.end(), [](const Extent& a, const Extent& b) { return a.low < b.low; });
     if (!module_.shared.empty() || module_.dynamic_capacity) {  // all of it: an overflow must be recognised
-        const auto anchor = shared_anchor_ = reinterpret_cast<uint64_t>(base);
+        const uint64_t anchor = shared_anchor_;
         if (!module_.shared.empty()) {
             shared_low_ = anchor + static_cast<uint64_t>(module_.shared_low);
             shared_high_ = anchor + static_cast<uint64_t>(module_.shared_high);
@@ -169,13 +170,11 @@ void Tracer::basic_block(const void* site) {
 
 Space Tracer::classify(uint64_t address) const {
     if (address >= device_low && address < device_high) return kGlobal;
-    if (address >= shared_low_ && address < shared_high_) {
-        for (const Symbol& guard : module_.guards) {
-            const uint64_t low = shared_anchor_ + static_cast<uint64_t>(guard.offset);
-            if (address >= low && address < low + guard.size) return kLocal;
-        }
-        return kShared;
+    for (const Symbol& guard : module_.guards) {
+        const uint64_t low = shared_anchor_ + static_cast<uint64_t>(guard.offset);
+        if (address >= low && address < low + guard.size) return kLocal;
     }
+    if (address >= shared_low_ && address < shared_high_) return kShared;
     const Fiber* fiber = executor->current->fiber;
     if (address >= reinterpret_cast<uint64_t>(fiber->stack) && address < reinterpret_cast<uint64_t>(fiber->stack) + kStackBytes) return kLocal;
     const auto state = reinterpret_cast<uint64_t>(&cuemu_state);

@@ -1,0 +1,29 @@
+"""C = A B in float32."""
+
+import numpy as np
+
+from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+
+_SHAPE_OF_RUNG = {
+    1: ((32, 8), (32, 8)),
+    2: ((32, 32), (32, 32)),
+    3: ((64, 64), (256,)),
+    4: ((64, 64), (256,)),
+}
+"""Rung -> (columns and rows of C per block, threads)."""
+
+
+def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
+    """Random matrices of M x K and K x N."""
+    m, n, k = shape
+    a = generator.standard_normal((m, k)).astype(np.float32)
+    b = generator.standard_normal((k, n)).astype(np.float32)
+    c = poisoned((m, n))
+    (cols, rows), threads = _SHAPE_OF_RUNG[rung.number]
+    launch = Launch((blocks(n, cols), blocks(m, rows)), threads, (a, b, c, m, n, k))
+    return Problem([a, b], c, a.astype(np.float64) @ b.astype(np.float64), [launch], depth=k)
+
+
+RUNGS = rungs_of(
+    "sgemm", make, (128, 128, 64), [(1, 1, 1), (5, 3, 7), (64, 64, 64), (65, 66, 33), (100, 36, 20)]
+)

@@ -1,0 +1,72 @@
+"""Every rung: right values for any shape, the promised counters, nothing found by the trace."""
+
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+import labkit.cuda as cuda
+from labkit.cuda.emulator.build import KERNELS
+from labkit.cuda.shelf import LADDERS
+from labkit.cuda.shelf.table import README, table
+
+RUNGS = [rung for rungs in LADDERS.values() for rung in rungs]
+each_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+
+
+@each_rung
+def test_values_equal_float64(rung):
+    generator = np.random.default_rng(zlib.crc32(rung.name.encode()))
+    for shape in rung.shapes:
+        problem = rung.problem(generator, shape)
+        rung.run(problem)
+        np.testing.assert_allclose(
+            problem.output,
+            problem.expected,
+            rtol=1e-5,
+            atol=problem.tolerance(),
+            err_msg=f"{shape}",
+        )
+
+
+@each_rung
+@pytest.mark.parametrize("order", ["forward", "reverse", 5])
+def test_the_trace_finds_nothing(rung, order):
+    problem = rung.problem(np.random.default_rng(0), rung.shapes[-1])
+    for report in rung.run(problem, trace=cuda.Trace(requests=1), order=order):
+        assert not report.findings, str(report)
+    np.testing.assert_allclose(
+        problem.output, problem.expected, rtol=1e-5, atol=problem.tolerance()
+    )
+
+
+@each_rung
+def test_the_header_keeps_its_promises(rung):
+    assert rung.predictions, f"{rung.path} promises nothing"
+    problem = rung.problem(np.random.default_rng(0), rung.probe_shape)
+    report = rung.run(problem, trace=cuda.Trace(races=False))[0]
+    for prediction in rung.predictions:
+        assert prediction.measure(report, problem) == pytest.approx(prediction.value, rel=1e-6), (
+            f"{rung.name}: {prediction}\n{report}"
+        )
+
+
+@each_rung
+def test_the_file_follows_the_shelf(rung):
+    text = rung.path.read_text()
+    assert len(re.findall(r"\b__global__\b", text)) == 1
+    assert f"__global__ void {rung.name}(" in text
+    assert re.findall(r"#include\s+(\S+)", text) == ['"lab.cuh"']
+    assert not re.search(r"\bmain\b|<<<|\bstd::", text)
+    assert int(rung._title["of"]) == len(LADDERS[rung.op])
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_every_file_is_on_the_shelf():
+    files = {path for path in KERNELS.rglob("*.cu")}
+    assert {rung.path for rung in RUNGS} == files
+
+
+def test_the_readme_is_the_generated_one():
+    assert README.read_text() == table(), "run: python -m labkit.cuda.shelf.table"
