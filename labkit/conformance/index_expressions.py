@@ -136,7 +136,7 @@ class Expression:
             items.append(self._integer(size))
             return 1
         if kind < 0.55 or not gathers:
-            items.append(a_slice(size, r))
+            items.append(a_slice(size, r) if dim < len(self.sizes) else slice(None))
             return 1
         if kind < 0.7 and dim + 2 <= len(self.sizes) and r.random() < 0.3:
             items.append(self._mask(self.sizes[dim : dim + 2]))

@@ -45,7 +45,8 @@ NOT_MODELLED: tuple[str, ...] = (
     "which operators PyTorch has no kernel for (index_put_ on uint16, uint32, uint64 and "
     "float8_e8m0fnu, masked writes on float8): labkit has one for all",
     "index_put_ through a 0-dim mask, where PyTorch fails an assertion of its own",
-    "a slice after a second Ellipsis, where PyTorch reads beyond its list of sizes",
+    "a slice with an end beyond the last dimension (after a second Ellipsis, or after lists of bools "
+    "that count as one item), where PyTorch reads past its list of sizes",
     "warnings (uint8 masks, writes to expanded tensors, lists that count as tuples)",
     "a write whose value or index shares memory with the tensor in a way PyTorch does not detect",
     "named indices, sparse, quantized and nested tensors, autograd",

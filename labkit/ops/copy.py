@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.core import dtype as dtypes
 from labkit.core import strides as stride_rules
 from labkit.core import tensor_impl
 from labkit.core.allocator import copy_bytes
@@ -85,25 +86,29 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
 
     Source   aten/src/ATen/native/Copy.cpp  copy_
     """
-    if self is source:
+    if _same_data(self, source):
+        self.bump_version()
         return self
-    expanded = stride_rules.expand_strides  # the broadcast view of the source
-    if len(source.sizes) > len(self.sizes):
+    assert_no_internal_overlap(self.sizes, self.strides)
+    assert_no_partial_overlap(self, source)
+    shape = stride_rules.broadcast_shapes(self.sizes, source.sizes)
+    if shape != self.sizes:
         raise RuntimeError(
-            f"expand({list(source.sizes)}, size={list(self.sizes)}): the number of sizes provided "
-            f"({len(self.sizes)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({len(source.sizes)})"
+            f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
         )
-    expanded(source.sizes, source.strides, self.sizes)
     if self.numel:
-        assert_no_internal_overlap(self.sizes, self.strides)
-        assert_no_partial_overlap(self, source)
         raw = convert(on_host(source).raw(), source.dtype, self.dtype)
         if self.is_alias_of(source):
             raw = raw.copy()  # NumPy and PyTorch may walk overlapping elements in another order
         store(self, raw)
     self.bump_version()
     return self
+
+
+def _same_data(a: TensorImpl, b: TensorImpl) -> bool:
+    return a.is_alias_of(b) and (a.dtype, a.sizes, a.strides, a.storage_offset) == (
+        b.dtype, b.sizes, b.strides, b.storage_offset
+    )  # fmt: skip
 
 
 def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = True) -> TensorImpl:
@@ -132,6 +137,8 @@ def scalar_raw(
     Source   c10/core/Scalar.h  Scalar::to
              c10/util/TypeCast.h  overflows
     """
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(f"int too big to convert: {value}")
     if dtype.kind == "bool":
         return np.array(value != 0)
     refusal = f"value cannot be converted to type {dtype.name} without overflow: {value}"
@@ -139,8 +146,6 @@ def scalar_raw(
         if value.imag != 0:  # NaN counts as not zero
             raise RuntimeError(refusal)
         value = value.real
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise OverflowError(f"int too big to convert: {value}")
     if dtype.is_integral:
         assert not isinstance(value, complex)
         highest = int(np.iinfo(dtype.raw).max)
@@ -154,7 +159,9 @@ def scalar_raw(
             .astype(f"u{dtype.itemsize}")
             .view(dtype.raw)
         )
-    if check_small_floats or dtype.itemsize > 2:
+    if dtype is dtypes.complex32 and check_small_floats:
+        _check_float_range(value, dtypes.complex64, refusal)  # fill_ asks about floats, not halves
+    elif check_small_floats or dtype.itemsize > 2:
         _check_float_range(value, dtype, refusal)
     return encode(np.array(value), dtype)
 

@@ -75,6 +75,7 @@ def _copy_to(destination: TensorImpl, source: TensorImpl) -> None:
     """
     if destination.sizes != source.sizes and source.sizes:
         source = view.view(source, _without_leading_ones(source.sizes))
+        source = view.expand(source, destination.sizes)
     copy.copy_(destination, source)
 
 
@@ -191,8 +192,6 @@ def _position_list(items: Any) -> TensorImpl:
 
     Source   torch/csrc/autograd/python_variable_indexing.cpp  sequenceToVariable
     """
-    if isinstance(items, str | bytes):
-        raise TypeError(f"new(): invalid data type '{type(items).__name__}'")
     plain = _plain(items)
     sizes = tensor_new.shape_of(plain)
     numbers = tensor_new.flatten_numbers(plain, sizes)
@@ -211,6 +210,8 @@ def _plain(items: Any) -> Any:
         return items.tolist()
     if isinstance(items, list | tuple | range):
         return [_plain(item) for item in items]
+    if isinstance(items, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type(items).__name__}'")
     return items
 
 
@@ -233,8 +234,9 @@ def _slice(self: TensorImpl, dim: int, item: slice) -> TensorImpl:
     if step is not None and step <= 0:
         reason = "slice step cannot be zero" if step == 0 else "step must be greater than zero"
         raise ValueError(f"{reason}, got {step}")
-    if (start, stop, step) in ((None, None, None), (None, None, 1), (0, None, 1)) and self.sizes:
-        return self if dim < self.dim else view.slice_(self, dim)
+    whole = start in (None, 0) and stop is None and step in (None, 1)
+    if whole and self.sizes:  # nothing to narrow, so not even the dimension is looked at
+        return self
     return view.slice_(self, dim, start, stop, 1 if step is None else step)
 
 

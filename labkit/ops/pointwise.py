@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
-from labkit.core.formats import decode, encode
+from labkit.core.formats import encode
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
@@ -34,16 +34,6 @@ def wrapped_number(number: complex | bool) -> TensorImpl:
     return impl
 
 
-def _subtract(a: Array, b: Array) -> Array:
-    if a.dtype == np.bool_:
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` "
-            "or `logical_xor()` operator instead."
-        )
-    result: Array = np.subtract(a, b)
-    return result
-
-
 def _negative(a: Array) -> Array:
     if a.dtype == np.bool_:
         raise RuntimeError(
@@ -54,7 +44,7 @@ def _negative(a: Array) -> Array:
     return result
 
 
-ARITHMETIC: dict[str, Loop] = {"add": np.add, "sub": _subtract, "mul": np.multiply}
+ARITHMETIC: dict[str, Loop] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 FLOATING: dict[str, Loop] = {"div": np.true_divide}
 COMPARISON: dict[str, Loop] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
@@ -71,6 +61,11 @@ comparisons answer in bool."""
 
 def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
     common = promotion.result_type(*operands)
+    if name == "sub" and any(operand.dtype.kind == "bool" for operand in operands):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^`, the "
+            "`~` or the `logical_xor()` operator instead."
+        )
     if name in FLOATING and not (common.is_floating_point or common.is_complex):
         common = promotion.get_default_dtype()
     if name in BITWISE and (common.is_floating_point or common.is_complex):
@@ -96,12 +91,16 @@ def _refuse_other_devices(name: str, *operands: TensorImpl) -> None:
             )
 
 
-def _run(loop: Loop, compute: DType, *operands: TensorImpl) -> Array:
+def _converted(operand: TensorImpl, compute: DType) -> TensorImpl:
+    """The operand in the element type of the loop; a copy is laid out before strides are chosen."""
+    if operand.dtype is compute:
+        return operand
+    return copy.to_copy(operand, compute, operand.device)
+
+
+def _run(loop: Loop, *operands: TensorImpl) -> Array:
     """The result as numbers, before it is rounded to an element type."""
-    arrays = [
-        decode(copy.convert(operand.raw(), operand.dtype, compute), compute)
-        for operand in operands
-    ]
+    arrays = [copy.values(operand) for operand in operands]
     with np.errstate(all="ignore"):
         result: Array = np.asarray(loop(*arrays))
     return result
@@ -118,10 +117,11 @@ def binary(name: str, a: TensorImpl, b: TensorImpl) -> TensorImpl:
     _refuse_other_devices(name, a, b)
     compute = _compute_dtype(name, a, b)
     shape = broadcast_shapes(a.sizes, b.sizes)
+    a, b = _converted(a, compute), _converted(b, compute)
     strides = output_strides(shape, [(a.sizes, a.strides), (b.sizes, b.strides)])
     dtype = dtypes.bool_ if name in COMPARISON else compute
     result = tensor_impl.empty_strided(shape, strides, dtype)
-    copy.store(result, encode(_run(BINARY[name], compute, a, b), dtype))
+    copy.store(result, encode(_run(BINARY[name], a, b), dtype))
     return result
 
 
@@ -132,6 +132,14 @@ def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
                             element twice, or the two share part of their memory
     """
     _refuse_other_devices(name, self, other)
+    assert_no_internal_overlap(self.sizes, self.strides)
+    if other is not self:
+        assert_no_partial_overlap(self, other)
+    shape = broadcast_shapes(self.sizes, other.sizes)
+    if shape != self.sizes:
+        raise RuntimeError(
+            f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
+        )
     compute = _compute_dtype(name, self, other)
     result_dtype = dtypes.bool_ if name in COMPARISON else compute
     if not promotion.can_cast(result_dtype, self.dtype):
@@ -139,15 +147,8 @@ def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
             f"result type {result_dtype.name} can't be cast to the desired output type "
             f"{self.dtype.name}"
         )
-    shape = broadcast_shapes(self.sizes, other.sizes)
-    if shape != self.sizes:
-        raise RuntimeError(
-            f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
-        )
-    assert_no_internal_overlap(self.sizes, self.strides)
-    if other is not self:
-        assert_no_partial_overlap(self, other)
-    values = _run(BINARY[name], compute, self, other)
+    operands = [_converted(operand, compute) for operand in (self, other)]
+    values = _run(BINARY[name], *operands)
     copy.store(self, copy.convert(encode(values, result_dtype), result_dtype, self.dtype))
     self.bump_version()
     return self
@@ -158,7 +159,7 @@ def unary(name: str, self: TensorImpl) -> TensorImpl:
     _refuse_other_devices(name, self)
     if name == "bitwise_not" and not (self.dtype.is_integral or self.dtype.kind == "bool"):
         raise RuntimeError(f"{name!r} not implemented for {self.dtype}")
-    values = _run(UNARY[name], self.dtype, self)
+    values = _run(UNARY[name], self)
     dtype = dtypes.to_real(self.dtype) if name == "abs" else self.dtype
     result = tensor_impl.empty_strided(
         self.sizes, output_strides(self.sizes, [(self.sizes, self.strides)]), dtype

@@ -85,7 +85,8 @@ def view_as_complex(self: TensorImpl) -> TensorImpl:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(self.sizes)}")
     if self.strides[-1] != 1:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got {self.strides}")
-    if any(stride % 2 for stride in self.strides[:-1]):
+    pairs = zip(self.sizes[:-1], self.strides[:-1], strict=True)
+    if any(size != 1 and stride % 2 for size, stride in pairs):
         raise RuntimeError(
             "Tensor must have a stride divisible by 2 for all but last dimension, got "
             f"{list(self.strides)}"

@@ -41,16 +41,19 @@ def shape_of(data: Any) -> Ints:
 def flatten_numbers(data: Any, sizes: Ints, dim: int = 0) -> list[Any]:
     """The numbers of nested sequences in row-major order.
 
-    Raises   ValueError   a level has another length than its first neighbour
-             TypeError    something that is neither a sequence nor a number
+    Raises   ValueError     a level has another length than its first neighbour, or a text
+             TypeError      a sequence beside numbers, or a number beside sequences
+             RuntimeError   something that is neither a sequence nor a number
     """
     if dim == len(sizes):
         if isinstance(data, np.generic):
             data = data.item()
+        if isinstance(data, list | tuple):
+            raise TypeError(f"expected a number at depth {dim}, got a {type(data).__name__}")
+        if isinstance(data, str):
+            raise ValueError(f"too many dimensions 'str': {data!r}")
         if not isinstance(data, bool | int | float | complex):
-            if isinstance(data, list | tuple):
-                raise ValueError(f"expected a number at depth {dim}, got a sequence")
-            raise TypeError(f"new(): invalid data type {type(data).__name__!r}")
+            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}: {data!r}")
         return [data]
     if not isinstance(data, list | tuple):
         raise TypeError(f"not a sequence at dim {dim}: {data!r}")
