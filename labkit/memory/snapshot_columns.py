@@ -17,7 +17,6 @@ ACTIONS = (
 )  # fmt: skip
 STATES = ("inactive", "active_allocated", "active_pending_free")
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
-MISSING = object()
 MIX = np.uint64(0x9E3779B97F4A7C15)
 TODAYS_KEYS = {"address", "requested_size", "state", "frames"}
 STATES_OF_OLDER_RELEASES = {"active_awaiting_free": 2}
@@ -246,15 +245,16 @@ WANTED: dict[Any, str] = {_string: "a str", _pool_id: "a pair of numbers"}
 
 def _addresses(trace: list[dict[str, Any]]) -> Array:
     """An oom has `device_free` in place of an address; older snapshot entries have neither."""
-    values = _field(trace, "addr", MISSING)
-    if MISSING in values:
+    try:
+        return np.fromiter(map(operator.itemgetter("addr"), trace), np.int64, len(trace))
+    except (KeyError, TypeError, ValueError, OverflowError):
         values = [
-            entry.get("device_free", None if entry.get("action") in ADDRESSED else 0)
-            if value is MISSING
-            else value
-            for value, entry in zip(values, trace, strict=True)
+            entry.get("addr", entry.get("device_free"))
+            if entry.get("action") in ADDRESSED or "addr" in entry
+            else entry.get("device_free", 0)
+            for entry in trace
         ]
-    return _integers(values, "addr", "device trace")
+        return _integers(values, "addr", "device trace")
 
 
 def _blocks(segments: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Array]:

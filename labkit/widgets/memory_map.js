@@ -26,12 +26,13 @@ function storeOf(model) {
     store.progress = `asking the kernel for ${megabytes(meta.held)}`;
     tell();
     // A static page and a stopped kernel cannot answer; the reduced trace stays and says so.
-    setTimeout(() => { if (!store.complete && !store.chunks.length) { store.progress = "no-kernel"; tell(); } }, 3000);
+    setTimeout(() => { if (!store.heard) { store.progress = "no-kernel"; tell(); } }, 3000);
     send(model, { kind: "need" });
   };
   model.on("change:data", reload);
   model.on("msg:custom", (message, buffers) => {
     if (message.kind === "chunk") {
+      store.heard = true;
       if (message.index === 0) { store.chunks = []; store.began = performance.now(); }
       store.chunks[message.index] = buffers[0];
       const got = store.chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0);
@@ -163,9 +164,12 @@ function render({ model, el }) {
       pen.fillStyle = t.line; pen.fillRect(0, Math.round(y(top * share)), 6, 1);
       pens.words(pen, memory.bytes(nice(top * share)), 9, y(nice(top * share)), { size: 10, fill: t.ink, align: "left" });
     }
-    for (const k of Object.keys(own.meta.ooms)) {
-      const at = x(Number(k) + 1);
+    let labelled = -Infinity;
+    for (const i of Object.keys(own.meta.ooms).map(Number).sort((a, b) => a - b)) {
+      const at = x(i + 1);
       pen.fillStyle = t.alert; pen.fillRect(at - 1, 0, 2, height);
+      if (at - labelled < 96) continue;  // the lines are enough where they are close
+      labelled = at;
       pens.words(pen, "out of memory", at > 100 ? at - 4 : at + 4, 8, { size: 11, fill: t.alert, align: at > 100 ? "right" : "left" });
     }
     const k = stepOf(p.index);
@@ -238,7 +242,8 @@ function render({ model, el }) {
     if (k === 0) return "before the first entry";
     const i = k - 1, { columns, meta } = trace, action = meta.actions[columns.action[i]], size = memory.bytes(columns.size[i]);
     const phase = meta.notes[columns.note[i]];
-    const where = `stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}`;
+    const time = columns.time[i] / 1000;
+    const where = `${time ? `${time < 1e4 ? time.toFixed(2) : Math.round(time).toLocaleString("en")} ms after the first; ` : ""}stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}`;
     if (action === "oom") return `${action}: ${size} wanted, ${memory.bytes(meta.ooms[i])} free on the device; ${where}`;
     return `${action} ${size} at ${memory.hex(trace.addresses[columns.place[i]])}; ${where}`;
   }
@@ -255,7 +260,7 @@ function render({ model, el }) {
       const asked = lives.size[l], block = lives.block[l];
       const jump = (label, k) => lk.button(label, `go to ${label}`, () => go(k));
       parts.push(lk.h("section", {}, lk.h("h4", {}, "Pinned block ", lk.button("unpin", "unpin the block", () => { ui.pinned = null; go(now.k); })),
-        lk.h("p", {}, `${memory.hex(trace.addresses[lives.place[l]])}: ${memory.bytes(asked)} asked for, ${memory.bytes(block)} taken${block > asked ? ` (${memory.bytes(block - asked)} rounding)` : ""}`),
+        lk.h("p", {}, `${memory.hex(trace.addresses[lives.place[l]])}: ${memory.bytes(asked)} asked for, ${memory.bytes(block)} taken${block > asked ? ` (${memory.bytes(block - asked)} more, by rounding or as a rest too small to split off)` : ""}`),
         lk.h("div", { class: "lk-row" }, lives.event[l] >= 0 ? jump(`born in entry ${thousands(lives.event[l] + 1)}`, lives.event[l] + 1) : lk.h("span", {}, "older than the recording"),
           freed === memory.NEVER ? lk.h("span", {}, lives.asked[l] === memory.NEVER ? "never freed" : "free asked for, still pending") : jump(`freed in entry ${thousands(freed + 1)}`, freed + 1)),
         stackList(memory.frames(trace, lives.stack[l]))));
