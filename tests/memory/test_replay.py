@@ -1,0 +1,93 @@
+"""Recorded histories made again: exactly, from the middle, and under other settings."""
+
+import pytest
+
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.replay import replay
+from labkit.memory.replay_exactly import replay_exactly
+from labkit.memory.sizes import GIB, MIB
+from labkit.memory.snapshot import load
+from labkit.memory.trace import entries_of, requests, segments_before
+from tests.memory.mutation import FIXTURES
+
+SNAPSHOTS = sorted((FIXTURES / "snapshots").glob("*.pickle.gz"))
+TOTAL = {"infer_growing": 320 * MIB, "infer_growing_expandable": 320 * MIB}
+
+
+def name_of(path):
+    return path.name.removesuffix(".pickle.gz")
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=name_of)
+def test_a_whole_recording_follows_from_its_requests(path):
+    outcome = replay_exactly(load(path), device_total=TOTAL.get(name_of(path), 8 * GIB))
+    assert outcome.difference is None
+    assert outcome.compared["trace entries"] == len(entries_of(load(path)))
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=name_of)
+@pytest.mark.parametrize("part", [0.2, 0.6])
+def test_a_recording_that_begins_in_the_middle(path, part):
+    snapshot = load(path)
+    entries = entries_of(snapshot)
+    snapshot["device_traces"] = [entries[int(part * len(entries)) :]]
+    outcome = replay_exactly(snapshot, device_total=TOTAL.get(name_of(path), 8 * GIB))
+    assert outcome.difference is None
+
+
+def test_a_changed_address_is_noticed():
+    snapshot = load(SNAPSHOTS[2])
+    changed = next(e for e in entries_of(snapshot)[200:] if e["action"] == "alloc")
+    changed["addr"] += 512
+    assert "recorded" in replay_exactly(snapshot).difference
+
+
+def test_undoing_the_whole_trace_leaves_nothing():
+    for path in SNAPSHOTS:
+        assert segments_before(load(path)) == []
+
+
+def test_a_cure_for_fragmentation_shows():
+    snapshot = load(FIXTURES / "snapshots" / "infer_growing.pickle.gz")
+    as_it_was = replay(snapshot, device_total=320 * MIB)
+    cured = replay(snapshot, "expandable_segments:True", device_total=320 * MIB)
+    assert as_it_was.ran_out_at == len(entries_of(snapshot)) - 1 - sum(
+        entry["action"] != "oom" for entry in entries_of(snapshot)[-3:]
+    )
+    assert cured.ran_out is None
+    assert cured.fragmentation < as_it_was.fragmentation
+    assert cured.peak_reserved < as_it_was.peak_reserved
+
+
+def test_without_a_size_the_device_never_runs_out():
+    snapshot = load(FIXTURES / "snapshots" / "infer_growing.pickle.gz")
+    assert replay(snapshot).ran_out is None
+
+
+def test_the_replay_of_our_own_recording():
+    device = SimulatedDevice(GIB)
+    allocator = CachingAllocator(device)
+    allocator.record_memory_history("all", None)
+    kept = allocator.malloc(3 * MIB)
+    dropped = allocator.malloc(5 * MIB)
+    allocator.record_stream(dropped, 4)
+    allocator.free(dropped)
+    allocator.malloc(700)
+    allocator.empty_cache()
+    with_pool = allocator.create_pool()
+    allocator.begin_allocate_to_pool(with_pool)
+    allocator.malloc(100)
+    allocator.end_allocate_to_pool(with_pool)
+    allocator.free(kept)
+    allocator.empty_cache()
+    assert replay_exactly(allocator.snapshot()).difference is None
+    kinds = [request.kind for request in requests(entries_of(allocator.snapshot()))]
+    assert kinds == [
+        "malloc", "malloc", "free", "malloc", "complete", "malloc", "free", "empty_cache",
+    ]  # fmt: skip
+
+
+def test_a_device_that_was_not_recorded_is_refused():
+    with pytest.raises(ValueError, match="traces of 1 devices, not of 3"):
+        replay(load(SNAPSHOTS[0]), device=3)
