@@ -1,0 +1,89 @@
+"""Asks the installed C++ objects themselves: how large they are, and how often they are held.
+
+A few lines of C++ are compiled against the headers that ship with PyTorch, once, and kept in the
+cache; a tensor's `_cdata` is the address of its TensorImpl, a storage's that of its StorageImpl.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labkit.core.host_compiler import shared_library
+
+SOURCE = """
+#include <c10/core/TensorImpl.h>
+
+using c10::intrusive_ptr_target;
+
+static intrusive_ptr_target* target(void* address) {
+  return static_cast<intrusive_ptr_target*>(address);
+}
+
+extern "C" {
+size_t size_of_tensor_impl() { return sizeof(c10::TensorImpl); }
+size_t size_of_storage_impl() { return sizeof(c10::StorageImpl); }
+size_t size_of_intrusive_ptr_target() { return sizeof(intrusive_ptr_target); }
+size_t size_of_data_ptr() { return sizeof(c10::DataPtr); }
+size_t use_count(void* address) { return c10::raw::intrusive_ptr::use_count(target(address)); }
+void* allocator_of(void* address) {
+  return static_cast<c10::StorageImpl*>(address)->allocator();
+}
+void* storage_of(void* address) {
+  return static_cast<c10::TensorImpl*>(address)->unsafe_storage().unsafeGetStorageImpl();
+}
+}
+"""
+SIZES = ("tensor_impl", "storage_impl", "intrusive_ptr_target", "data_ptr")
+
+
+def sizes() -> dict[str, int]:
+    """Bytes of each C++ object, as this machine's PyTorch lays it out.
+
+    Raises   CompilerMissing   no C++ compiler to build the probe with
+             RuntimeError      the headers do not compile with it
+    """
+    library = _library()
+    return {name: int(getattr(library, f"size_of_{name}")()) for name in SIZES}
+
+
+def use_count(held: Any) -> int:
+    """How many strong references a tensor's TensorImpl, or an UntypedStorage's StorageImpl, has.
+
+    The Python object that asks holds one of them.
+    """
+    return int(_library().use_count(held._cdata))
+
+
+def storage_use_count(tensor: torch.Tensor) -> int:
+    """How many tensors (and storage handles) hold the bytes of this tensor; asking adds none."""
+    library = _library()
+    return int(library.use_count(library.storage_of(tensor._cdata)))
+
+
+def has_allocator(tensor: torch.Tensor) -> bool:
+    """Whether the storage knows an allocator it could grow with; borrowed memory has none."""
+    library = _library()
+    return bool(library.allocator_of(library.storage_of(tensor._cdata)))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    package = Path(torch.__file__).parent
+    flags = [
+        "-std=c++20",
+        f"-I{package / 'include'}",
+        f"-L{package / 'lib'}",
+        f"-Wl,-rpath,{package / 'lib'}",
+    ]
+    path = shared_library("cpp_probe", SOURCE, "c++", flags, libraries=["-lc10"])
+    library = ctypes.CDLL(str(path))
+    for name in SIZES:
+        getattr(library, f"size_of_{name}").restype = ctypes.c_size_t
+    library.use_count.restype = ctypes.c_size_t
+    for name in ("use_count", "allocator_of", "storage_of"):
+        getattr(library, name).argtypes = [ctypes.c_void_p]
+    library.allocator_of.restype = library.storage_of.restype = ctypes.c_void_p
+    return library
