@@ -68,7 +68,7 @@ class Recorder:
         """The kernel, noting each time it is entered."""
 
         def entered(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != self._thread:
+            if not self.is_on_its_thread:
                 return kernel(*args, **kwargs)
             run = KernelRun(
                 op.name, via, RUNTIME_KEYS[slot], keyset(bits),
@@ -92,6 +92,11 @@ class Recorder:
             raise
         finally:
             self._depth -= 1
+
+    @property
+    def is_on_its_thread(self) -> bool:
+        """False on every thread but the one that records."""
+        return threading.get_ident() == self._thread
 
     @property
     def depth(self) -> int:

@@ -72,6 +72,8 @@ def _stand_in(
     recorder: Recorder, name: str, slot: DispatchKey, debug: str, kernel: Any
 ) -> Callable[..., Any]:
     def stand_in(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.is_on_its_thread:
+            return kernel.call_boxed(keys, *args, **kwargs)
         run = KernelRun(
             name, None, slot, torch_keys.from_torch(keys), debug, recorder.depth,
             torch_keys.included(), torch_keys.excluded(),
