@@ -21,6 +21,7 @@ _FACTORIES = (
     "tensor", "as_tensor", "from_numpy", "from_dlpack", "empty", "empty_strided", "zeros", "ones",
     "full", "arange", "eye", "empty_like", "zeros_like", "ones_like", "full_like",
     "broadcast_shapes", "broadcast_tensors", "result_type", "equal",
+    "view_as_real", "view_as_complex",
 )  # fmt: skip
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},

@@ -136,6 +136,16 @@ def full_like(other: Tensor, value: Number, **options: Any) -> Tensor:
     return Tensor(tensor_new.filled(empty_like(other, **options).impl, value))
 
 
+def view_as_real(input: Tensor) -> Tensor:  # noqa: A002  PyTorch's name for it
+    """Complex numbers as pairs."""
+    return input.view_as_real()
+
+
+def view_as_complex(input: Tensor) -> Tensor:  # noqa: A002
+    """Pairs in the last dimension as complex numbers."""
+    return input.view_as_complex()
+
+
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape all shapes stretch to."""
     return _broadcast_shapes(*[integers((shape,), "broadcast_shapes") for shape in shapes])

@@ -452,8 +452,9 @@ def _in_place(name: str, function: str) -> Callable[[Tensor, Any], Any]:
 
 
 _SYMBOLS = {
-    "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "bitwise_and": "and",
-    "bitwise_or": "or", "bitwise_xor": "xor", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "remainder": "mod",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 

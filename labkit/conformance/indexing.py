@@ -28,6 +28,7 @@ from labkit.conformance.sides import (
     on_torch,
     outcome,
     pair,
+    program,
     run_labkit,
     run_torch,
     text_of,
@@ -45,8 +46,8 @@ NOT_MODELLED: tuple[str, ...] = (
     "which operators PyTorch has no kernel for (index_put_ on uint16, uint32, uint64 and "
     "float8_e8m0fnu, masked writes on float8): labkit has one for all",
     "index_put_ through a 0-dim mask, where PyTorch fails an assertion of its own",
-    "a slice with an end beyond the last dimension (after a second Ellipsis, or after lists of bools "
-    "that count as one item), where PyTorch reads past its list of sizes",
+    "a slice with an end, beyond the last dimension (after a second Ellipsis, or after lists of "
+    "bools that count as one item), where PyTorch reads past its list of sizes",
     "warnings (uint8 masks, writes to expanded tensors, lists that count as tuples)",
     "a write whose value or index shares memory with the tensor in a way PyTorch does not detect",
     "named indices, sparse, quantized and nested tensors, autograd",
@@ -113,8 +114,7 @@ class Case:
 
     def program(self, found: str) -> str:
         """The case as a program for either module, and what it answered."""
-        head = f"  # case {self.seed}: run with `import torch as m`, and with `import labkit as m`"
-        return "\n".join([head, *[f"  {line}" for line in self.lines], found])
+        return program(f"case {self.seed}", self.lines, found)
 
     def run(self, counts: Counter[str]) -> None:
         """Ask both sides and compare.
@@ -149,7 +149,6 @@ class Case:
         if isinstance(theirs, Exception) or isinstance(ours, Exception):
             if type(theirs) is not type(ours):
                 raise Different(f"  torch: {outcome(theirs)}\n  labkit: {outcome(ours)}")
-            self.lines[-1] += f"  # raises {type(theirs).__name__}"
             return True
         return False
 

@@ -84,10 +84,22 @@ class Step:
         if self.arguments is None:
             return f"x.{self.name}"
         if self.name == "slice":
-            return f"m.ops.aten.slice(x, {', '.join(map(text_of, self.arguments))})"
+            return f"aten_slice(x, {', '.join(map(text_of, self.arguments))})"
+        if self.name in ("view_as_real", "view_as_complex"):
+            return f"m.{self.name}(x)"
         given = [text_of(each) for each in self.arguments]
         given += [f"{name}={text_of(value)}" for name, value in self.options]
         return f"x.{self.name}({', '.join(given)})"
+
+
+def program(name: str, lines: Sequence[str], found: str) -> str:
+    """The lines as a program for either module, and what the two answered."""
+    head = [f"# {name}: run with `import torch as m`, and with `import labkit as m`"]
+    if any("numpy." in line for line in lines):
+        head.append("import numpy")
+    if any("aten_slice" in line for line in lines):
+        head.append("aten_slice = getattr(m.Tensor, 'slice', None) or m.ops.aten.slice")
+    return "\n".join([*[f"  {line}" for line in [*head, *lines]], found])
 
 
 def text_of(value: Any) -> str:

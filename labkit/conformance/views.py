@@ -22,6 +22,7 @@ from labkit.conformance.sides import (
     modulus,
     outcome,
     pair,
+    program,
     run_labkit,
     run_torch,
     values_labkit,
@@ -59,12 +60,7 @@ class Chain:
     def program(self, found: str) -> str:
         """The chain so far as a program for either module, and what it answered."""
         counting = f"(m.arange({self.elements}) % {modulus(self.dtype)}).to(m.{self.dtype.name})"
-        lines = [
-            f"  # chain {self.seed}: run with `import torch as m`, and with `import labkit as m`",
-            f"  x = {counting}",
-            *[f"  {step}" for step in self.steps],
-        ]
-        return "\n".join([*lines, found])
+        return program(f"chain {self.seed}", [f"x = {counting}", *self.steps], found)
 
 
 class Different(Exception):
@@ -164,7 +160,7 @@ def _apply(
     if isinstance(theirs, Exception):
         counts["refused"] += 1
         counts["equal steps"] += 1
-        chain.steps[-1] = f"{step}  # raises {type(theirs).__name__}"
+        chain.steps[-1] = f"# both refuse {step} with {type(theirs).__name__}"
         return current
     results = list(zip(as_tuple(theirs), as_tuple(ours), strict=True))
     for their, our in results:

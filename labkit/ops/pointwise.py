@@ -44,7 +44,19 @@ def _negative(a: Array) -> Array:
     return result
 
 
-ARITHMETIC: dict[str, Loop] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+def _remainder(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu" and not np.all(b):
+        raise RuntimeError("ZeroDivisionError: remainder of whole numbers by 0")
+    result: Array = np.remainder(a, b)
+    return result
+
+
+ARITHMETIC: dict[str, Loop] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "remainder": _remainder,
+}
 FLOATING: dict[str, Loop] = {"div": np.true_divide}
 COMPARISON: dict[str, Loop] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
@@ -72,7 +84,7 @@ def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
         raise RuntimeError(f"{name!r} not implemented for {common}")
     if name in ("lt", "le", "gt", "ge") and common.is_complex:
         raise RuntimeError(f"{name!r} not implemented for {common}")
-    if common.is_float8:
+    if common.is_float8 or (name == "remainder" and (common.is_complex or common.kind == "bool")):
         raise RuntimeError(f"{name!r} not implemented for {common}")
     return common
 
