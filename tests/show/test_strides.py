@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import labkit
 from labkit import show
 from labkit.core import tensor_impl
 from labkit.core.dtype import dtype
@@ -110,6 +111,14 @@ def test_labkit_tensors_are_read_the_same_way():
     widget = show.strides(impl)
     assert widget.layout_of() == ((2, 3), (3, 1), 0)
     np.testing.assert_array_equal(values_through(widget, 0), [[0, 1, 2], [3, 4, 5]])
+
+
+def test_a_program_walks_labkit_as_it_walks_torch():
+    lines = "a = lab.arange(6)\nb = a.view(2, 3)\nb[0, 1] = 9\ndel a\nc = b.t()\ndel b, c"
+    rebuilt = show.strides(program=lines, using={"lab": labkit})
+    real = show.strides(program=lines, using={"lab": torch})
+    assert rebuilt.steps == real.steps
+    assert rebuilt.views == real.views
 
 
 @pytest.mark.parametrize(
