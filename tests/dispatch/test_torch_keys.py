@@ -62,5 +62,9 @@ def test_a_key_labkit_does_not_know_is_left_out(older):
 
 
 def test_labkits_own_dispatcher_needs_no_torch():
-    code = "import sys, labkit.dispatch; labkit.dispatch.dispatcher(); assert 'torch' not in sys.modules"
+    code = (
+        "import sys, labkit.dispatch\n"
+        "labkit.dispatch.dispatcher()\n"
+        "assert 'torch' not in sys.modules\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
