@@ -33,9 +33,15 @@ class KernelText:
     name: str
     parameters: tuple[Parameter, ...]
     is_extern_c: bool
-    is_template: bool
+    template_names: tuple[str, ...]
+    """Of a template's parameters, in order; empty for a plain function."""
     max_threads: int | None
     line: int
+
+    @property
+    def is_template(self) -> bool:
+        """True when only its instances can be launched."""
+        return bool(self.template_names)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def parse(code: str) -> Source:
                 name=match.group("name"),
                 parameters=_parameters(stripped[match.end() : close]),
                 is_extern_c=bool(match.group("c")) or inside,
-                is_template=bool(match.group("template")),
+                template_names=_template_names(match.group("template") or ""),
                 max_threads=int(bounds.group(1)) if bounds and bounds.group(1).isdigit() else None,
                 line=stripped.count("\n", 0, match.start("name")) + 1,
             )
@@ -88,6 +94,12 @@ def parse(code: str) -> Source:
     return Source(
         stripped, tuple(kernels), tuple(dict.fromkeys(dynamic)), list(dict.fromkeys(exported))
     )
+
+
+def _template_names(head: str) -> tuple[str, ...]:
+    inside = head.partition("<")[2].rpartition(">")[0]
+    pieces = [piece.split("=")[0].split() for piece in inside.split(",")]
+    return tuple(words[-1] for words in pieces if words)
 
 
 def _closing(text: str, opening: int, pair: str) -> int:

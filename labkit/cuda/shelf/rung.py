@@ -1,5 +1,6 @@
 """A kernel file as the lab sees it: what its header promises, and how it is put to work."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class Prediction:
             if not requests:
                 raise InvalidValueError(f"{self}: the launch has no such access")
             return requests
-        outputs = probe.expected.size
+        outputs = int(probe.expected.size)
         bases: dict[str, float] = {
             "output": outputs,
             "output/K": outputs * probe.depth,
@@ -75,7 +76,8 @@ class Prediction:
         }
         if per not in bases:
             raise InvalidValueError(f"{self}: a metric is per request or per {sorted(bases)}")
-        return bases[per]
+        base: float = bases[per]
+        return base
 
     def __str__(self) -> str:
         return f"{self.access} {self.space}.{self.array} {self.metric} = {self.value:g}"
@@ -116,7 +118,7 @@ class Problem:
     def tolerance(self) -> float:
         """Absolute: float32 rounding of a sum of `depth` terms about as large as the inputs."""
         scale = max((float(np.abs(x).max()) for x in self.inputs if x.size), default=1.0)
-        return 2e-6 * max(1.0, scale**2) * (1 + self.depth**0.5)
+        return 2e-6 * max(1.0, scale**2) * (1 + math.sqrt(self.depth))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,172 @@
+"""What the emulator costs: barrier, SGEMM against threads as Python generators, compile, trace.
+
+    python benchmarks/bench_emulator.py [--json FILE]
+
+Ratios and medians of one run on this machine. None of these numbers says anything about a GPU.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import labkit.cuda as cuda
+from labkit.cuda.emulator import build
+from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.shelf import LADDERS, rung
+
+BARRIERS = r"""
+extern "C" __global__ void barriers(int* x, int rounds) {
+    for (int i = 0; i < rounds; ++i) __syncthreads();
+    if (threadIdx.x == 0) *x = rounds;
+}
+extern "C" __global__ void shuffles(int* x, int rounds) {
+    int v = threadIdx.x;
+    for (int i = 0; i < rounds; ++i) v += __shfl_xor_sync(0xffffffffu, v, 1);
+    if (threadIdx.x == 0) *x = v;
+}
+extern "C" __global__ void nothing() { }
+"""
+
+
+def median_s(function, repeats=7):
+    """Median seconds of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def barrier_ns():
+    """Nanoseconds per thread and block barrier, and per lane and shuffle, one OS thread."""
+    driver = EmulatorDriver(threads=1)
+    module = cuda.RawModule(BARRIERS, driver=driver)
+    x = np.zeros(1, np.int32)
+    results = {}
+    for name in ("barriers", "shuffles"):
+        kernel, rounds, threads = module.get_function(name), 2000, 256
+        empty = median_s(lambda kernel=kernel: kernel(1, threads, (x, 0)))
+        full = median_s(lambda kernel=kernel: kernel(1, threads, (x, rounds)))
+        results[name] = (full - empty) / rounds / threads * 1e9
+    kernel = module.get_function("nothing")
+
+    def launch():
+        kernel(1, 32, ())
+        driver.synchronize()
+
+    results["launch_us"] = median_s(launch, 300) * 1e6
+    driver.worker.stop()
+    return results
+
+
+def sgemm_with_generators(a, b, tile):
+    """Tiled SGEMM, one Python generator per CUDA thread, `yield` as the barrier."""
+    size = len(a)
+    c = [[0.0] * size for _ in range(size)]
+
+    def thread(row0, col0, ty, tx, shared_a, shared_b):
+        total = 0.0
+        for first in range(0, size, tile):
+            shared_a[ty][tx] = a[row0 + ty][first + tx]
+            shared_b[ty][tx] = b[first + ty][col0 + tx]
+            yield
+            for k in range(tile):
+                total += shared_a[ty][k] * shared_b[k][tx]
+            yield
+        c[row0 + ty][col0 + tx] = total
+
+    for row0 in range(0, size, tile):
+        for col0 in range(0, size, tile):
+            shared_a = [[0.0] * tile for _ in range(tile)]
+            shared_b = [[0.0] * tile for _ in range(tile)]
+            threads = [
+                thread(row0, col0, y, x, shared_a, shared_b)
+                for y in range(tile) for x in range(tile)
+            ]  # fmt: skip
+            while threads:
+                threads = [one for one in threads if next(one, "done") != "done"]
+    return c
+
+
+def sgemm_ratio():
+    """How many times faster the emulator runs tiled SGEMM than generators do, per multiplication."""
+    small, large = 64, 512
+    a, b = np.random.default_rng(0).standard_normal((2, small, small)).astype(np.float32)
+    lists = a.tolist(), b.tolist()
+    generators = median_s(lambda: sgemm_with_generators(*lists, 32), 3) / small**3
+    tiled = rung("sgemm_2_tiled")
+    problem = tiled.problem(np.random.default_rng(0), (large, large, large))
+    kernel, one = tiled.kernel(), problem.launches[0]
+    emulator = median_s(lambda: kernel(one.grid, one.block, one.args)) / large**3
+    return {
+        "generators_ns_per_multiplication": generators * 1e9,
+        "emulator_ns_per_multiplication": emulator * 1e9,
+        "ratio": generators / emulator,
+    }
+
+
+def compile_s():
+    """Median seconds to compile a rung, fast and traced, with an empty cache."""
+    paths = [one.path for rungs in LADDERS.values() for one in rungs]
+    with tempfile.TemporaryDirectory() as cache:
+        before = os.environ.get("LABKIT_CACHE")
+        os.environ["LABKIT_CACHE"] = cache
+        times = {
+            trace: [
+                median_s(lambda p=p, t=trace: build.compile_cuda(p.read_text(), str(p), trace=t), 1)
+                for p in paths
+            ]
+            for trace in (False, True)
+        }
+        os.environ.pop("LABKIT_CACHE")
+        if before:
+            os.environ["LABKIT_CACHE"] = before
+    return {
+        "fast_median": statistics.median(times[False]), "fast_max": max(times[False]),
+        "trace_median": statistics.median(times[True]), "trace_max": max(times[True]),
+    }  # fmt: skip
+
+
+def trace_ns():
+    """Nanoseconds per event with everything on, per rung, and seconds of the whole call."""
+    results = {}
+    for rungs in LADDERS.values():
+        for one in rungs:
+            problem = one.problem(np.random.default_rng(0), one.probe_shape)
+            launch, kernel = problem.launches[0], one.kernel()
+
+            def traced(kernel=kernel, launch=launch):
+                return kernel(launch.grid, launch.block, launch.args, trace=cuda.Trace())
+
+            events = traced().events
+            seconds = median_s(traced, 5)
+            results[one.name] = {"events": events, "seconds": seconds, "ns": seconds / events * 1e9}
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with cuda.use(EmulatorDriver(why="measuring")):
+        result = {
+            "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
+            "compiler": build.find_compiler().version,
+            "barrier_ns": barrier_ns(), "sgemm": sgemm_ratio(), "compile_s": compile_s(),
+            "trace": trace_ns(),
+        }  # fmt: skip
+    print(json.dumps(result, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
