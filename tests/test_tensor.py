@@ -56,6 +56,21 @@ def test_numbers_come_out():
             refused()
 
 
+def test_numbers_of_tensors_nest_and_format():
+    assert lab.tensor([lab.tensor(1), 2]).tolist() == [1, 2]
+    assert f"{lab.tensor(2.5):.2f} {lab.tensor([1]):>13}" == "2.50   tensor([1])"
+    with pytest.raises(ValueError, match=r"one element tensors .* \[2\]"):
+        lab.tensor([lab.zeros(2), 2])
+
+
+def test_cuda_is_there_with_or_without_a_card():
+    x = lab.arange(12).reshape(3, 4).to("cuda")
+    x[1:, ::2] = 5
+    assert x.is_cuda
+    assert x.device == lab.device("cuda:0")
+    assert x.t().contiguous().cpu().tolist() == [[0, 5, 5], [1, 5, 9], [2, 5, 5], [3, 7, 11]]
+
+
 def test_to_is_the_tensor_itself_when_nothing_changes():
     x = lab.zeros(2, 3)
     assert x.to(lab.float32) is x

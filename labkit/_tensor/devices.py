@@ -6,7 +6,7 @@ from typing import Any
 from labkit.core.allocator import get_allocator, has_allocator
 from labkit.core.device import CPU, Device, device
 
-PLUG_INS = {"cuda": "labkit.cuda.plug_in"}
+PLUG_INS = {"cuda": "labkit.cuda.tensor_memory"}
 """Device type -> module whose import registers an allocator and a copy function
 (`labkit.core.allocator`)."""
 
@@ -18,10 +18,6 @@ def ready(spec: Any) -> Device:
     """
     chosen = CPU if spec is None else device(spec)
     if not has_allocator(chosen.type) and chosen.type in PLUG_INS:
-        try:
-            importlib.import_module(PLUG_INS[chosen.type])
-        except ModuleNotFoundError as error:
-            if error.name != PLUG_INS[chosen.type]:
-                raise
+        importlib.import_module(PLUG_INS[chosen.type])
     get_allocator(chosen.type)
     return chosen

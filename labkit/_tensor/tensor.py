@@ -224,6 +224,11 @@ class Tensor(ViewMethods):
     def __contains__(self, value: Any) -> bool:
         return bool(np.any(copy.values((self == value).impl)))
 
+    def __format__(self, spec: str) -> str:
+        return (
+            format(self.item(), spec) if spec and not self.impl.sizes else format(repr(self), spec)
+        )
+
     def __repr__(self) -> str:
         return tensor_str(self.impl)
 

@@ -4,6 +4,7 @@ Source   torch/csrc/utils/tensor_new.cpp
          aten/src/ATen/native/TensorFactories.cpp
 """
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -23,58 +24,82 @@ from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 
+_SEQUENCES = (list, tuple, np.ndarray)
+
+
+def _is_sequence(data: Any) -> bool:
+    return isinstance(data, _SEQUENCES) and getattr(data, "ndim", 1) > 0
+
 
 def shape_of(data: Any) -> Ints:
-    """The sizes of nested sequences, read off the first element of each level.
-
-    Raises   ValueError   the levels are ragged
-    """
+    """The sizes of nested sequences, read off the first element of each level."""
     sizes: list[int] = []
-    while isinstance(data, list | tuple):
+    while _is_sequence(data):
         sizes.append(len(data))
-        if not data:
+        if not sizes[-1]:
             break
         data = data[0]
     return tuple(sizes)
 
 
 def flatten_numbers(data: Any, sizes: Ints, dim: int = 0) -> list[Any]:
-    """The numbers of nested sequences in row-major order.
+    """The numbers of nested sequences in row-major order; NumPy's scalars stay what they are.
 
-    Raises   ValueError     a level has another length than its first neighbour, or a text
+    Raises   ValueError     a level has another length than its first neighbour, a text, or a
+                            tensor of more than one element
              TypeError      a sequence beside numbers, or a number beside sequences
              RuntimeError   something that is neither a sequence nor a number
     """
     if dim == len(sizes):
-        if isinstance(data, np.generic):
-            data = data.item()
-        if isinstance(data, list | tuple):
-            raise TypeError(f"expected a number at depth {dim}, got a {type(data).__name__}")
-        if isinstance(data, str):
-            raise ValueError(f"too many dimensions 'str': {data!r}")
-        if not isinstance(data, bool | int | float | complex):
-            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}: {data!r}")
-        return [data]
-    if not isinstance(data, list | tuple):
+        return [_number(data, dim)]
+    if not _is_sequence(data):
         raise TypeError(f"not a sequence at dim {dim}: {data!r}")
     if len(data) != sizes[dim]:
         raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
     return [number for item in data for number in flatten_numbers(item, sizes, dim + 1)]
 
 
+def _number(data: Any, dim: int) -> Any:
+    if _is_sequence(data):
+        raise TypeError(f"expected a number at depth {dim}, got a {type(data).__name__}")
+    if isinstance(data, str):
+        raise ValueError(f"too many dimensions 'str': {data!r}")
+    if isinstance(data, np.ndarray):
+        return data[()]
+    impl = getattr(data, "impl", None)
+    if isinstance(impl, TensorImpl):
+        if impl.numel != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars, got sizes "
+                f"{list(impl.sizes)}"
+            )
+        return copy.item(impl)
+    if not isinstance(data, bool | int | float | complex | np.number | np.bool_):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}: {data!r}")
+    return data
+
+
 def infer_dtype(numbers: Sequence[Any]) -> DType:
-    """The element type of Python numbers: the highest kind among them; the default dtype for none.
+    """The promoted type of all numbers; the default dtype for none.
+
+    Python's floats count as the default dtype, its integers as int64, NumPy's scalars as what
+    they are.
 
     Source   torch/csrc/utils/tensor_new.cpp  infer_scalar_type
     """
-    if not numbers:
+    found = dict.fromkeys([_dtype_of(number) for number in numbers])  # in order, as PyTorch goes
+    if not found:
         return promotion.get_default_dtype()
-    kinds = {promotion.dtype_of_number(number) for number in numbers}
-    if dtypes.complex128 in kinds:
+    return functools.reduce(promotion.promote_types, found)
+
+
+def _dtype_of(number: Any) -> DType:
+    if isinstance(number, np.generic):
+        return dtypes.from_numpy_dtype(number.dtype)
+    dtype = promotion.dtype_of_number(number)
+    if dtype is dtypes.complex128:
         return promotion.default_complex_dtype()
-    if dtypes.float64 in kinds:
-        return promotion.get_default_dtype()
-    return dtypes.int64 if dtypes.int64 in kinds else dtypes.bool_
+    return promotion.get_default_dtype() if dtype is dtypes.float64 else dtype
 
 
 def tensor(data: Any, dtype: DType | None = None, device: Device = CPU) -> TensorImpl:
@@ -91,6 +116,8 @@ def tensor(data: Any, dtype: DType | None = None, device: Device = CPU) -> Tenso
 
 def _number_raw(number: Any, dtype: DType) -> Any:
     """One raw element for `tensor([...])`, which is stricter on kinds and laxer on floats."""
+    if isinstance(number, np.generic):
+        number = number.item()
     if isinstance(number, complex) and not (dtype.is_complex or dtype.kind == "bool"):
         raise TypeError(f"can't convert complex {number} to {dtype}")
     if not dtype.is_integral:

@@ -8,9 +8,11 @@ import labkit as lab
 @pytest.mark.parametrize(
     "data",
     [[], [[]], [[], []], 3, 2.5, True, 1j, [1, 2.5], [True, 2], [[1, 2], [3, 4]], [1, 2j],
-     ((1, 2), [3, 4]), [[[1]]], [True, False], np.float32(2), [np.int64(3), 4]],
+     ((1, 2), [3, 4]), [[[1]]], [True, False], np.float32(2), [np.int64(3), 4],
+     [1.5, np.float64(2)], [np.int8(1), True], [np.float16(1)], [np.array([1, 2]), [3, 4]], [1.5, 2**70]],
     ids=str,
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
 def test_numbers_become_the_tensor_torch_makes(data):
     theirs, ours = torch.tensor(data), lab.tensor(data)
     assert (ours.tolist(), tuple(ours.shape)) == (theirs.tolist(), tuple(theirs.shape))
