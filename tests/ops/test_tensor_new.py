@@ -9,7 +9,8 @@ import labkit as lab
     "data",
     [[], [[]], [[], []], 3, 2.5, True, 1j, [1, 2.5], [True, 2], [[1, 2], [3, 4]], [1, 2j],
      ((1, 2), [3, 4]), [[[1]]], [True, False], np.float32(2), [np.int64(3), 4],
-     [1.5, np.float64(2)], [np.int8(1), True], [np.float16(1)], [np.array([1, 2]), [3, 4]], [1.5, 2**70]],
+     [1.5, np.float64(2)], [np.int8(1), True], [np.float16(1)], [np.array([1, 2]), [3, 4]],
+     [1.5, 2**70]],
     ids=str,
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
