@@ -32,7 +32,8 @@ STRIDES = (0, 1, 2, 3, 4, 5, 8, 16, 32, 33)
 PATTERN = r"""
 template <class T, int stride> __global__ void pattern(float* out) {
     __shared__ T s[34 * 32];
-    for (int i = threadIdx.x; i < 34 * 32 * (int)(sizeof(T) / 4); i += 32) ((float*)s)[i] = out[0] + i;
+    const int floats = 34 * 32 * sizeof(T) / 4;
+    for (int i = threadIdx.x; i < floats; i += 32) ((float*)s)[i] = out[0] + i;
     __syncwarp();
     const T v = s[threadIdx.x * stride];
     ((T*)out)[threadIdx.x] = v;
@@ -106,12 +107,11 @@ def main():
     rows, equal, compared = [], 0, 0
     for ours, theirs in zip(emulated(), card, strict=True):
         for counter in METRICS:
+            pair = ours[counter], theirs[counter]
             compared += 1
-            equal += ours[counter] == theirs[counter]
-            if ours[counter] != theirs[counter]:
-                print(
-                    f"{ours['launch']}: {counter}: emulator {ours[counter]}, card {theirs[counter]:g}"
-                )
+            equal += pair[0] == pair[1]
+            if pair[0] != pair[1]:
+                print(f"{ours['launch']}: {counter}: emulator {pair[0]}, card {pair[1]:g}")
         rows.append({"launch": ours["launch"], "emulator": ours, "card": theirs})
     print(f"{len(rows)} launches, {compared} counters, {equal} equal")
     if arguments.json:
