@@ -7,7 +7,7 @@ const memoryBlocks = (() => {
   function layout(state, names, width, rows) {
     const groups = new Map();
     for (const segment of state.segments) {
-      const key = `${segment.pool}:${segment.stream}:${segment.large ? 1 : 0}`;
+      const key = `${segment.pool}:${segment.stream}:${segment.large ? 1 : 0}:${segment.expandable ? 1 : 0}`;
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(segment);
     }

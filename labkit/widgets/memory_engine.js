@@ -73,10 +73,8 @@ const memory = (() => {
       if (lives.size[life] === 0) lives.size[life] = columns.block_requested[b];
       lives.block[life] = columns.block_size[b];
       lives.exact[life] = 1;
-      if (life < older) {
-        lives.stack[life] = columns.block_stack[b];
-        lives.stream[life] = columns.segment_stream[owner]; lives.pool[life] = columns.segment_pool[owner];
-      }
+      if (life < older) { lives.stack[life] = columns.block_stack[b]; lives.stream[life] = columns.segment_stream[owner]; }
+      lives.pool[life] = columns.segment_pool[owner];  // traces before 2.13 do not name the pool
       if (columns.block_state[b] === 2 && lives.asked[life] === NEVER) lives.asked[life] = 0;
     }
     // Counting sort: places are ranks of addresses.
@@ -160,7 +158,7 @@ const memory = (() => {
         expandable: !!columns.segment_expandable[s], stack: columns.segment_stack[s] }); };
       for (const piece of known) {
         if (piece.address + piece.size <= address || piece.address >= end) continue;
-        piece.large = !!columns.segment_large[s];
+        piece.large = !!columns.segment_large[s]; piece.pool = columns.segment_pool[s];
         fresh(piece.address);
         at = Math.max(at, piece.address + piece.size);
       }

@@ -404,16 +404,22 @@ function reservedIn(trace, from, to) {
 }
 const CELL = /ipykernel_\d+\/\d+\.py$|^<ipython-input/;  // the file of a notebook cell has a random name
 const fileName = (file, parts = 1) => (CELL.test(file) ? "cell" : file.split("/").slice(-parts).join("/"));
-// The innermost line that is the user's own, not PyTorch's.
+const isPython = (f) => /\.py$|^<ipython/.test(f.file);
+// The innermost line that is the user's own: Python, and not PyTorch's.
+function ownFrame(frames) {
+  return frames.find((f) => isPython(f) && !/(^|\/)(torch|torchvision|lib\/python[^/]*)\//.test(f.file)) ?? frames.find(isPython) ?? frames[0];
+}
 function ownLine(frames) {
-  const own = frames.find((f) => !/(^|\/)(torch|aten|c10)\/|\.(cpp|h|cu|cc)$|<(frozen|string)/.test(f.file)) ?? frames[0];
+  const own = ownFrame(frames);
   return own ? `${fileName(own.file)}:${own.line} ${own.name}` : "no stack";
 }
 function stackList(frames) {
   if (!frames.length) return lk.h("p", { class: "lk-muted" }, "no stack was recorded");
-  const own = ownLine(frames);
-  return lk.h("ol", { class: "lk-mm-stack" }, frames.map((f) => lk.h("li", { class: ownLine([f]) === own ? "own" : "", title: f.file },
-    `${fileName(f.file, 2)}:${f.line} `, lk.h("b", {}, f.name))));
+  const own = ownFrame(frames), python = frames.filter(isPython), native = frames.filter((f) => !isPython(f));
+  const list = (some) => lk.h("ol", { class: "lk-mm-stack" }, some.map((f) => lk.h("li", { class: f === own ? "own" : "", title: f.file },
+    `${fileName(f.file, 2) || "?"}:${f.line} `, lk.h("b", {}, f.name))));
+  if (!python.length || !native.length) return list(frames);
+  return lk.h("div", {}, list(python), lk.h("details", {}, lk.h("summary", { class: "lk-muted" }, `${native.length} C++ frames`), list(native)));
 }
 const isRequest = (trace, i) => { const a = trace.columns.action[i]; return a === trace.code.alloc || a === trace.code.free_requested || a === trace.code.oom; };
 function requestsAt(trace, k) { let count = 0; for (let i = 0; i < k; i++) if (isRequest(trace, i)) count++; return count; }

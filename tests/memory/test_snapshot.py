@@ -53,6 +53,23 @@ def test_columns_hold_every_entry_of_a_recording(facts):
     assert len(trace.stacks.frames) == facts["distinct_frames"]
 
 
+@pytest.mark.parametrize("name", ["h200_torch_2_11", "h200_torch_2_11_expandable"])
+def test_a_recording_of_an_h200_under_torch_2_11_opens(name):
+    """Three steps of a convolutional net, two streams, a MemPool, a captured graph, C++ stacks."""
+    trace = load_columns(Path(__file__).parent / "fixtures" / "gpu" / f"{name}.pickle.gz")
+    assert trace.pools == ((0, 0), (1, 0), (0, 1))
+    assert len(trace.streams) == 3
+    counts = Counter(actions_of(trace))
+    assert counts["oom"] == 1
+    assert counts["free_requested"] == counts["free_completed"]
+    assert counts["segment_map"] == (3 if name.endswith("expandable") else 0)
+    deepest = max(range(len(trace.stacks)), key=lambda stack: len(trace.stacks[stack]))
+    files = {file for _, file, _ in trace.stacks[deepest]}
+    assert "train_convnet.py" in files
+    assert any(file.endswith(".cpp") for file in files)
+    assert trace.segments["size"].sum() > trace.blocks["requested"].sum() > 0
+
+
 def actions_of(trace):
     return [trace.actions[code] for code in trace.events["action"]]
 
