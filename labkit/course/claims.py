@@ -85,7 +85,7 @@ class ClaimBox:
             for name, text in self.rows().items()
         )
         return (
-            f'<div style="border-left:4px solid {colour};padding:2px 0 2px 10px">'
+            f'<div style="border-left:4px solid {colour};margin:6px 0;padding:2px 0 2px 10px">'
             f"<b>{self.entry['id']}</b> "
             f'<span style="background:{colour};color:#fff;border-radius:4px;padding:1px 7px">'
             f"{self.entry['verdict']}</span>"
