@@ -73,7 +73,7 @@ def _map(
     first = found[0]
     total = first.device_total or _total_from_trace(traces[0])
     entries = len(traces[0]["events"]["action"])
-    run = _replayer(first, device, total) if entries else None
+    run = _replayer(first, traces[0]["device"], total) if entries else None
     if what_if is None:
         what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
     for source in found:
@@ -90,11 +90,9 @@ def _map(
     )
 
 
-def _replayer(
-    source: Source, device: int | None, total: int | None
-) -> Callable[[str], Mapping[str, Any]]:
+def _replayer(source: Source, device: int, total: int | None) -> Callable[[str], Mapping[str, Any]]:
     def run(settings: str) -> dict[str, Any]:
-        result = replay(source.reread(), settings, device_total=total, device=device or 0)
+        result = replay(source.reread(), settings, device_total=total, device=device)
         return {
             "settings": settings,
             "peak_reserved": result.peak_reserved,

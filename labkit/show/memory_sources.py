@@ -89,6 +89,7 @@ def names_torch_cuda(source: Any) -> bool:
 def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict[str, Any]:
     """The columns of a snapshot as the plain data the widget draws."""
     return {
+        "device": found.device,
         "events": found.events,
         "segments": found.segments,
         "blocks": found.blocks,

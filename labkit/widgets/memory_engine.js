@@ -1,7 +1,7 @@
 // A trace in typed arrays, and the memory map after any number of its entries.
 // A life is one block from its alloc to its free_completed. Lives are numbered in the order of
 // their birth, those older than the recording first; the state after k entries is every life with
-// start < k <= end: one pass over the lives in address order, the same cost wherever one jumps.
+// start <= k <= end: one pass over the lives in address order, the same cost wherever one jumps.
 const memory = (() => {
   const MIB = 1 << 20, NEVER = 0x7fffffff;
 

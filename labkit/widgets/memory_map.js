@@ -64,7 +64,7 @@ function render({ model, el }) {
   const steps = lk.h("div"), filters = lk.h("div", { class: "lk-row lk-mm-filters" });
   const legend = lk.h("div", { class: "lk-row lk-mm-legend" });
   const maps = lk.h("div"), details = lk.h("div", { class: "lk-mm-details" });
-  const panels = memoryPanels({ model, store, go: (k) => go(k), trace: () => trace, state: () => now, other: () => store.traces[1] });
+  const panels = memoryPanels({ model, store, go: (k) => go(k), trace: () => trace, state: () => now, other: () => (store.traces[1] ? memory.state(store.traces[1], stepOf(1)) : null) });
   root.append(head, notice, steps, filters, legend, maps, details, panels.element);
 
   // ---- which lives are shown, and in which colour ---------------------------------------------
@@ -274,7 +274,7 @@ function render({ model, el }) {
     head.replaceChildren(lk.h("div", { class: "lk-mm-title" }, meta.title || "memory map"),
       lk.h("div", { class: "lk-muted" }, facts.join(" · "), " ", lk.button("go to the peak", "go to the entry with most live bytes", () => go(trace.peak))));
     const words = [];
-    if (store.progress === "no-kernel") words.push(`This page holds the last ${thousands(trace.n)} of ${thousands(meta.whole)} entries: the whole trace (${megabytes(meta.held)}) is too large to save with the notebook and no kernel answers. Run the cell again to see all of it.`);
+    if (store.progress === "no-kernel") words.push(`This page holds the last ${thousands(trace.n)} of ${thousands(meta.whole)} entries: the whole trace (${megabytes(meta.held)}) is too large to save with the notebook, and no kernel has answered yet. If none is running, run the cell again to see all of it.`);
     else if (store.progress) words.push(`Showing the last ${thousands(trace.n)} of ${thousands(meta.whole)} entries; ${store.progress} …`);
     else if (meta.held) words.push(`All ${thousands(trace.n)} entries are shown. A saved notebook keeps the last ${thousands(meta.traces[0].entries)} of them and the picture.`);
     if (meta.live) words.push(meta.live);

@@ -24,8 +24,8 @@ function memoryPanels({ model, store, go, trace, state, other }) {
   }
 
   function figures() {
-    const t = trace(), now = state(), columns = [["now", now.totals, t.live[now.k]]];
-    if (other()) { const o = other(), s = memory.state(o, Math.min(now.k, o.n)); columns.push(["the other, same entry", s.totals, 0]); }
+    const now = state(), second = other(), columns = [["now", now.totals]];
+    if (second) columns.push([`the other after entry ${second.k.toLocaleString("en")}`, second.totals]);
     const rows = [["reserved from the device", (x) => x.reserved], ["in blocks, pending ones too", (x) => x.allocated + x.pending],
       ["asked for (the rest is rounding)", (x) => x.requested], ["pending: other streams may use it", (x) => x.pending], ["free in the cache", (x) => x.free], ["largest free block", (x) => x.largest]];
     return lk.h("table", {}, lk.h("tr", {}, lk.h("th", {}, `after entry ${now.k.toLocaleString("en")}`), columns.map(([name]) => lk.h("th", {}, name))),

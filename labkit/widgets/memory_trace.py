@@ -58,7 +58,7 @@ def encode(trace: Trace) -> tuple[dict[str, Any], dict[str, Array]]:
         "decisions": {str(i): why for i, why in trace.get("decisions", {}).items()},
         "entries": len(oom),
     }
-    return meta, packed
+    return meta, {name: _exact_in_javascript(values) for name, values in packed.items()}
 
 
 def cut(trace: Trace, keep: int) -> dict[str, Any]:
@@ -162,6 +162,12 @@ def blocks_at(trace: Trace, step: int) -> dict[str, Array]:
 
 def _code(trace: Trace, action: str) -> int:
     return list(trace["actions"]).index(action)
+
+
+def _exact_in_javascript(numbers: Array) -> Array:
+    """As floats where integers would become BigInt; no allocator hands out such sizes."""
+    large = numbers.dtype.kind in "iu" and len(numbers) and int(np.abs(numbers).max()) > 2**53
+    return numbers.astype(np.float64) if large else numbers
 
 
 def _smallest(numbers: Array) -> Array:

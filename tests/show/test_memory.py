@@ -125,6 +125,17 @@ def test_other_settings_are_replayed_on_a_device_of_the_recorded_size():
     assert len(rows) == 5
 
 
+def test_the_device_shown_is_the_device_replayed():
+    snapshot = pickle.loads(gzip.decompress((SNAPSHOTS / "train_mlp.pickle.gz").read_bytes()))
+    for segment in snapshot["segments"]:
+        segment["device"] = 1
+    alone = show.memory(SNAPSHOTS / "train_mlp.pickle.gz").what_if
+    second = {**snapshot, "device_traces": [[], *snapshot["device_traces"]]}
+    assert [row["peak_reserved"] for row in show.memory(second).what_if] == [
+        row["peak_reserved"] for row in alone
+    ]
+
+
 def test_a_large_file_is_read_again_for_a_replay(monkeypatch, tmp_path):
     monkeypatch.setattr(memory_sources, "KEPT_ENTRIES", 100)
     widget = show.memory(SNAPSHOTS / "train_mlp.pickle.gz", what_if=())
@@ -161,6 +172,33 @@ def test_torch_cuda_without_a_gpu_is_refused_clearly(source):
     for live in (False, True):
         with pytest.raises(RuntimeError, match=r"torch\.cuda is not available here"):
             show.memory(source, live=live)
+
+
+def test_torch_cuda_is_read_by_a_thread(monkeypatch):
+    """With torch.cuda's four calls replaced by a recording that grows by an entry per look."""
+    snapshot = pickle.loads(gzip.decompress((SNAPSHOTS / "train_mlp.pickle.gz").read_bytes()))
+    entries, looks = snapshot["device_traces"][0], []
+
+    def grown():
+        looks.append(1)
+        return {**snapshot, "device_traces": [entries[: len(looks)]]}
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, 8 << 30))
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", grown)
+    assert show.memory("cuda", what_if=()).meta["title"] == "a card"
+    view = show.memory(torch.cuda, live=True, every=0.001)
+    deadline = time.monotonic() + 20
+    while view.looks < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    view.stop()
+    assert view.looks >= 4
+    assert view.meta["whole"] == len(looks)
+    assert view.meta["live"] == ""
+    count = len(looks)
+    time.sleep(0.02)
+    assert len(looks) == count
 
 
 @pytest.mark.gpu

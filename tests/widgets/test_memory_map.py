@@ -125,6 +125,12 @@ def test_addresses_travel_as_ranks_and_an_oom_keeps_its_free_bytes():
     assert unpacked["0.time"].tolist() == [0, 3, 6]
 
 
+def test_numbers_javascript_cannot_hold_become_floats():
+    widget = MemoryMap(make_trace([(ALLOC, 2**60, 2**61)]))
+    columns = unpack_columns(widget.meta["schema"], widget.data)
+    assert columns["0.size"].dtype == columns["0.addresses"].dtype == np.float64
+
+
 def test_reserved_bytes_end_at_the_final_map():
     trace = make_trace(
         [(SEGMENT, BASE, 4096), (4, BASE, 4096), (5, BASE, 8192), (6, BASE, 4096)],
