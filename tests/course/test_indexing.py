@@ -1,0 +1,263 @@
+import math
+
+import torch
+
+from tests.course.answers import Answers, catches
+
+answers = Answers("indexing")
+
+# --- basic_index
+
+
+@answers.right("basic_index")
+def basic_index(sizes, strides, offset, index, **broken):
+    used = sum(item is not None and item is not Ellipsis for item in index)
+    if used > len(sizes):
+        raise IndexError(f"{used} indices for {len(sizes)} axes")
+    rest = list(zip(sizes, strides, strict=True))
+    made = []
+    for item in index:
+        if item is None:
+            size, stride = rest[0] if rest else (1, 1)
+            made.append((1, size * stride * broken.get("none", 1)))
+        elif item is Ellipsis:
+            count = broken.get("ellipsis", len(sizes) - used)
+            made, rest = made + rest[:count], rest[count:]
+        else:
+            size, stride = rest.pop(0)
+            if isinstance(item, int):
+                offset += position(item, size, broken) * stride
+                continue
+            if item.step is not None and item.step < 1:
+                raise ValueError(f"step {item.step}")
+            start, stop, step = item.indices(size)
+            if broken.get("positive"):
+                start = min(max(item.start or 0, 0), size)
+            length = max(0, -((start - stop) // (1 if broken.get("length") else step)))
+            offset += start * stride
+            made.append((length, stride * step))
+    made += rest
+    return tuple(size for size, _ in made), tuple(stride for _, stride in made), offset
+
+
+def position(item, size, broken):
+    if not -size <= item < size:
+        if not broken.get("clamp"):
+            raise IndexError(f"{item} of {size}")
+        item = min(max(item, -size), size - 1)
+    return item % size if size else 0
+
+
+def broken(**how):
+    return lambda *inputs: basic_index(*inputs, **how)
+
+
+def packed(sizes, strides, offset, index):
+    rows = tuple(math.prod(max(n, 1) for n in sizes[d + 1 :]) for d in range(len(sizes)))
+    return basic_index(sizes, rows, offset, index)
+
+
+for why, answer in [
+    ("treats Ellipsis as one colon", broken(ellipsis=1)),
+    ("clamps out-of-range integers", broken(clamp=True)),
+    ("forgets negative starts", broken(positive=True)),
+    ("step changes stride but not size", broken(length=True)),
+    ("None gets stride 0", broken(none=0)),
+    ("is right only for square, even or contiguous shapes", packed),
+    ("catches every exception and returns a default", catches(basic_index, ((), (), 0))),
+]:
+    answers.wrong("basic_index", why)(answer)
+
+
+# --- advanced_shape
+
+
+def is_array(item):
+    return isinstance(item, tuple)
+
+
+def broadcast(shapes):
+    result = []
+    for back in range(1, max(map(len, shapes)) + 1):
+        found = {shape[-back] for shape in shapes if len(shape) >= back} - {1}
+        if len(found) > 1:
+            raise IndexError(f"{shapes} do not broadcast")
+        result.insert(0, found.pop() if found else 1)
+    return tuple(result)
+
+
+def rank(item):
+    return len(item[1]) if is_array(item) and item[0] == "mask" else 1
+
+
+def axes_of(sizes, index, integers_gather, rank=rank):
+    """One entry per remaining axis: its length, or None where it is gathered."""
+    axes = []
+    for item in index:
+        size = sizes[0]
+        sizes = sizes[rank(item) :]
+        if is_array(item):
+            axes.append(None)
+        elif isinstance(item, slice):
+            axes.append(len(range(*item.indices(size))))
+        elif integers_gather:
+            axes.append(None)
+    return [*axes, *sizes]
+
+
+def placed(axes, gathered, where="as it is"):
+    if None not in axes:
+        return tuple(axes)
+    first = axes.index(None)
+    count = axes.count(None)
+    adjacent = axes[first : first + count] == [None] * count
+    kept = [size for size in axes if size is not None]
+    at = first if where == "in place" or (adjacent and where != "first") else 0
+    return (*kept[:at], *gathered, *kept[at:])
+
+
+def answer_shapes(sizes, index, where="as it is", rank=rank, broadcast=broadcast):
+    arrays = [item for item in index if is_array(item)]
+    shapes = [(item[2],) if item[0] == "mask" else item[1] for item in arrays]
+    gathered = broadcast(shapes) if shapes else ()
+    return tuple(
+        placed(axes_of(sizes, index, bool(arrays) and numpy, rank), gathered, where)
+        for numpy in (False, True)
+    )
+
+
+@answers.right("advanced_shape")
+def advanced_shape(sizes, index):
+    return answer_shapes(sizes, index)
+
+
+@answers.wrong("advanced_shape", "always puts gathered axes first")
+def gathered_first(sizes, index):
+    return answer_shapes(sizes, index, "first")
+
+
+@answers.wrong("advanced_shape", "always leaves them in place")
+def gathered_in_place(sizes, index):
+    return answer_shapes(sizes, index, "in place")
+
+
+@answers.wrong("advanced_shape", "treats a mask as one axis whatever its rank")
+def mask_is_one_axis(sizes, index):
+    return answer_shapes(sizes, index, rank=lambda item: 1)
+
+
+@answers.wrong("advanced_shape", "ignores broadcasting between index arrays")
+def longest_list(sizes, index):
+    return answer_shapes(sizes, index, broadcast=lambda shapes: max(shapes, key=len))
+
+
+@answers.wrong("advanced_shape", "ignores broadcasting between index arrays")
+def never_refuses(sizes, index):
+    try:
+        return advanced_shape(sizes, index)
+    except IndexError:
+        return (), ()
+
+
+@answers.wrong("advanced_shape", "returns the literal answer of the example in the statement")
+def the_example(sizes, index):
+    return (3, 2), (2, 3)
+
+
+@answers.wrong("advanced_shape", "always leaves them in place")
+def numpy_is_like_torch(sizes, index):
+    torch_shape, _ = advanced_shape(sizes, index)
+    return torch_shape, torch_shape
+
+
+# --- causal_mask_adapter
+
+
+def to_blocked(mask, form):
+    if form == "adds":
+        return mask == -math.inf
+    return mask if form == "blocks" else ~mask
+
+
+def additive(blocked, dtype):
+    return torch.zeros(blocked.shape, dtype=dtype).masked_fill(blocked, -math.inf)
+
+
+def full_rows(blocked):
+    return blocked.all(-1).nonzero().tolist()
+
+
+@answers.right("causal_mask_adapter")
+def causal_mask_adapter(mask, form, wanted, dtype, additive=additive, rows=full_rows):
+    blocked = to_blocked(mask, form)
+    forms = {"blocks": blocked, "allows": ~blocked}
+    converted = additive(blocked, dtype) if wanted == "adds" else forms[wanted]
+    return converted, rows(blocked)
+
+
+@answers.right("causal_mask_adapter")
+def row_by_row(mask, form, wanted, dtype):
+    one = {"blocks": True, "allows": False, "adds": -math.inf}
+    blocked = (mask == one[form]).reshape(-1, *mask.shape[-2:]) if mask.numel() else None
+    if blocked is None:
+        return causal_mask_adapter(mask, form, wanted, dtype)
+    rows = [
+        (batch, row) if mask.dim() == 3 else (row,)
+        for batch in range(len(blocked))
+        for row in range(blocked.shape[1])
+        if all(blocked[batch, row].tolist())
+    ]
+    zero = {"blocks": False, "allows": True, "adds": 0.0}[wanted]
+    values = [one[wanted] if cell else zero for cell in blocked.flatten().tolist()]
+    kind = dtype if wanted == "adds" else torch.bool
+    return torch.tensor(values, dtype=kind).reshape(mask.shape), rows
+
+
+def variant(**changes):
+    return lambda *inputs: causal_mask_adapter(*inputs, **changes)
+
+
+@answers.wrong("causal_mask_adapter", "inverts for both")
+def inverts_for_both(mask, form, wanted, dtype):
+    read = mask if form == "adds" else ~mask
+    return causal_mask_adapter(read, form, wanted, dtype)
+
+
+def first_of_batch(blocked):
+    return full_rows(blocked[0] if blocked.dim() == 3 else blocked)
+
+
+def mask_of_the_first(mask, form, wanted, dtype):
+    first = mask[0].expand(mask.shape) if mask.dim() == 3 else mask
+    return causal_mask_adapter(first, form, wanted, dtype)
+
+
+def lowest(blocked, dtype):
+    if dtype in (torch.float32, torch.float64):
+        return additive(blocked, dtype)
+    return (blocked * torch.finfo(torch.float16).min).to(dtype)
+
+
+for why, answer in [
+    ("adds 1 instead of minus infinity", variant(additive=lambda b, dtype: b.to(dtype))),
+    ("returns NaN rows silently", variant(rows=lambda blocked: [])),
+    ("float mask in the wrong dtype", variant(additive=lambda b, _: additive(b, torch.float32))),
+    ("ignores the batch axis", variant(rows=first_of_batch)),
+    ("ignores the batch axis", mask_of_the_first),
+    (
+        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+        variant(additive=lowest),
+    ),
+    (
+        "returns NaN or an uninitialised buffer where a value is expected",
+        variant(additive=lambda b, dtype: b.to(dtype) * -math.inf),
+    ),
+    (
+        "returns NaN or an uninitialised buffer where a value is expected",
+        variant(additive=lambda b, dtype: torch.empty(b.shape, dtype=dtype)),
+    ),
+]:
+    answers.wrong("causal_mask_adapter", why)(answer)
+
+
+test_answers = answers.tests()
