@@ -1,0 +1,431 @@
+import dataclasses
+import multiprocessing
+import os
+import socket
+import tempfile
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from labkit.course.checks import failing_cases
+from labkit.course.exercises import introduction
+from tests.course.answers import Answers
+
+answers = Answers("introduction")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+FLOATS = {"float16", "bfloat16", "float32", "float64"}
+
+
+# --- graph_or_no_graph
+
+
+@answers.right("graph_or_no_graph")
+def graph_or_no_graph(program):
+    """Two flags per name: requires_grad, has a grad_fn."""
+    tensors, modes, found = {}, [True], []
+    for name, *rest in program:
+        if name == "enter":
+            modes.append(rest[0] == "enable_grad")
+        elif name == "exit":
+            modes.pop()
+        else:
+            result, *inputs = rest
+            tensors[result] = described(name, inputs, tensors, modes[-1])
+            found.append(tensors[result][2])
+    return found
+
+
+def described(name, inputs, tensors, recording):
+    """(dtype, requires_grad, has a grad_fn) of a new tensor."""
+    if name == "leaf":
+        dtype, asks = inputs
+        if asks and dtype not in FLOATS:
+            raise RuntimeError(f"{dtype} tensors have no gradients")
+        return dtype, asks, False
+    if name == "to" and tensors[inputs[0]][0] == inputs[1]:
+        return tensors[inputs[0]]
+    sources = [tensors[x] for x in inputs[: 1 if name == "to" else None]]
+    dtype = inputs[1] if name == "to" else result_dtype(name, [source[0] for source in sources])
+    asked = any(source[1] for source in sources)
+    recorded = recording and asked and dtype in FLOATS and name != "detach"
+    return dtype, recorded, recorded
+
+
+def result_dtype(name, dtypes):
+    """Only as exact as needed: which float it is matters when a cast asks for that very dtype."""
+    if name == "gt":
+        return "bool"
+    if name == "argmax" or (name == "sum" and dtypes[0] not in FLOATS):
+        return "int64"
+    if name == "exp" and dtypes[0] not in FLOATS:
+        return "float32"
+    order = ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64"]
+    if set(dtypes) == {"float16", "bfloat16"}:
+        return "float32"
+    return max(dtypes, key=order.index)
+
+
+def named(program):
+    return [line for line in program if line[0] not in ("enter", "exit")]
+
+
+@answers.wrong("graph_or_no_graph", "always true")
+def always_true(program):
+    return [True for _ in named(program)]
+
+
+@answers.wrong("graph_or_no_graph", "true whenever any leaf requires grad")
+def any_leaf(program):
+    asked = any(line[0] == "leaf" and line[3] for line in program)
+    return [asked and line[0] != "leaf" for line in named(program)]
+
+
+@answers.wrong("graph_or_no_graph", "ignores no_grad")
+def ignores_no_grad(program):
+    return graph_or_no_graph(tuple(named(program)))
+
+
+@answers.wrong("graph_or_no_graph", "ignores integer dtypes")
+def ignores_integers(program):
+    requires, modes, found = {}, [True], []
+    for name, *rest in program:
+        if name == "enter":
+            modes.append(rest[0] == "enable_grad")
+        elif name == "exit":
+            modes.pop()
+        elif name == "leaf":
+            requires[rest[0]] = rest[2]
+            found.append(False)
+        else:
+            inputs = rest[1:2] if name == "to" else rest[1:]
+            asked = modes[-1] and name != "detach" and any(requires[x] for x in inputs)
+            requires[rest[0]] = asked
+            found.append(asked)
+    return found
+
+
+@answers.wrong("graph_or_no_graph", "executes the program with torch (banned by a recording mode)")
+def executes(program):
+    tensors, found = {}, []
+    with torch.enable_grad():
+        for name, *rest in named(program):
+            if name == "leaf":
+                tensors[rest[0]] = torch.ones(3, dtype=getattr(torch, rest[1]))
+            elif name == "to":
+                tensors[rest[0]] = tensors[rest[1]].to(getattr(torch, rest[2]))
+            else:
+                tensors[rest[0]] = getattr(torch, name)(*[tensors[x] for x in rest[1:]])
+            found.append(tensors[rest[0]].grad_fn is not None)
+    return found
+
+
+@answers.wrong("graph_or_no_graph", "catches every exception and returns a default")
+def catches_everything(program):
+    try:
+        return graph_or_no_graph(program)
+    except Exception:
+        return [False for _ in named(program)]
+
+
+# --- numpy_twin
+
+
+@answers.right("numpy_twin")
+def numpy_twin(expression):
+    kind, *rest = expression
+    ours, theirs, rule = index_shapes(*rest) if kind == "index" else arithmetic_shapes(*rest)
+    if ours == theirs:
+        return ("raise alike" if ours is None else "agree"), 0
+    return "differ", rule
+
+
+def index_shapes(sizes, index):
+    """The shape in torch, in NumPy (None: raises), and the rule that parts them."""
+    if len(index) > len(sizes):
+        return None, None, 0
+    index = (*index, *[slice(None)] * (len(sizes) - len(index)))
+    kept, entry_outside, reverses, place = [], False, False, None
+    for part, size in zip(index, sizes, strict=True):
+        if isinstance(part, slice):
+            if part.step == 0:
+                return None, None, 0
+            reverses = reverses or (part.step or 1) < 0
+            kept.append(len(range(*part.indices(size))))
+        elif isinstance(part, int):
+            if not -size <= part < size:
+                return None, None, 0
+        else:
+            entry_outside = any(not -size <= entry < size for entry in part)
+            place = len(kept)
+            kept.append(len(part))
+    empty = 0 in kept
+    if entry_outside and not empty:
+        return None, None, 0
+    theirs = None if entry_outside else tuple(kept)
+    advanced = [at for at, part in enumerate(index) if not isinstance(part, slice)]
+    split = advanced and advanced[-1] - advanced[0] >= len(advanced)
+    if theirs and place is not None and split:
+        theirs = (kept[place], *kept[:place], *kept[place + 1 :])
+    if reverses:
+        return None, theirs, 1
+    return tuple(kept), theirs, 5 if entry_outside else 2
+
+
+def arithmetic_shapes(sizes, operator, other, value):
+    rank = max(len(sizes), len(other))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (sizes, other)]
+    if any(a != b and 1 not in (a, b) for a, b in zip(*padded, strict=True)):
+        return None, None, 0
+    shape = tuple(b if a == 1 else a for a, b in zip(*padded, strict=True))
+    if 0 not in shape and operator in ("//", "%") and value == 0:
+        return None, shape, 3
+    if 0 not in shape and operator == "**" and value < 0:
+        return shape, None, 4
+    return shape, shape, 0
+
+
+@answers.wrong("numpy_twin", "always agree")
+def always_agree(expression):
+    return "agree", 0
+
+
+@answers.wrong("numpy_twin", "treats every raise as differ")
+def raise_is_differ(expression):
+    verdict, rule = numpy_twin(expression)
+    return ("differ", 1) if verdict == "raise alike" else (verdict, rule)
+
+
+@answers.wrong("numpy_twin", "compares values but not shapes")
+def compares_values(expression):
+    """The same elements in another order of axes pass for the same."""
+    verdict, rule = numpy_twin(expression)
+    return ("agree", 0) if rule == 2 else (verdict, rule)
+
+
+@answers.wrong("numpy_twin", "hard-codes the two printed examples")
+def hard_codes(expression):
+    kind, _, *rest = expression
+    if kind == "index":
+        for part in rest[0]:
+            if isinstance(part, slice) and part.step is not None and part.step < 0:
+                return "differ", 1
+        if len(rest[0]) == 3 and isinstance(rest[0][0], int) and isinstance(rest[0][2], list):
+            return "differ", 2
+    return "agree", 0
+
+
+@answers.wrong("numpy_twin", "returns the literal answer of the example in the statement")
+def literal_rule(expression):
+    return "differ", 2
+
+
+@answers.wrong("numpy_twin", FIRST, make=True)
+def counts_elements():
+    """The rule of the first expression it sees, for ever."""
+    seen = []
+
+    def answer(expression):
+        seen.append(numpy_twin(expression))
+        return seen[0]
+
+    return answer
+
+
+# --- two_process_sum
+
+fork = multiprocessing.get_context("fork")
+SECONDS = 20
+
+
+def reduce_one(rank, world_size, number, rendezvous, results, destroy=True):
+    timeout = timedelta(seconds=rendezvous.get("seconds", SECONDS))
+    if "path" in rendezvous:
+        store = dist.FileStore(rendezvous["path"], world_size)
+    else:
+        store = dist.TCPStore(
+            "127.0.0.1", rendezvous["port"], world_size, is_master=rank == 0, timeout=timeout
+        )
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world_size, timeout=timeout)
+    try:
+        total = torch.tensor(number(rank))
+        dist.all_reduce(total)
+        results.put((rank, total.item()))
+    finally:
+        if destroy:
+            dist.destroy_process_group()
+
+
+def launch(
+    world_size, number, rendezvous, started=None, target=reduce_one, patience=SECONDS, **options
+):
+    results = fork.SimpleQueue()
+    processes = [
+        fork.Process(
+            target=target, args=(rank, world_size, number, rendezvous, results), kwargs=options
+        )
+        for rank in range(world_size if started is None else started)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(patience)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    sums = {}
+    while not results.empty():
+        rank, total = results.get()
+        sums[rank] = total
+    return [sums[rank] for rank in range(world_size)]
+
+
+@answers.right("two_process_sum")
+def with_a_file(world_size, number):
+    with tempfile.TemporaryDirectory() as folder:
+        return launch(world_size, number, {"path": f"{folder}/store"})
+
+
+@answers.right("two_process_sum")
+def with_a_free_port(world_size, number):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return launch(world_size, number, {"port": port})
+
+
+@answers.wrong("two_process_sum", "computes the sum in the parent")
+def sums_in_parent(world_size, number):
+    return [sum(number(rank) for rank in range(world_size))] * world_size
+
+
+@answers.wrong("two_process_sum", "computes the sum in the parent")
+def sums_what_children_bring(world_size, number):
+    """Real processes, but nothing is reduced: the parent adds."""
+
+    def bring(rank, world_size, number, rendezvous, results):
+        results.put((rank, number(rank)))
+
+    return [sum(launch(world_size, number, {}, target=bring))] * world_size
+
+
+@answers.wrong("two_process_sum", "runs one process with world size 1")
+def one_process(world_size, number):
+    with tempfile.TemporaryDirectory() as folder:
+        launch(1, number, {"path": f"{folder}/store"})
+    return [world_size * (world_size + 1) // 2] * world_size
+
+
+@answers.wrong("two_process_sum", "leaves the group initialised")
+def leaves_the_group(world_size, number):
+    with tempfile.TemporaryDirectory() as folder:
+        return launch(world_size, number, {"path": f"{folder}/store"}, destroy=False)
+
+
+@answers.wrong("two_process_sum", "leaves the group initialised")
+def takes_part_and_stays(world_size, number):
+    """The notebook's own process is rank 0, and its group is never destroyed."""
+    with tempfile.TemporaryDirectory() as folder:
+        rendezvous = {"path": f"{folder}/store"}
+        results = fork.SimpleQueue()
+        others = [
+            fork.Process(target=reduce_one, args=(rank, world_size, number, rendezvous, results))
+            for rank in range(1, world_size)
+        ]
+        for process in others:
+            process.start()
+        reduce_one(0, world_size, number, rendezvous, results, destroy=False)
+        for process in others:
+            process.join(SECONDS)
+        return [results.get()[1] for _ in range(world_size)]
+
+
+@answers.wrong("two_process_sum", "fixed port so the second run fails", make=True)
+def fixed_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return lambda world_size, number: launch(world_size, number, {"port": port}, patience=1)
+
+
+@answers.wrong("two_process_sum", "returns only rank 0")
+def only_rank_0(world_size, number):
+    return with_a_file(world_size, number)[:1]
+
+
+@answers.wrong("two_process_sum", "returns the literal answer of the example in the statement")
+def literal(world_size, number):
+    return [3, 3]
+
+
+WAITS = (
+    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
+    "waiting for ever)"
+)
+
+
+@answers.wrong("two_process_sum", WAITS)
+def always_two(world_size, number):
+    """Two processes, whatever world_size says: the others never come."""
+    with tempfile.TemporaryDirectory() as folder:
+        rendezvous = {"path": f"{folder}/store", "seconds": 1}
+        return launch(world_size, number, rendezvous, started=2)
+
+
+test_answers = answers.tests()
+
+
+def test_a_process_left_behind_is_reported_and_killed():
+    """Also when time runs out: nothing of an answer survives its check."""
+    pids = []
+
+    def leaves_one(world_size, number):
+        process = fork.Process(target=sleep_for_a_minute, args=(number,))
+        process.start()
+        pids.append(process.pid)
+        return with_a_file(world_size, number)
+
+    seen = introduction._drive_twice(leaves_one, 2)
+    assert seen["first run"]["processes left"] == seen["second run"]["processes left"] == 1
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_answer_that_waits_for_ever_is_stopped_and_leaves_nothing():
+    pids = []
+
+    def waits(world_size, number):
+        process = fork.Process(target=sleep_for_a_minute, args=(number,))
+        process.start()
+        pids.append(process.pid)
+        process.join()
+
+    quick = dataclasses.replace(introduction.two_process_sum, seconds=0.5)
+    (evidence,) = failing_cases(quick, waits, seed=1)
+    assert evidence.kind == "time"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def sleep_for_a_minute(number):
+    number(0)
+    multiprocessing.Event().wait(60)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rules_explain_every_difference_of_the_two_libraries(seed):
+    """What numpy_twin calls a rule is one: worked out by hand, it predicts both libraries."""
+    exercise = introduction.numpy_twin
+    for number in range(1500):
+        (expression,) = exercise.make(seed, number, number % 9).inputs
+        assert numpy_twin(expression) == introduction._compared(expression), expression
+
+
+def test_numpy_and_torch_part_as_the_notebook_says():
+    assert torch.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)
+    assert np.zeros((2, 3, 4))[0, :, [1, 2]].shape == (2, 3)
