@@ -36,6 +36,7 @@ def memory(
     title: str = "",
     what_if: Sequence[str] | None = None,
     frame: int | None = None,
+    autopsy: Sequence[str] = (),
 ) -> MemoryMap:
     """The memory map of one source, or of two at equal entry numbers.
 
@@ -48,6 +49,7 @@ def memory(
     what_if   settings strings to replay the trace under; by default five common ones when the
               trace has at most 16,000 entries. More can be tried on the page while a kernel runs.
     frame     how many entries are done at first; by default all
+    autopsy   sentences on why memory ran out, shown in a panel of their own
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
@@ -58,7 +60,7 @@ def memory(
     if live:
         return _live(sources, every, title)
     with collector_paused():  # a collection now would walk every dict of the snapshot
-        return _map(sources, device, title, what_if, frame)
+        return _map(sources, device, title, what_if, frame, autopsy)
 
 
 def _map(
@@ -67,6 +69,7 @@ def _map(
     title: str,
     what_if: Sequence[str] | None,
     frame: int | None,
+    autopsy: Sequence[str],
 ) -> MemoryMap:
     found = [read_source(source) for source in sources]
     traces = [read_trace(source, device) for source in found]
@@ -85,7 +88,7 @@ def _map(
         what_if=[run(settings) for settings in what_if] if run else (),
         replay=run,
         remarks=[remark for source in found for remark in source.remarks],
-        autopsy=_autopsy(first, device),
+        autopsy=autopsy,
         frame=entries if frame is None else frame,
     )
 
@@ -113,10 +116,6 @@ def _total_from_trace(trace: Mapping[str, Any]) -> int | None:
         return None
     at = int(ooms[0])
     return int(reserved_bytes(trace)[at]) + int(events["address"][at])
-
-
-def _autopsy(source: Source, device: int | None) -> list[str]:
-    return []
 
 
 def _live(sources: Sequence[Any], every: float, title: str) -> MemoryMap:

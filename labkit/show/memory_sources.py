@@ -10,6 +10,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
 from labkit.memory.snapshot import Columns, columns, load
+from labkit.show.memory_progress import reading
 
 LISTED_CANDIDATES = 60
 KEPT_ENTRIES = 50_000
@@ -60,7 +61,9 @@ def read_source(source: Any) -> Source:
         return _from_torch_cuda()
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return _checked(Source(path.name, load(path), path=path))
+        with reading(path) as progress:
+            snapshot = load(path, progress=progress)
+        return _checked(Source(path.name, snapshot, path=path))
     if isinstance(source, bytes | bytearray | memoryview | Mapping | list):
         return _checked(Source("snapshot", load(source)))
     raise TypeError(

@@ -162,7 +162,9 @@ function render({ model, el }) {
     pen.lineTo(width, y(level)); pen.stroke();
     for (const share of [0.25, 0.5, 0.75]) {
       pen.fillStyle = t.line; pen.fillRect(0, Math.round(y(top * share)), 6, 1);
-      pens.words(pen, memory.bytes(nice(top * share)), 9, y(nice(top * share)), { size: 10, fill: t.ink, align: "left" });
+      const label = memory.bytes(nice(top * share)), at = y(nice(top * share));
+      pen.globalAlpha = 0.8; pen.fillStyle = t.paper; pen.fillRect(7, at - 6, label.length * 6.2 + 4, 12); pen.globalAlpha = 1;
+      pens.words(pen, label, 9, at, { size: 10, fill: t.ink, align: "left" });
     }
     let labelled = -Infinity;
     for (const i of Object.keys(own.meta.ooms).map(Number).sort((a, b) => a - b)) {

@@ -45,7 +45,8 @@ CELLS = [
     PROGRAM,
     "lesson = show.memory(allocator, title='a lesson')\nlesson",
     f"""compared = show.memory({str(SNAPSHOTS / "infer_growing.pickle.gz")!r},
-    {str(SNAPSHOTS / "infer_growing_expandable.pickle.gz")!r})
+    {str(SNAPSHOTS / "infer_growing_expandable.pickle.gz")!r},
+    autopsy=["66.8 MiB are free, the largest piece has 14 MiB."])
 compared""",
     f"""from labkit.widgets import memory_map
 memory_map.SAVED_BYTES, memory_map.CHUNK_BYTES = 20_000, 30_000
@@ -121,6 +122,10 @@ def test_memory_map(lab):
     search.press("Enter")
     compared.get_by_role("button", name="earlier alloc that matches").click()
     assert "infer_growing.py:23" in compared.locator(".lk-mm-stack .own").first.inner_text()
+    compared.get_by_role("button", name="Why it ran out").click()
+    assert "the largest piece has 14 MiB" in compared.locator(".lk-mm-panel").inner_text()
+    compared.get_by_role("button", name="go to the request that failed").click()
+    assert "oom: " in compared.locator(".lk-step-text").inner_text()
     compared.get_by_role("button", name="Other settings").click()
     compared.get_by_label("expandable_segments", exact=True).check()
     assert "expandable_segments:True" in compared.locator(".lk-mm-chosen").inner_text()

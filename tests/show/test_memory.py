@@ -158,6 +158,37 @@ def test_what_cannot_be_shown_is_refused(source):
         show.memory(source)
 
 
+def test_reading_a_large_file_is_told_under_the_cell(monkeypatch, tmp_path):
+    progress = sys.modules["labkit.show.memory_progress"]
+    told = []
+
+    class Shell:
+        @staticmethod
+        def get_ipython():
+            return object()
+
+    class Line:
+        def __init__(self, text):
+            told.append(text)
+
+        def write(self, text):
+            told.append(text)
+
+    path = tmp_path / "large.pickle"
+    pad = list(range(1 << 16, 2_500_000))
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [], "pad": pad}))
+    monkeypatch.setitem(sys.modules, "IPython", Shell)
+    monkeypatch.setattr(progress, "_Line", Line)
+    show.memory(path)
+    assert told == []
+    monkeypatch.setattr(progress, "TOLD_BYTES", 1_000_000)
+    show.memory(path)
+    assert told[0] == "reading large.pickle (12 MB)"
+    assert all(text.startswith("reading large.pickle (12 MB): ") for text in told[1:-1])
+    assert len(told) >= 4
+    assert told[-1].startswith("read large.pickle (12 MB) in ")
+
+
 def test_broken_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         show.memory(tmp_path / "none.pickle")
