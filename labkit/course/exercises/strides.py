@@ -277,7 +277,7 @@ def _visible(sizes: tuple[int, ...], strides: Any) -> list[int]:
 
 
 def _judge_layouts(case: Case, got: Any) -> str | Wrong | None:
-    sizes, order, strides = case.inputs
+    sizes, order, _ = case.inputs
     if not isinstance(got, dict):
         return "both functions return a tuple of integers, one per dimension"
     ours, found = got["strides"], got["order"]
