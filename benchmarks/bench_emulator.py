@@ -6,6 +6,7 @@ Ratios and medians of one run on this machine. None of these numbers says anythi
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import labkit.cuda as cuda
+from labkit.bench import Bench, Total
 from labkit.cuda.emulator import build
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.shelf import LADDERS, rung
@@ -68,25 +70,24 @@ def barrier_ns():
 
 
 def sgemm_with_generators(a, b, tile):
-    """Tiled SGEMM, one Python generator per CUDA thread, `yield` as the barrier."""
+    """Tiled SGEMM on NumPy arrays, one Python generator per CUDA thread, `yield` as the barrier."""
     size = len(a)
-    c = [[0.0] * size for _ in range(size)]
+    c = np.zeros_like(a)
 
     def thread(row0, col0, ty, tx, shared_a, shared_b):
         total = 0.0
         for first in range(0, size, tile):
-            shared_a[ty][tx] = a[row0 + ty][first + tx]
-            shared_b[ty][tx] = b[first + ty][col0 + tx]
+            shared_a[ty, tx] = a[row0 + ty, first + tx]
+            shared_b[ty, tx] = b[first + ty, col0 + tx]
             yield
             for k in range(tile):
-                total += shared_a[ty][k] * shared_b[k][tx]
+                total += shared_a[ty, k] * shared_b[k, tx]
             yield
-        c[row0 + ty][col0 + tx] = total
+        c[row0 + ty, col0 + tx] = total
 
     for row0 in range(0, size, tile):
         for col0 in range(0, size, tile):
-            shared_a = [[0.0] * tile for _ in range(tile)]
-            shared_b = [[0.0] * tile for _ in range(tile)]
+            shared_a, shared_b = np.zeros((2, tile, tile), a.dtype)
             threads = [
                 thread(row0, col0, y, x, shared_a, shared_b)
                 for y in range(tile) for x in range(tile)
@@ -100,8 +101,7 @@ def sgemm_ratio():
     """How many times faster tiled SGEMM is than with generators, per multiplication."""
     small, large = 64, 512
     a, b = np.random.default_rng(0).standard_normal((2, small, small)).astype(np.float32)
-    lists = a.tolist(), b.tolist()
-    generators = median_s(lambda: sgemm_with_generators(*lists, 32), 3) / small**3
+    generators = median_s(lambda: sgemm_with_generators(a, b, 32), 3) / small**3
     tiled = rung("sgemm_2_tiled")
     problem = tiled.problem(np.random.default_rng(0), (large, large, large))
     kernel, one = tiled.kernel(), problem.launches[0]
@@ -150,6 +150,38 @@ def trace_ns():
             seconds = median_s(traced, 5)
             results[one.name] = {"events": events, "seconds": seconds, "ns": seconds / events * 1e9}
     return results
+
+
+def BENCHES():
+    """For `labkit bench`: each goal is a ratio or a limit of one run."""
+    driver = EmulatorDriver(why="measuring")
+    a, b = np.random.default_rng(0).standard_normal((2, 128, 128)).astype(np.float32)
+    c = np.zeros_like(a)
+    with cuda.use(driver):
+        kernel = rung("sgemm_2_tiled").kernel()
+    path = rung("sgemm_4_vectorised").path
+    counter = itertools.count()
+
+    def compile_afresh():
+        build.compile_cuda(f"{path.read_text()}\n// {os.getpid()} {next(counter)}", str(path))
+
+    yield Bench(
+        "tiled SGEMM of 128: emulator beside Python generators",
+        lambda: kernel((4, 4), (32, 32), (a, b, c, 128, 128, 128)),
+        lambda: sgemm_with_generators(a, b, 32),
+        goal=1 / 1000,
+        calls=1,
+    )
+    yield Total("compile the longest kernel of the shelf, not cached", compile_afresh, limit_s=0.6)
+    with cuda.use(driver):
+        one = rung("transpose_2_tiled")
+        launch = one.problem(np.random.default_rng(0), one.probe_shape).launches[0]
+        tiled = one.kernel()
+    yield Total(
+        "a lesson-sized trace with everything on",
+        lambda: tiled(launch.grid, launch.block, launch.args, trace=cuda.Trace()),
+        limit_s=0.2,
+    )
 
 
 def main():

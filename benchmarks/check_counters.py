@@ -28,15 +28,22 @@ METRICS = {
     "shared read wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "shared write wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
 }
-STRIDES = (0, 1, 2, 3, 4, 5, 8, 16, 32, 33)
+INDICES = (
+    "t * 0", "t", "t * 2", "t * 3", "t * 4", "t * 5", "t * 8", "t * 16", "t * 32", "t * 33",
+    "t / 2", "t / 4", "t / 8", "t / 16", "t % 2", "t % 4", "t % 8", "t % 16", "t / 2 * 2",
+    "t / 4 * 4 + t % 2", "t ^ 1", "(t ^ 3) * 2", "t % 16 * 2", "t / 16 * 8", "t * 7 % 32",
+    "t / 2 * 16",
+)  # fmt: skip
+"""What lane t reads of a shared array: broadcasts, strides, pairs, turns."""
 PATTERN = r"""
-template <class T, int stride> __global__ void pattern(float* out) {
+template <class T, int which> __global__ void pattern(float* out) {
     __shared__ T s[34 * 32];
-    const int floats = 34 * 32 * sizeof(T) / 4;
-    for (int i = threadIdx.x; i < floats; i += 32) ((float*)s)[i] = out[0] + i;
+    const int t = threadIdx.x, floats = 34 * 32 * sizeof(T) / 4;
+    for (int i = t; i < floats; i += 32) ((float*)s)[i] = i;
     __syncwarp();
-    const T v = s[threadIdx.x * stride];
-    ((T*)out)[threadIdx.x] = v;
+    int index = 0;
+%s
+    if (which < 100 || t % 3) ((T*)out)[t] = s[index];
 }
 """
 
@@ -48,8 +55,12 @@ def launches():
             problem = rung.problem(np.random.default_rng(0), rung.probe_shape)
             problem.launches = problem.launches[:1]
             yield rung.name, lambda rung=rung, problem=problem, **o: rung.run(problem, **o)[0]
-    names = [f"pattern<{t}, {n}>" for t in ("float", "float2", "float4") for n in STRIDES]
-    module = cuda.RawModule(PATTERN, name_expressions=names)
+    cases = "\n".join(f"    if (which % 100 == {i}) index = {e};" for i, e in enumerate(INDICES))
+    names = [
+        f"pattern<{t}, {i + masked}>"
+        for t in ("float", "float2", "float4") for masked in (0, 100) for i in range(len(INDICES))
+    ]  # fmt: skip
+    module = cuda.RawModule(PATTERN.replace("%s", cases), name_expressions=names)
     for name in names:
         out = np.zeros(128, np.float32)
         kernel = module.get_function(name)

@@ -79,7 +79,9 @@ def test_a_broken_kernel_ends_with_its_line_and_the_device_goes_on(
     with pytest.raises(KernelFailure, match=message) as failed:
         small_device.synchronize()
     report = failed.value.report
-    assert (failed.value.code, report["line"], report["kernel"]) == (code, line, kernel)
+    assert (failed.value.code, report["kernel"]) == (code, kernel)
+    # a frame that does not fit is noticed as the function is entered, on whichever line that is
+    assert report["line"] in ((20, 21, 22) if kernel == "recurses" else (line,))
     # `deadlocks` waits at 8 and 10 as calls end; its line is checked above through the message
     module.get_function("adds")(1, 32, (pointer,))
     back = np.zeros_like(values)

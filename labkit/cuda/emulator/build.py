@@ -39,6 +39,7 @@ COMMON_FLAGS = (
     "-fno-extern-tls-init",
     "-fno-exceptions", "-fno-rtti",
     "-fno-stack-protector",
+    "-fstack-clash-protection",  # a frame larger than the guard page must not step over it
     "-Wno-unknown-pragmas", "-Wno-attributes",
     "-fdiagnostics-color=never", "-fmax-errors=20",
     "-ftrack-macro-expansion=0",  # an error in a shim's macro is reported where the learner used it

@@ -48,14 +48,37 @@ unsigned passes(const Event* const* heads, uint32_t mask, unsigned size) {
     return most;
 }
 
-// 8-byte accesses are served half a warp at a time, 16-byte ones a quarter.
+// True when every lane's partner, `apart` lanes away, asks for the same address or for nothing.
+bool in_pairs(const Event* const* heads, uint32_t mask, unsigned apart) {
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
+        if (mask >> (lane ^ apart) & 1 && heads[lane]->address != heads[lane ^ apart]->address) return false;
+    }
+    return true;
+}
+
+// 8-byte accesses are served half a warp at a time, 16-byte ones a quarter; two neighbouring parts
+// become one where lanes ask in pairs for one address. Seen on an H200 (benchmarks/check_counters).
 void wavefronts(const Event* const* heads, uint32_t mask, unsigned size, uint64_t& taken, uint64_t& ideal) {
-    const unsigned lanes = size > 8 ? 8 : size > 4 ? 16 : 32;
-    for (unsigned first = 0; first < kWarp; first += lanes) {
-        const uint32_t group = lanes == 32 ? mask : mask & (((1u << lanes) - 1) << first);
-        if (!group) continue;
-        taken += passes(heads, group, size);
+    if (size <= 4) {
+        taken += passes(heads, mask, size);
         ideal += 1;
+        return;
+    }
+    const unsigned lanes = size > 8 ? 8 : 16;
+    for (unsigned first = 0; first < kWarp; first += 2 * lanes) {
+        const uint32_t part = ((1u << lanes) - 1) << first, both = mask & (part | part << lanes);
+        if (!both) continue;
+        if (in_pairs(heads, both, 1) || in_pairs(heads, both, 2)) {
+            taken += passes(heads, both, size);
+            ideal += 1;
+            continue;
+        }
+        for (const uint32_t group : {mask & part, mask & (part << lanes)}) {
+            if (!group) continue;
+            taken += passes(heads, group, size);
+            ideal += 1;
+        }
     }
 }
 

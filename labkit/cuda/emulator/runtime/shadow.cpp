@@ -14,8 +14,7 @@ void RaceShadow::block_begins(uint64_t block, unsigned warps) {
     first_epoch_ = ++epoch_;
     block_of_epoch_.push_back(block);
     epoch_start_ = sequence_;
-    clocks_.assign(warps * 32, {});
-    for (unsigned t = 0; t < warps * 32; ++t) clocks_[t][t % 32] = 1;
+    known_.assign(warps * 32, {});
     acquired_.clear();
     block_acquired_.clear();
     fenced_.assign(warps * 32, 0);
@@ -32,13 +31,13 @@ void RaceShadow::barrier() {
 void RaceShadow::syncwarp(unsigned warp, uint32_t group) {
     std::array<uint32_t, 32> latest{};
     for (uint32_t rest = group; rest; rest &= rest - 1) {
-        const auto& clock = clocks_[warp * 32 + static_cast<unsigned>(__builtin_ctz(rest))];
-        for (unsigned i = 0; i < 32; ++i) latest[i] = std::max(latest[i], clock[i]);
+        const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
+        const auto& known = known_[warp * 32 + lane];
+        for (unsigned i = 0; i < 32; ++i) latest[i] = std::max(latest[i], known[i]);
+        latest[lane] = sequence_;
     }
     for (uint32_t rest = group; rest; rest &= rest - 1) {
-        const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
-        clocks_[warp * 32 + lane] = latest;
-        ++clocks_[warp * 32 + lane][lane];
+        known_[warp * 32 + static_cast<unsigned>(__builtin_ctz(rest))] = latest;
     }
 }
 
@@ -80,7 +79,7 @@ bool RaceShadow::ordered(const Touch& earlier, const Touch& now) const {
     if (earlier.epoch >= first_epoch_) {
         if (earlier.epoch != epoch_ || earlier.thread == now.thread) return true;
         if (earlier.thread / 32 == now.thread / 32 &&
-            clocks_[now.thread][earlier.thread % 32] >= earlier.clock) {
+            known_[now.thread][earlier.thread % 32] >= earlier.sequence) {
             return true;
         }
     }
@@ -137,7 +136,7 @@ bool RaceShadow::touch(Cell& cell, const Touch& now, bool writes, Conflict& conf
 
 bool RaceShadow::access(uint64_t address, unsigned size, bool shared, unsigned thread, bool writes,
                         bool atomic, uint32_t pc, Conflict& conflict) {
-    const Touch now{epoch_, pc, clocks_[thread][thread % 32], ++sequence_, static_cast<uint16_t>(thread), atomic, shared, 1};
+    const Touch now{epoch_, pc, ++sequence_, static_cast<uint16_t>(thread), atomic, shared, 1};
     bool races = false;
     for (uint64_t at = address; at < address + size;) {
         const uint64_t word = at / 4, end = std::min(address + size, (word + 1) * 4);

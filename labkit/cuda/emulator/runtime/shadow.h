@@ -1,7 +1,7 @@
 // Remembers who touched each word last, and knows which earlier accesses are ordered before now.
 //
 // Order inside a block comes from barriers (an epoch per interval between two), from __syncwarp
-// (a vector clock per lane) and from a fence followed by an atomic that another thread's atomic
+// (per lane, how far each other lane is known to have come) and from a fence followed by an atomic that another thread's atomic
 // meets. Between blocks only the last of these counts.
 #pragma once
 #include <stdint.h>
@@ -14,12 +14,12 @@
 namespace cuemu {
 
 struct Touch {
-    uint32_t epoch, pc, clock, sequence;
+    uint32_t epoch, pc, sequence;
     uint16_t thread;
-    uint8_t atomic : 1, shared : 1, valid;
+    uint8_t atomic : 1, shared : 1, valid;  // 16 bytes: four of them are a cache line
 };
 
-struct Cell {
+struct alignas(64) Cell {
     Touch write, read, other_warp_read, same_warp_read;
 };
 
@@ -44,7 +44,7 @@ class RaceShadow {
 
    private:
     static constexpr unsigned kPageWords = 1024;
-    static constexpr size_t kPageLimit = 32768;  // 2.5 GiB of cells; beyond, races go unchecked
+    static constexpr size_t kPageLimit = 32768;  // 2 GiB of cells; beyond, races go unchecked
     using Page = std::array<Cell, kPageWords>;
     using Seen = std::unordered_map<uint64_t, uint32_t>;  // (block, thread or all) -> sequence
 
@@ -59,7 +59,7 @@ class RaceShadow {
     std::unordered_map<uint64_t, std::array<Cell, 4>> split_;
     std::array<std::pair<uint64_t, Page*>, 64> recent_{};
     std::vector<uint64_t> block_of_epoch_{0};
-    std::vector<std::array<uint32_t, 32>> clocks_;  // [thread][lane of its warp]
+    std::vector<std::array<uint32_t, 32>> known_;  // [thread][lane of its warp] -> sequence
     uint32_t epoch_ = 0, first_epoch_ = 0, sequence_ = 0, epoch_start_ = 0;
     uint64_t block_ = 0;
     bool fences_used_ = false, full_ = false;

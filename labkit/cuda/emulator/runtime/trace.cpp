@@ -190,7 +190,7 @@ void Tracer::access(void* pointer, unsigned size, Access access, const void* sit
     const auto address = reinterpret_cast<uint64_t>(pointer);
     const Space space = classify(address);
     if (space == kLocal) return;
-    settle();
+    if (pending_.waits || restore_.waits || log_waits_) settle();
     const uint64_t pc = module_.offset(site);
     if (size > 1 && (size & (size - 1)) == 0 && address % size) {
         Finding* finding = add_here("misaligned", pc);
