@@ -135,6 +135,8 @@ def expand(t: Tensor, r: random.Random) -> Step:
         )
     if sizes and r.random() < WRONG / 2:
         del sizes[0]
+    if not t.dim() and 0 in sizes:  # a negative size beside it would not be refused
+        sizes = [max(size, 0) for size in sizes]
     total = 1
     for size, old in zip(reversed(sizes), [*reversed(t.impl.sizes), *[1] * 9], strict=False):
         total *= old if size == -1 else size
