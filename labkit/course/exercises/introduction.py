@@ -569,6 +569,10 @@ def still_there(pid: int, patience_seconds: float = 0.5) -> bool:
     return True
 
 
+def _as_calls(world_size: int) -> str:
+    return f"two_process_sum({world_size}, number), twice"
+
+
 def _says(text: str) -> Callable[[Evidence], bool]:
     return lambda evidence: text in evidence.property
 
@@ -587,6 +591,7 @@ two_process_sum = Exercise(
     case=_a_world,
     expected=_two_runs,
     drive=_drive_twice,
+    show=_as_calls,
     cases=3,
     sizes=2,
     seconds=6.0,
