@@ -90,7 +90,8 @@ class Overview:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td style='text-align:left'>{escape(name)}</td><td>{done} of {asked}</td>"
+            f"<tr><td style='text-align:left;padding-right:14px'>{escape(name)}</td>"
+            f"<td style='white-space:nowrap'>{done} of {asked}</td>"
             f"<td style='text-align:left'>{escape(left)}</td></tr>"
             for name, done, asked, left in self.rows()
         )

@@ -79,7 +79,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = "".join(map(html_row, self.findings))
-        titles = "".join(f"<th style='{CELL}'>{title}</th>" for title in TITLES)
+        titles = "".join(
+            f"<th style='{CELL};min-width:{width}'>{title}</th>" for title, width in TITLES
+        )
         return (
             f"<table style='border-collapse:collapse'><thead><tr>{titles}</tr></thead>"
             f"<tbody>{rows}</tbody></table>"
@@ -87,7 +89,10 @@ class Report:
 
 
 CELL = "text-align:left;vertical-align:top;padding:4px 12px 4px 0"
-TITLES = ("", "part", "here", "what that means", "how to get it")
+TITLES = (
+    ("", "0"), ("part", "0"), ("here", "9em"), ("what that means", "14em"), ("how to get it", "8em")
+)  # fmt: skip
+"""Title and least width of each column: the text of a narrow page breaks where it can bear it."""
 
 
 def html_row(finding: Finding) -> str:
