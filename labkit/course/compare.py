@@ -102,6 +102,9 @@ def _tensor_differences(
     if not isinstance(got, torch.Tensor):
         yield _said(at, _Words(f"a tensor of sizes {tuple(expected.shape)}"), got)
         return
+    if not _is_readable(got):
+        yield _said(at, _Words("a dense tensor with values"), got)
+        return
     for name in ("shape", "dtype", "device"):
         one, other = getattr(got, name), getattr(expected, name)
         if one != other:
@@ -113,6 +116,12 @@ def _tensor_differences(
         index = tuple((~same).nonzero()[0].tolist())
         where = f"{at} element {list(index)}" if index else at
         yield _said(where, expected[index].item(), got[index].item())
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Whether its elements can be had one by one: not sparse, nested, quantized or meta."""
+    odd = tensor.is_nested or tensor.is_quantized or tensor.is_meta
+    return tensor.layout == torch.strided and not odd
 
 
 class _Words(str):
@@ -129,7 +138,10 @@ def _said(at: str, expected: Any, got: Any) -> str:
 
 def in_words(value: Any) -> str:
     """A value as short text: tensors with their metadata, long reprs cut in the middle."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) and not _is_readable(value):
+        kind = "nested" if value.is_nested else "quantized" if value.is_quantized else value.layout
+        text = f"tensor(dtype={value.dtype}, device={value.device}, {kind})"
+    elif isinstance(value, torch.Tensor):
         text = (
             f"tensor(sizes={tuple(value.shape)}, dtype={value.dtype}"
             f"{'' if value.is_contiguous() else f', strides={value.stride()}'}"

@@ -71,3 +71,12 @@ def test_a_broken_repr_does_not_break_the_evidence():
     assert "repr raised RuntimeError" in in_words(Broken())
     assert len(in_words(list(range(10_000)))) < 400
     assert "strides=(1, 2)" in in_words(torch.zeros(2, 2).t())
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.zeros(2, device="meta"), torch.zeros(2).to_sparse(), torch.zeros(2).to_mkldnn()],
+)
+def test_a_tensor_without_elements_to_read_is_different_and_has_words(tensor):
+    assert "a dense tensor" in difference(tensor, torch.zeros(2))
+    assert str(tensor.device) in in_words((tensor, []))
