@@ -245,6 +245,10 @@ def _fewer_items(sizes: tuple[int, ...], index: tuple[Item, ...]) -> Any:
             yield sizes, (*index[:at], ("list", item[1][1:] or (1,)), *index[at + 1 :])
 
 
+def _shown_mix(sizes: tuple[int, ...], index: tuple[Item, ...]) -> str:
+    return f"sizes {sizes}, index [{', '.join(map(_shown_item, index)) or '()'}]"
+
+
 def _items(evidence: Any) -> tuple[Any, ...]:
     return evidence.inputs[1] if evidence.inputs else ()
 
@@ -269,6 +273,7 @@ advanced_shape = Exercise(
     case=_mix,
     expected=_both_shapes,
     smaller=_fewer_items,
+    show=_shown_mix,
     cases=400,
     sizes=6,
     minutes=25,
@@ -372,19 +377,25 @@ def _judge_mask(case: Case, got: Any) -> str | Wrong | None:
     if not isinstance(got, tuple | list) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
         return Wrong("the answer is a pair (mask, rows)", both)
     converted, reported = got
+    if converted.layout != torch.strided or converted.device.type != "cpu":
+        return Wrong("the mask is a dense tensor on the CPU", both)
     if converted.dtype != right.dtype:
         return Wrong(f"a mask that {wanted} has dtype {right.dtype}", both)
     if converted.shape != right.shape:
         return Wrong(f"the mask keeps its shape {tuple(right.shape)}", both)
-    if not isinstance(reported, tuple | list) or [list(_row(row)) for row in reported] != rows:
-        return Wrong("the fully blocked rows are reported, in order", both)
+    if wanted == "adds" and bool(converted.isnan().any()):
+        return Wrong("-inf where blocked, 0 elsewhere, and never NaN", both)
     if mask.numel():
-        seen = _attention(converted, wanted)[full.logical_not().expand(_batch(mask), -1)]
-        meant = _attention(blocked, "blocks")[full.logical_not().expand(_batch(mask), -1)]
+        some = ~full.expand(_batch(mask), -1)
+        seen = _attention(converted, wanted)[some]
+        meant = _attention(blocked, "blocks")[some]
         if not torch.allclose(seen, meant, rtol=1e-9, atol=1e-12):
             return Wrong("the attention call that reads this form gives the same output", both)
     if not torch.equal(converted, right):
-        return Wrong("-inf where blocked, 0 elsewhere" if wanted == "adds" else "its values", both)
+        meaning = "True means what this form says"
+        return Wrong("-inf where blocked, 0 elsewhere" if wanted == "adds" else meaning, both)
+    if not isinstance(reported, tuple | list) or [list(_row(row)) for row in reported] != rows:
+        return Wrong("the fully blocked rows are reported, in order", both)
     return None
 
 
@@ -434,9 +445,11 @@ causal_mask_adapter = Exercise(
     difficulty=2,
     hints=(
         Hint(
-            "One of the two outputs changed. You went from a mask that {input}: is the True of "
-            "the one the True of the other?",
-            when=lambda evidence: _property(evidence, "same output"),
+            "One of the two outputs changed: {input}. Is the True of the one form the True of the "
+            "other?",
+            when=lambda evidence: (
+                _property(evidence, "same output") or _property(evidence, "True means")
+            ),
         ),
         Hint(
             "A row is fully blocked when no key of it takes part. Its softmax is 0/0, so it must "
