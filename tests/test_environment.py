@@ -13,10 +13,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version as PipVersion
-from rattler import MatchSpec, Version, VersionSpec
 
 from labkit.launcher.installer import TORCH
 
+rattler = pytest.importorskip("rattler", reason="py-rattler, conda's parser, is not installed")
+MatchSpec, Version, VersionSpec = rattler.MatchSpec, rattler.Version, rattler.VersionSpec
 ROOT = Path(__file__).parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 ENVIRONMENT = (ROOT / "environment.yml").read_text(encoding="utf-8")
