@@ -2,10 +2,22 @@
 
 from labkit.show.broadcast import broadcast
 from labkit.show.code import code, torch_file
+from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
 from labkit.show.memory import memory
 from labkit.show.strides import strides
 from labkit.show.tiles import tiles
 from labkit.show.timeline import timeline
 
-__all__ = ["broadcast", "code", "graph", "memory", "strides", "tiles", "timeline", "torch_file"]
+__all__ = [
+    "broadcast",
+    "code",
+    "dispatch",
+    "dispatch_table",
+    "graph",
+    "memory",
+    "strides",
+    "tiles",
+    "timeline",
+    "torch_file",
+]

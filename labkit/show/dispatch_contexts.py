@@ -1,0 +1,112 @@
+"""One call, made and explained in each situation it can be in."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from labkit.dispatch.contexts import CONTEXTS, explain_in
+from labkit.dispatch.explain import Explanation, explain_call
+from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
+from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.packet import OverloadPacket
+from labkit.dispatch.schema_parser import parse_schema
+from labkit.dispatch.tls import InferenceMode
+
+LABELS = {
+    "plain": "as called",
+    "no_grad": "no_grad",
+    "inference_mode": "inference mode",
+    "autocast": "autocast",
+    "vmap": "vmap",
+    "functionalize": "functionalize",
+    "mode": "a Python mode",
+}
+ON_COPIES = ("vmap", "functionalize")
+"""Contexts that call on tensors of their own, so that even a writing operator can be run again."""
+NOT_IN_LABKIT = {
+    "no_grad": "labkit's no_grad is a flag of its autograd, which no key set shows",
+    "vmap": "labkit's vmap must be told how to stack these tensors",
+}
+_LABKIT: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "plain": nullcontext,
+    "inference_mode": InferenceMode,
+    "autocast": Autocast,
+    "mode": DispatchMode,
+}
+
+
+def explained_in_contexts(
+    op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], contexts: Sequence[str] | None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The explanations as plain data, and the contexts left out with the reason.
+
+    contexts   None: all that take this call. A context asked for by name is not left out: what
+               goes wrong in it is raised.
+
+    Raises   ValueError   no such context, none at all, or one that this operator has not
+    """
+    chosen = CONTEXTS if contexts is None else tuple(contexts)
+    unknown = [name for name in chosen if name not in CONTEXTS]
+    if unknown or not chosen:
+        what = f"no context {unknown[0]!r}" if unknown else "no context was asked for"
+        raise ValueError(f"{what}; there are {', '.join(CONTEXTS)}")
+    if isinstance(op, OverloadPacket):
+        op = op.resolve(*args, **kwargs)
+    is_labkit = isinstance(op, OperatorHandle)
+    explain = _explain_labkit if is_labkit else _explain_torch
+    calls: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for name in chosen:
+        writes = bool(calls) and parse_schema(calls[0]["schema"]).is_mutable
+        run = not writes or name in ON_COPIES
+        with nullcontext() if not calls else _random_state_kept():
+            try:
+                made = explain(name, op, args, kwargs, run)
+            except Exception as error:
+                if contexts is not None or name == "plain":
+                    raise
+                left_out[name] = str(error).partition("\n")[0]
+                continue
+        calls.append(_call(name, made, run))
+    calls[0]["handle"] = op if is_labkit else None
+    return calls, left_out
+
+
+def _call(name: str, made: Explanation, run: bool) -> dict[str, Any]:
+    note = "" if run else "It writes its argument, so it was run in the first context only."
+    notes = " ".join(text for text in (made.note, note) if text)
+    return {**made.data(), "context": name, "label": LABELS[name], "note": notes}
+
+
+def _explain_torch(
+    name: str, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: bool
+) -> Explanation:
+    return explain_in(name, op, *args, run=run, **kwargs)
+
+
+def _explain_labkit(
+    name: str, op: OperatorHandle, args: tuple[Any, ...], kwargs: dict[str, Any], run: bool
+) -> Explanation:
+    if name in NOT_IN_LABKIT:
+        raise ValueError(NOT_IN_LABKIT[name])
+    if name in _LABKIT:
+        with _LABKIT[name]():
+            return explain_call(op, args, kwargs, run=run)
+    made: list[Explanation] = []
+
+    def body(*inside: Any) -> Any:
+        made.append(explain_call(op, inside, kwargs, run=run))
+        return inside[0] if inside else None
+
+    functionalized(body)(*args)
+    return made[0]
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """PyTorch's generators afterwards are where they were: a look does not move them."""
+    import torch
+
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=list(devices)):
+        yield

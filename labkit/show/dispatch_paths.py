@@ -1,0 +1,24 @@
+"""Kernel names as PyTorch's own tree has them: the same on every machine."""
+
+import re
+from typing import Any
+
+_REGISTERED = re.compile(r"registered at (?:\S*?/)?((?:torch|aten|c10|build|functorch|test)/\S+)")
+_INSTALLED = re.compile(r"registered at \S*/site-packages/(\S+)")
+_ELSEWHERE = re.compile(r"registered at \S*/([^/\s]+)")
+
+
+def shortened(data: Any) -> Any:
+    """The data with every "registered at" path cut to its place in PyTorch's tree.
+
+    A file outside that tree keeps its last name only.
+    """
+    if isinstance(data, dict):
+        return {name: shortened(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [shortened(item) for item in data]
+    if not isinstance(data, str) or "registered at " not in data:
+        return data
+    for pattern in (_INSTALLED, _REGISTERED, _ELSEWHERE):
+        data = pattern.sub(r"\1", data)
+    return data.replace("registered at ", "")

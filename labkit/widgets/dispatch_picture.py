@@ -1,0 +1,81 @@
+"""Pictures of a dispatched call and of a dispatch table, for where no JavaScript runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, Picture
+
+COLUMNS = (("#", 12), ("how", 36), ("slot", 118), ("why", 366), ("kernel", 620))
+WIDTH, ROW, CELL = 960, 40, 17
+
+
+def hops_picture(call: Mapping[str, Any], label: str) -> str:
+    """One row per hop: how it was reached, its slot, the reason, the kernel and what it does."""
+    hops = call["hops"]
+    picture = Picture(WIDTH, 76 + ROW * len(hops), label)
+    picture.text(12, 20, label, bold=True)
+    for name, x in COLUMNS:
+        picture.text(x, 42, name, 11, MUTED, mono=False)
+    for row, hop in enumerate(hops):
+        y = 62 + ROW * row
+        picture.line([(10, y - 15), (WIDTH - 10, y - 15)], LINE)
+        origin = hop["source"] not in (None, hop["slot"])
+        why = f"{hop['reason']}, rule {hop['rule']}" + (f", {hop['source']}" if origin else "")
+        mark = "?" if hop["assumed"] else str(row + 1)
+        texts = (mark, hop["via"], hop["slot"], why, hop["kernel"])
+        rooms = (2, 11, 33, 34, 45)
+        for (name, x), text, room in zip(COLUMNS, texts, rooms, strict=True):
+            picture.text(x, y, _short(text, room), 12, INK, bold=name == "slot")
+        picture.text(118, y + 16, _short(hop["then_text"], 130), 11, MUTED, mono=False)
+    picture.text(12, 64 + ROW * len(hops), _short(verdict(call), 130), 11, MUTED, mono=False)
+    return picture.svg()
+
+
+def verdict(call: Mapping[str, Any]) -> str:
+    """What really ran, in a sentence."""
+    if call["recorded"] is None:
+        return f"not run here: this is a prediction. {call['note']}".strip()
+    ran = " -> ".join(run["slot"] for run in call["recorded"]) or "nothing"
+    agrees = "as predicted" if call["agrees"] else "NOT as predicted"
+    raised = f"; raised {call['raised'].partition(chr(10))[0]}" if call["raised"] else ""
+    return f"really ran: {ran} ({agrees}){raised}"
+
+
+def table_picture(table: Mapping[str, Any], keys: Mapping[str, Sequence[str]], label: str) -> str:
+    """Every slot with the number of the rule that filled it; strongest functionality on top."""
+    rows = slot_rows(keys)
+    height = 64 + CELL * len(rows)
+    picture = Picture(230 + 18 * CELL + 330, height, label)
+    picture.text(12, 20, label, bold=True)
+    for row, (name, slots) in enumerate(rows):
+        y = 40 + CELL * row
+        picture.text(218, y + 12, name, 11, INK, "end")
+        for column, slot in enumerate(slots):
+            cell = table["cells"][slot]
+            empty = not table["texts"][cell["kernel"]]
+            colour = "none" if empty else PALETTE[cell["rule"] % len(PALETTE)]
+            picture.rect(
+                226 + CELL * column, y, CELL - 2, CELL - 2, fill=colour,
+                stroke=ALERT if cell["stale"] else LINE, stroke_width=2 if cell["stale"] else 1,
+                opacity=0.12 if cell["fallthrough"] else 0.4,
+            )  # fmt: skip
+            if not empty:
+                picture.text(233 + CELL * column, y + 12, str(cell["rule"]), 10, INK, "middle")
+    for row, (number, question) in enumerate(table["rules"].items()):
+        y = 52 + 18 * row
+        picture.text(232 + 17 * CELL, y, f"{number:>2} {_short(question, 46)}", 10, MUTED)
+    return picture.svg()
+
+
+def slot_rows(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, list[int]]]:
+    """(functionality, its slots), strongest first; Undefined is last."""
+    rows, slot = [("Undefined", [0])], 1
+    for name in keys["functionalities"]:
+        count = len(keys["backends"]) if name in keys["per_backend"] else 1
+        rows.append((name, list(range(slot, slot + count))))
+        slot += count
+    return rows[::-1]
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
