@@ -1,18 +1,10 @@
 // The allocator's hot path in C++ with std::set, for speed alone: the same rounding, pools, order
 // (stream, size, birth, address), best fit, split, merge, set of active blocks, map of addresses,
 // statistics and locks as PyTorch's. No events, settings or growing segments.
-//
-// usage: twin EVENTS REPEATS     EVENTS: int64 each, > 0 allocate so many bytes, <= 0 free the
-// request of that number (counted from 0). Prints nanoseconds per event (fastest repeat) and a
-// checksum of all addresses.
+// Built as a shared object: replay() runs a trace on a fresh allocator, see bench_allocator.py.
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -173,31 +165,19 @@ class Allocator {
   }
 };
 
-int main(int, char** arguments) {
-  std::ifstream file(arguments[1], std::ios::binary);
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-  const int64_t* events = reinterpret_cast<const int64_t*>(bytes.data());
-  size_t count = bytes.size() / sizeof(int64_t);
-  double fastest = 1e18;
-  int64_t checksum = 0;
-  for (int repeat = 0; repeat < std::atoi(arguments[2]); ++repeat) {
-    Allocator allocator;
-    std::vector<int64_t> addresses;
-    addresses.reserve(count);
-    std::clock_t start = std::clock();  // CPU time: other programs do not count
-    for (size_t i = 0; i < count; ++i) {
-      if (events[i] > 0) {
-        addresses.push_back(allocator.malloc(events[i]));
-      } else {
-        allocator.free(addresses[-events[i]]);
-      }
-    }
-    double taken = static_cast<double>(std::clock() - start) * 1e9 / CLOCKS_PER_SEC;
-    fastest = std::min(fastest, taken / count);
-    checksum = 0;
-    for (size_t i = 0; i < addresses.size(); ++i) {
-      checksum = (checksum * 31 + addresses[i]) % 1000000007;
+// events: > 0 allocate so many bytes, <= 0 free the request of that number, counted from 0.
+// Returns a checksum of all addresses.
+extern "C" int64_t replay(const int64_t* events, int64_t count) {
+  Allocator allocator;
+  std::vector<int64_t> addresses;
+  for (int64_t i = 0; i < count; ++i) {
+    if (events[i] > 0) {
+      addresses.push_back(allocator.malloc(events[i]));
+    } else {
+      allocator.free(addresses[-events[i]]);
     }
   }
-  std::printf("%.2f %lld\n", fastest, static_cast<long long>(checksum));
+  int64_t checksum = 0;
+  for (int64_t address : addresses) checksum = (checksum * 31 + address) % 1000000007;
+  return checksum;
 }

@@ -1,20 +1,20 @@
-"""How fast the rebuilt allocator replays traces, beside a C++ `std::set` twin in the same run.
+"""How fast the rebuilt allocator replays traces, beside a C++ `std::set` twin in the same run."""
 
-.venv/bin/python benchmarks/bench_allocator.py
-"""
-
+import ctypes
 import random
 import subprocess
 import tempfile
-import time
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
+from labkit.bench import Bench
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import KIB, MIB
 
 TWIN = Path(__file__).with_name("allocator_twin.cpp")
+SHORT, LONG = 100_000, 1_000_000
 DEVICE_BYTES = 2**46  # never full: the twin does not release memory
 
 
@@ -60,14 +60,17 @@ def training_trace(events: int, seed: int = 0) -> list[int]:
 
 
 def adversarial_trace(events: int, seed: int = 0) -> list[int]:
-    """Random sizes, an eighth of the events alive at once: the free list grows with the trace."""
+    """Random sizes, 1 KiB to 540 KiB, a tenth of the events alive at once.
+
+    The free list grows with the trace, to about 12,000 blocks after a million events.
+    """
     chooser = random.Random(seed)
     trace: list[int] = []
     alive: list[int] = []
     made = 0
     while len(trace) < events:
-        if len(alive) < events // 8 or chooser.random() < 0.5:
-            trace.append(int(2 ** chooser.uniform(4, 20)))
+        if len(alive) < events // 10 or chooser.random() < 0.5:
+            trace.append(int(2 ** chooser.uniform(10, 19.05)))
             alive.append(made)
             made += 1
         else:
@@ -77,86 +80,87 @@ def adversarial_trace(events: int, seed: int = 0) -> list[int]:
     return trace
 
 
-def replay(trace: list[int], statistics: bool) -> tuple[float, int, int]:
-    """(nanoseconds per event, checksum of the addresses, free blocks at the end)."""
+def replay(trace: list[int], statistics: bool = True) -> CachingAllocator:
+    """The allocator after the trace."""
     allocator = CachingAllocator(SimulatedDevice(DEVICE_BYTES), statistics=statistics)
     malloc, free = allocator.malloc, allocator.free
     addresses: list[int] = []
     remember = addresses.append
-    start = time.process_time_ns()
     for event in trace:
         if event > 0:
             remember(malloc(event))
         else:
             free(addresses[-event])
-    taken = time.process_time_ns() - start
+    return allocator
+
+
+def checksum_of(trace: list[int]) -> int:
+    """Of all addresses, as the twin computes it."""
+    allocator = CachingAllocator(SimulatedDevice(DEVICE_BYTES))
+    addresses: list[int] = []
+    for event in trace:
+        if event > 0:
+            addresses.append(allocator.malloc(event))
+        else:
+            allocator.free(addresses[-event])
     checksum = 0
     for address in addresses:
         checksum = (checksum * 31 + address) % 1000000007
-    free_blocks = sum(
-        len(pool.free_blocks()) for pool in (allocator.small_pool, allocator.large_pool)
-    )
-    return taken / len(trace), checksum, free_blocks
+    return checksum
 
 
 class Twin:
     """The C++ twin, compiled for this run."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._program = folder / "twin"
-        command = ["g++", "-O2", "-std=c++17", str(TWIN), "-o", str(self._program)]
+        library = folder / "twin.so"
+        command = ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", str(TWIN), "-o", str(library)]
         subprocess.run(command, check=True, timeout=120)
+        self._replay = ctypes.CDLL(str(library)).replay
+        self._replay.restype = ctypes.c_int64
+        self._replay.argtypes = [ctypes.c_void_p, ctypes.c_int64]
 
-    def replay(self, trace: list[int]) -> tuple[float, int]:
-        """(nanoseconds per event, checksum)."""
-        events = self._folder / "events"
-        events.write_bytes(array("q", trace).tobytes())
-        answer = subprocess.run(
-            [self._program, events, "1"], check=True, capture_output=True, text=True, timeout=300
-        ).stdout.split()
-        return float(answer[0]), int(answer[1])
+    def replay(self, events: array) -> int:
+        """The checksum of the addresses."""
+        return int(self._replay(events.buffer_info()[0], len(events)))
 
 
-def measure(repeats: int = 7) -> dict[str, float]:
-    """Interleaved runs, medians. Ratios are ours / twin, growth is ns(1M) / ns(100k)."""
-    figures: dict[str, list[float]] = {}
-
-    def note(name: str, value: float) -> None:
-        figures.setdefault(name, []).append(value)
-
-    training, training_long = training_trace(100_000), training_trace(1_000_000)
-    hard, hard_long = adversarial_trace(100_000), adversarial_trace(1_000_000)
+def BENCHES() -> Iterator[Bench]:
+    """Both sides hand out the same addresses; the twin always counts all statistics."""
+    trace, long_trace = training_trace(SHORT), training_trace(LONG)
+    hard, long_hard = adversarial_trace(SHORT), adversarial_trace(LONG)
+    events = array("q", trace)
+    free_blocks = sum(
+        len(pool.free_blocks())
+        for allocator in [replay(long_hard)]
+        for pool in (allocator.small_pool, allocator.large_pool)
+    )
     with tempfile.TemporaryDirectory() as folder:
         twin = Twin(Path(folder))
-        for repeat in range(repeats):
-            twin_ns, twin_sum = twin.replay(training)
-            bare_ns, bare_sum, _ = replay(training, statistics=False)
-            full_ns, full_sum, _ = replay(training, statistics=True)
-            if not twin_sum == bare_sum == full_sum:
-                raise AssertionError(f"addresses differ: {twin_sum}, {bare_sum}, {full_sum}")
-            note("twin_ns", twin_ns)
-            note("bare_ns", bare_ns)
-            note("full_ns", full_ns)
-            note("bare_ratio", bare_ns / twin_ns)
-            note("full_ratio", full_ns / twin_ns)
-            if repeat < max(1, repeats // 2):
-                long_ns, _, _ = replay(training_long, statistics=True)
-                hard_ns, _, _ = replay(hard, statistics=True)
-                hard_long_ns, hard_sum, free_blocks = replay(hard_long, statistics=True)
-                note("long_ns", long_ns)
-                note("growth", long_ns / full_ns)
-                note("adversarial_100k_ns", hard_ns)
-                note("adversarial_1M_ns", hard_long_ns)
-                note("adversarial_growth", hard_long_ns / hard_ns)
-                note("adversarial_free_blocks", free_blocks)
-        hard_twin_ns, hard_twin_sum = twin.replay(hard_long)
-        note("adversarial_twin_1M_ns", hard_twin_ns)
-        if hard_twin_sum != hard_sum:
-            raise AssertionError("addresses differ on the adversarial trace")
-    return {name: sorted(values)[len(values) // 2] for name, values in figures.items()}
+        if twin.replay(events) != checksum_of(trace):
+            raise AssertionError("the C++ twin hands out other addresses")
 
+        def replay_twin() -> None:
+            twin.replay(events)
 
-if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:28s} {value:10.2f}")
+        def question(name: str, statistics: bool, goal: float) -> Bench:
+            def mine() -> None:
+                replay(trace, statistics)
+
+            return Bench(name, mine, replay_twin, goal, calls=1, work=SHORT, clock="cpu")
+
+        yield question("training trace, all statistics / std::set twin", True, 11.0)
+        yield question("training trace, without statistics / std::set twin", False, 8.0)
+
+    def growth(name: str, long: list[int], short: list[int], goal: float) -> Bench:
+        def as_many_short_ones() -> None:
+            for _ in range(LONG // SHORT):
+                replay(short)
+
+        return Bench(
+            name, lambda: replay(long), as_many_short_ones, goal, calls=1, work=LONG, clock="cpu"
+        )
+
+    yield growth("training trace, 1M events / 10 x 100k", long_trace, trace, 1.15)
+    name = f"adversarial trace, 1M events ({free_blocks:,} free blocks) / 10 x 100k"
+    yield growth(name, long_hard, hard, 2.5)

@@ -1,5 +1,7 @@
 """What must hold of an allocator between any two requests, whatever its settings."""
 
+from itertools import pairwise
+
 from labkit.memory.block import ALLOCATED, FREE, UNMAPPED
 
 
@@ -37,7 +39,7 @@ def check(allocator):
                 split_bytes += block.size
         ranges.append((blocks[0].address, blocks[-1].address + blocks[-1].size))
     ranges.sort()
-    for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False):
+    for (_, end), (start, _) in pairwise(ranges):
         assert end <= start, "segments do not overlap"
     assert (seen_live, seen_free) == (len(live), len(free_listed)), "no block is lost"
     reserved = totals[ALLOCATED] + totals[FREE] + totals["active_pending_free"]

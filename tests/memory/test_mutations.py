@@ -24,7 +24,7 @@ MUTATIONS = [
     M("the division class is floor(log2) - 20", sizes, "division_class",
       "bit_length() - 21", "bit_length() - 20", "roundup_list"),
     M("a power of two is not rounded", sizes, "round_to_division",
-      "if size == floor:", "if False:\n        pass\n    size += 1\n    if False:", "roundup_single"),
+      "if size == floor:", "size += 1\n    if size == floor:", "roundup_single"),
     M("1 MiB still gets a 2 MiB segment", sizes, "segment_size",
       "block_size <= SMALL_SIZE", "block_size < SMALL_SIZE"),
     M("10 MiB gets a segment of its own", sizes, "segment_size",

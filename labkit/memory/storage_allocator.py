@@ -1,0 +1,80 @@
+"""The caching allocator as storages want it: a DataPtr per request, on the current stream.
+
+A tensor may be dropped at any moment: in another thread, or by Python's garbage collector in the
+middle of a request. A lock keeps threads apart, and a free that arrives while a request is being
+served waits until it is done.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from labkit.core.allocator import DataPtr
+from labkit.core.device import Device
+from labkit.memory.caching_allocator import CachingAllocator
+
+
+class StorageAllocator:
+    """Serves labkit's storages of one device.
+
+    current_stream   called with every request: the stream that the memory is for
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  NativeCachingAllocator
+    """
+
+    def __init__(
+        self,
+        allocator: CachingAllocator,
+        device_type: str = "cuda",
+        current_stream: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.allocator = allocator
+        self._device = Device(device_type, allocator.device)
+        self._current_stream = current_stream
+        self._lock = threading.RLock()
+        self._busy = False
+        self._late: deque[int] = deque()
+
+    def allocate(self, nbytes: int) -> DataPtr:
+        """Own `nbytes` bytes of whatever the memory held before.
+
+        Raises   OutOfMemoryError   nothing that is cached could be released to make room
+        """
+        with self._lock:
+            self._busy = True
+            try:
+                address = self.allocator.malloc(nbytes, self._current_stream())
+            finally:
+                self._busy = False
+                self._free_late()
+        return DataPtr(address, self._device, address, self.free)
+
+    def free(self, address: int) -> None:
+        """Give the bytes back."""
+        with self._lock:
+            self._late.append(address)
+            if not self._busy:
+                self._free_late()
+
+    def record_stream(self, data_ptr: DataPtr, stream: int) -> None:
+        """The bytes are also used on `stream`: giving them back waits for what is queued there."""
+        with self._lock:
+            self.allocator.record_stream(data_ptr.address, stream)
+
+    def empty_cache(self) -> None:
+        """Everything that nothing uses goes back to the device."""
+        with self._lock:
+            self._busy = True
+            try:
+                self.allocator.empty_cache()
+            finally:
+                self._busy = False
+                self._free_late()
+
+    def _free_late(self) -> None:
+        while self._late:
+            self._busy = True
+            try:
+                self.allocator.free(self._late.popleft())
+            finally:
+                self._busy = False

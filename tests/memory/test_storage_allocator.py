@@ -1,0 +1,107 @@
+"""Storages on the caching allocator: current stream, late frees, threads, and the emulator."""
+
+import threading
+
+import pytest
+
+from labkit.core.device import Device
+from labkit.core.storage import Storage
+from labkit.cuda import use
+from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.memory import cuda_storages
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.out_of_memory import OutOfMemoryError
+from labkit.memory.sizes import GIB, MIB
+from labkit.memory.storage_allocator import StorageAllocator
+from tests.memory import invariants
+
+CUDA = Device("cuda", 0)
+
+
+def test_memory_comes_back_with_the_last_reference():
+    storages = StorageAllocator(CachingAllocator(SimulatedDevice(GIB)), current_stream=lambda: 3)
+    pointer = storages.allocate(1000)
+    assert storages.allocator.live_blocks()[0].segment.stream == 3
+    del pointer
+    assert storages.allocator.live_blocks() == []
+
+
+def test_a_free_in_the_middle_of_a_request_waits():
+    """As the garbage collector causes it: a tensor dies while another one is being made."""
+    allocator = CachingAllocator(SimulatedDevice(GIB))
+    storages = StorageAllocator(allocator)
+    doomed = [storages.allocate(5 * MIB)]
+    seen = []
+
+    def collector_runs():
+        doomed.clear()
+        seen.append(len(allocator.live_blocks()))
+        return False
+
+    allocator.free_memory_callbacks.append(collector_runs)
+    kept = storages.allocate(30 * MIB)
+    assert seen == [1], "the block was still allocated while the request was served"
+    assert [block.address for block in allocator.live_blocks()] == [kept.address]
+    invariants.check(allocator)
+
+
+def test_a_failed_request_still_frees_what_died_meanwhile():
+    allocator = CachingAllocator(SimulatedDevice(32 * MIB))
+    storages = StorageAllocator(allocator)
+    doomed = [storages.allocate(20 * MIB)]
+    allocator.free_memory_callbacks.append(lambda: doomed.clear() or False)
+    with pytest.raises(OutOfMemoryError):
+        storages.allocate(20 * MIB)
+    assert allocator.live_blocks() == []
+    assert storages.allocate(20 * MIB).address
+
+
+def test_threads_do_not_disturb_each_other():
+    allocator = CachingAllocator(SimulatedDevice(GIB))
+    storages = StorageAllocator(allocator)
+
+    def work(seed):
+        held = []
+        for step in range(300):
+            held.append(storages.allocate(512 * (1 + (seed * 7 + step * 13) % 400)))
+            if step % 3:
+                held.pop(0)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert allocator.live_blocks() == []
+    invariants.check(allocator)
+
+
+def test_record_stream_defers_the_reuse():
+    device = SimulatedDevice(GIB)
+    storages = StorageAllocator(CachingAllocator(device))
+    pointer = storages.allocate(1000)
+    address = pointer.address
+    storages.record_stream(pointer, 8)
+    del pointer
+    assert storages.allocate(1000).address != address
+    device.complete(8)
+    assert storages.allocate(1000).address == address
+
+
+@pytest.mark.parametrize("settings", ["", "expandable_segments:True"])
+def test_storages_of_the_emulator_come_from_the_cache(settings):
+    with use(EmulatorDriver(256 * MIB)):
+        storages = cuda_storages.install(settings)
+        try:
+            first = Storage.allocate(3 * MIB, CUDA)
+            address = first.data_ptr()
+            del first
+            assert Storage.allocate(3 * MIB, CUDA).data_ptr() == address
+            assert storages.allocator.memory_stats()["num_device_alloc"] == 1
+            with pytest.raises(OutOfMemoryError):
+                storages.allocate(GIB)
+            storages.current.empty_cache()
+            assert storages.allocator.reserved_bytes == 0
+        finally:
+            cuda_storages.uninstall()
