@@ -1,4 +1,4 @@
-"""`show.dispatch` walks a call through the dispatcher, `show.dispatch_table` an operator's table."""
+"""`show.dispatch` walks a call through the dispatcher, `show.dispatch_table` a whole table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from labkit.core.dispatch_key import BACKENDS, FUNCTIONALITIES, RUNTIME_KEYS, Di
 from labkit.core.dispatch_key_set import FULL_MASK, bits_of
 from labkit.dispatch.explain_table import explain_cell, explain_table, find_operators
 from labkit.dispatch.table import RULES
-from labkit.show.dispatch_contexts import explained_in_contexts
+from labkit.show.dispatch_contexts import explained_in_contexts, resolved
 from labkit.show.dispatch_paths import shortened
 from labkit.widgets.dispatch_view import DispatchView
 
@@ -24,7 +24,7 @@ def dispatch(
     """The call is made, and every step of its way through the dispatcher can be walked.
 
     op        torch.ops.aten.add.Tensor, torch.ops.aten.add, "aten::add.Tensor", or an operator of
-              labkit
+              labkit, or its name
     contexts  where to make it: plain, no_grad, inference_mode, autocast, vmap, functionalize, mode
               (a pass-through Python mode). Left out, all that take this call; "plain" is the
               thread as it is now. An operator that writes its argument is run once, in the first
@@ -34,11 +34,9 @@ def dispatch(
              KeyError     no operator of that name
              ValueError   no such context, or no context at all
     """
-    made, left_out = explained_in_contexts(op, args, kwargs, contexts)
-    operator = made[0]["operator"]
-    return DispatchView(
-        KEYS, _table(made[0].pop("handle") or operator), shortened(made), left_out=left_out
-    )
+    operator = resolved(op, args, kwargs)
+    calls, left_out = explained_in_contexts(operator, args, kwargs, contexts)
+    return DispatchView(KEYS, _table(operator), shortened(calls), left_out=left_out)
 
 
 def dispatch_table(op: Any, slot: str = "CPU") -> DispatchView:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from labkit.dispatch.contexts import CONTEXTS, explain_in
+from labkit.dispatch.default import dispatcher
 from labkit.dispatch.explain import Explanation, explain_call
 from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
 from labkit.dispatch.operator import OperatorHandle
@@ -35,6 +36,23 @@ _LABKIT: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
+def resolved(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The one operator that is meant: labkit's handle, or PyTorch's overload.
+
+    Raises   TypeError   op is no operator, or no overload takes the arguments
+             KeyError    no operator of that name
+    """
+    if isinstance(op, str) and op in dispatcher().operators:
+        return dispatcher().find(op)
+    if isinstance(op, OverloadPacket):
+        return op.resolve(*args, **kwargs)
+    if isinstance(op, OperatorHandle):
+        return op
+    from labkit.dispatch import torch_operator
+
+    return torch_operator.resolve(op, args, kwargs)
+
+
 def explained_in_contexts(
     op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], contexts: Sequence[str] | None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -50,10 +68,7 @@ def explained_in_contexts(
     if unknown or not chosen:
         what = f"no context {unknown[0]!r}" if unknown else "no context was asked for"
         raise ValueError(f"{what}; there are {', '.join(CONTEXTS)}")
-    if isinstance(op, OverloadPacket):
-        op = op.resolve(*args, **kwargs)
-    is_labkit = isinstance(op, OperatorHandle)
-    explain = _explain_labkit if is_labkit else _explain_torch
+    explain = _explain_labkit if isinstance(op, OperatorHandle) else _explain_torch
     calls: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     for name in chosen:
@@ -68,7 +83,6 @@ def explained_in_contexts(
                 left_out[name] = str(error).partition("\n")[0]
                 continue
         calls.append(_call(name, made, run))
-    calls[0]["handle"] = op if is_labkit else None
     return calls, left_out
 
 

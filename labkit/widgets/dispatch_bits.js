@@ -5,7 +5,10 @@ function dispatchBits({ functionalities, backends, per_backend }) {
   const full = (1n << BigInt(count + functionalities.length)) - 1n;
   const severally = functionalities.map((name) => per_backend.includes(name));
   const firstSlot = [0];
-  functionalities.reduce((slot, _, f) => (firstSlot.push(slot), slot + (severally[f] ? count : 1)), 1);
+  functionalities.reduce(
+    (slot, _, f) => (firstSlot.push(slot), slot + (severally[f] ? count : 1)),
+    1,
+  );
   const bit = (place) => 1n << BigInt(place);
   const has = (word, place) => ((word >> BigInt(place)) & 1n) === 1n;
   const bitLength = (word) => (word > 0n ? word.toString(2).length : 0);
@@ -20,8 +23,29 @@ function dispatchBits({ functionalities, backends, per_backend }) {
   const slotAt = (f, backend) => firstSlot[f + 1] + (severally[f] ? backend : 0);
   // Removing keys takes functionality bits only: nobody owns a backend bit.
   const minus = (word, other) => word & (backendMask | (full & ~other));
-  const names = (word, slots) => functionalities.flatMap((_, f) => !has(word, placeOf(f)) ? []
-    : !severally[f] ? [slots[slotAt(f, 0)]] : backends.flatMap((_, b) => has(word, b) ? [slots[slotAt(f, b)]] : []));
+  const names = (word, slots) =>
+    functionalities.flatMap((_, f) =>
+      !has(word, placeOf(f))
+        ? []
+        : !severally[f]
+          ? [slots[slotAt(f, 0)]]
+          : backends.flatMap((_, b) => (has(word, b) ? [slots[slotAt(f, b)]] : [])),
+    );
   const hex = (word) => `0x${word.toString(16)}`;
-  return { functionalities, backends, severally, count, bit, has, placeOf, highest, backendOf, slotOf, slotAt, minus, names, hex };
+  return {
+    functionalities,
+    backends,
+    severally,
+    count,
+    bit,
+    has,
+    placeOf,
+    highest,
+    backendOf,
+    slotOf,
+    slotAt,
+    minus,
+    names,
+    hex,
+  };
 }

@@ -5,33 +5,109 @@
 // winner    the place of the bit that won, or -1
 // notes     place -> what to say about this bit
 function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, label }) {
-  const { h } = lk, { functionalities, backends, severally, placeOf, has } = bits;
+  const { h } = lk,
+    { functionalities, backends, severally, placeOf, has } = bits;
   const mark = (column, place) => {
     if (column.word === null) return h("td", { class: "lk-bit lk-later" });
-    const on = has(column.word, place), off = column.inverse ? !on : on;
-    const flipped = column.against !== null && column.against !== undefined && has(column.against, place) !== on;
+    const on = has(column.word, place),
+      off = column.inverse ? !on : on;
+    const flipped =
+      column.against !== null && column.against !== undefined && has(column.against, place) !== on;
     const name = `lk-bit${off ? " lk-on" : ""}${flipped ? " lk-flip" : ""}${column.now ? " lk-now" : ""} lk-word-${column.kind}`;
     const glyph = off ? column.glyph : "";
-    if (!column.toggle) return h("td", { class: name, "data-on": off, "data-word": column.id, "data-place": place }, glyph);
-    const of = place < bits.count ? `backend ${backends[place]}` : functionalities[place - bits.count];
-    return h("td", { class: name }, lk.focusable(h("button", { type: "button", tabindex: -1, "data-toggle": `${column.id}/${place}`,
-      "aria-pressed": on, "aria-label": `${of} in ${column.label}`, on: { click: () => column.toggle(place) } }, glyph)));
+    if (!column.toggle)
+      return h(
+        "td",
+        { class: name, "data-on": off, "data-word": column.id, "data-place": place },
+        glyph,
+      );
+    const of =
+      place < bits.count ? `backend ${backends[place]}` : functionalities[place - bits.count];
+    return h(
+      "td",
+      { class: name },
+      lk.focusable(
+        h(
+          "button",
+          {
+            type: "button",
+            tabindex: -1,
+            "data-toggle": `${column.id}/${place}`,
+            "aria-pressed": String(on),
+            "aria-label": `${of} in ${column.label}`,
+            on: { click: () => column.toggle(place) },
+          },
+          glyph,
+        ),
+      ),
+    );
   };
-  const head = h("tr", {}, h("th", {}, "bit"), ...columns.map((column) => h("th", { title: column.title, class: `lk-up${column.now ? " lk-now" : ""}` }, h("span", {}, column.label))),
-    h("th", { class: "lk-gap" }), ...backends.map((name, b) => h("th", { class: `lk-up${word !== null && has(word, b) ? " lk-present" : ""}`, title: `backend bit ${b}` }, h("span", {}, name))), h("th", {}));
-  const strong = functionalities.map((_, f) => f).reverse().filter((f) => rows.has(placeOf(f)));
+  const head = h(
+    "tr",
+    {},
+    h("th", { class: "lk-corner" }, "bit"),
+    ...columns.map((column) =>
+      h(
+        "th",
+        { title: column.title, class: `lk-up${column.now ? " lk-now" : ""}` },
+        h("span", {}, column.label),
+      ),
+    ),
+    h("th", { class: "lk-gap" }),
+    ...backends.map((name, b) =>
+      h(
+        "th",
+        {
+          class: `lk-up lk-thin${word !== null && has(word, b) ? " lk-present" : ""}`,
+          title: `backend bit ${b}`,
+        },
+        h("span", {}, name),
+      ),
+    ),
+    h("th", {}),
+  );
+  const strong = functionalities
+    .map((_, f) => f)
+    .reverse()
+    .filter((f) => rows.has(placeOf(f)));
   const body = strong.map((f) => {
-    const place = placeOf(f), on = word !== null && has(word, place);
+    const place = placeOf(f),
+      on = word !== null && has(word, place);
     const runtime = severally[f]
-      ? backends.map((_, b) => h("td", { class: `lk-bit${on && has(word, b) ? " lk-on lk-key" : ""}` }))
+      ? backends.map((_, b) =>
+          h("td", { class: `lk-bit${on && has(word, b) ? " lk-on lk-key" : ""}` }),
+        )
       : [h("td", { colspan: backends.length, class: `lk-bit${on ? " lk-on lk-key" : ""}` })];
-    return h("tr", { class: place === winner ? "lk-wins" : "" }, h("th", { scope: "row", title: `bit ${place}` }, functionalities[f]),
-      ...columns.map((column) => mark(column, place)), h("td", { class: "lk-gap" }), ...runtime, h("td", { class: "lk-note lk-muted" }, notes[place] || ""));
+    return h(
+      "tr",
+      { class: place === winner ? "lk-wins" : "" },
+      h("th", { scope: "row", title: `bit ${place}` }, functionalities[f]),
+      ...columns.map((column) => mark(column, place)),
+      h("td", { class: "lk-gap" }),
+      ...runtime,
+      h("td", { class: "lk-note lk-muted" }, notes[place] || ""),
+    );
   });
-  const below = backends.map((_, b) => b).filter((b) => rows.has(b)).map((b) =>
-    h("tr", { class: "lk-backend" }, h("th", { scope: "row", title: `bit ${b}` }, `backend ${backends[b]}`), ...columns.map((column) => mark(column, b)),
-      h("td", { class: "lk-gap" }), h("td", { colspan: backends.length }), h("td", { class: "lk-note lk-muted" }, notes[b] || "")));
-  const table = h("table", { class: "lk-matrix", "aria-label": label }, h("thead", {}, head), h("tbody", {}, ...body, ...below));
+  const below = backends
+    .map((_, b) => b)
+    .filter((b) => rows.has(b))
+    .map((b) =>
+      h(
+        "tr",
+        { class: "lk-backend" },
+        h("th", { scope: "row", title: `bit ${b}` }, `backend ${backends[b]}`),
+        ...columns.map((column) => mark(column, b)),
+        h("td", { class: "lk-gap" }),
+        h("td", { colspan: backends.length }),
+        h("td", { class: "lk-note lk-muted" }, notes[b] || ""),
+      ),
+    );
+  const table = h(
+    "table",
+    { class: "lk-matrix", "aria-label": label },
+    h("thead", {}, head),
+    h("tbody", {}, ...body, ...below),
+  );
   const buttons = [...table.querySelectorAll("button")];
   if (buttons.length) buttons[0].tabIndex = 0;
   // One stop for Tab; the arrows walk from there.
@@ -41,7 +117,11 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
     const next = step && buttons[buttons.indexOf(event.target) + step];
     if (!step) return;
     event.preventDefault();
-    if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
+    if (next) {
+      event.target.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    }
   });
   return h("div", { class: "lk-scroll" }, table);
 }

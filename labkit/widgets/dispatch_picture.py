@@ -7,6 +7,8 @@ from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, Picture
 
 COLUMNS = (("#", 12), ("how", 36), ("slot", 118), ("why", 366), ("kernel", 620))
 WIDTH, ROW, CELL = 960, 40, 17
+FILLING_RULES = (1, 2, 3, 5, 6, 7, 8, 9)
+"""Rules that can put a kernel into a cell: one colour each."""
 
 
 def hops_picture(call: Mapping[str, Any], label: str) -> str:
@@ -44,27 +46,48 @@ def verdict(call: Mapping[str, Any]) -> str:
 def table_picture(table: Mapping[str, Any], keys: Mapping[str, Sequence[str]], label: str) -> str:
     """Every slot with the number of the rule that filled it; strongest functionality on top."""
     rows = slot_rows(keys)
-    height = 64 + CELL * len(rows)
-    picture = Picture(230 + 18 * CELL + 330, height, label)
+    top = 40 + CELL * len(rows)
+    picture = Picture(740, top + 24 + 16 * len(table["rules"]), label)
     picture.text(12, 20, label, bold=True)
     for row, (name, slots) in enumerate(rows):
-        y = 40 + CELL * row
+        y = 34 + CELL * row
         picture.text(218, y + 12, name, 11, INK, "end")
         for column, slot in enumerate(slots):
-            cell = table["cells"][slot]
-            empty = not table["texts"][cell["kernel"]]
-            colour = "none" if empty else PALETTE[cell["rule"] % len(PALETTE)]
-            picture.rect(
-                226 + CELL * column, y, CELL - 2, CELL - 2, fill=colour,
-                stroke=ALERT if cell["stale"] else LINE, stroke_width=2 if cell["stale"] else 1,
-                opacity=0.12 if cell["fallthrough"] else 0.4,
-            )  # fmt: skip
-            if not empty:
-                picture.text(233 + CELL * column, y + 12, str(cell["rule"]), 10, INK, "middle")
+            _draw_cell(picture, table, slot, 226 + CELL * column, y)
+        if len(slots) == 1:
+            picture.text(250, y + 12, _said(table, slots[0]), 10, MUTED)
     for row, (number, question) in enumerate(table["rules"].items()):
-        y = 52 + 18 * row
-        picture.text(232 + 17 * CELL, y, f"{number:>2} {_short(question, 46)}", 10, MUTED)
+        y = top + 18 + 16 * row
+        picture.rect(206, y - 10, 12, 12, fill=_colour(int(number)), opacity=0.4)
+        picture.text(200, y, number, 10, MUTED, "end")
+        picture.text(226, y, question, 10, MUTED)
     return picture.svg()
+
+
+def _draw_cell(picture: Picture, table: Mapping[str, Any], slot: int, x: float, y: float) -> None:
+    cell = table["cells"][slot]
+    stale, empty = cell["stale"], not table["texts"][cell["kernel"]]
+    picture.rect(
+        x, y, CELL - 2, CELL - 2,
+        fill="none" if empty else _colour(cell["rule"]),
+        stroke=ALERT if stale else LINE,
+        stroke_width=2 if stale else 1,
+        opacity=0.12 if cell["fallthrough"] else 0.4,
+    )  # fmt: skip
+    if stale or not empty:
+        words = f"{'' if empty else cell['rule']}{'!' if stale else ''}"
+        picture.text(x + 7, y + 12, words, 10, ALERT if stale else INK, "middle")
+
+
+def _colour(rule: int) -> str:
+    return PALETTE[FILLING_RULES.index(rule)] if rule in FILLING_RULES else "none"
+
+
+def _said(table: Mapping[str, Any], slot: int) -> str:
+    cell = table["cells"][slot]
+    reason, kernel = table["texts"][cell["reason"]], table["texts"][cell["kernel"]]
+    words = [reason, kernel.rpartition("/")[2], "falls through" if cell["fallthrough"] else ""]
+    return _short(" · ".join(word for word in words if word), 78)
 
 
 def slot_rows(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, list[int]]]:

@@ -1,0 +1,55 @@
+"""The dispatcher in JupyterLab: step, change the context, toggle bits, walk the table, reopen."""
+
+CELLS = [
+    """import torch
+from labkit.show.dispatch import dispatch, dispatch_table
+x = torch.ones(3, requires_grad=True)
+w = dispatch("aten::add.Tensor", x, x, contexts=["plain", "inference_mode", "vmap"])
+w""",
+    """t = dispatch_table("aten::add.Tensor", "AutogradCPU")
+t""",
+]
+
+
+def test_dispatch_view(lab):
+    lab.open(CELLS)
+    call, table = lab.widget(0), lab.widget(1)
+    lab.wait_drawn(call)
+    lab.command_mode()
+    call.locator("input[type=range]").focus()
+    lab.press(*["ArrowRight"] * 6)
+    lab.wait_until("w.frame", 6)
+    call.get_by_text("wins: AutogradCPU, slot 96").wait_for()
+    lab.screenshot("dispatch_view_winner", of=call)
+    call.get_by_role("button", name="the call: inference mode").click()
+    call.get_by_text("wins: CPU, slot 1").wait_for()
+    assert call.locator(".lk-flip").count() > 0
+    lab.screenshot("dispatch_view_inference", of=call)
+    call.get_by_role("tab", name="page: what if").click()
+    call.get_by_role("button", name="Python in + included").wait_for(state="detached")
+    call.get_by_role("button", name="show every bit").click()
+    call.get_by_label("Tracer in + included").click()
+    lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'Tracer'")
+    lab.press("ArrowRight", "Space")
+    lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'CPU'")
+    lab.screenshot("dispatch_view_what_if", of=call)
+
+    table.scroll_into_view_if_needed()
+    table.locator("[data-slot='96']").click()
+    table.get_by_text("rule 7 decides").wait_for()
+    lab.screenshot("dispatch_table", of=table)
+    lab.press("ArrowUp")
+    lab.wait_until("t.table['cells'][t.cell]['slot']", "AutogradNestedTensor")
+    table.get_by_label("search all operators").fill("relu")
+    table.get_by_role("button", name="show the table of aten::relu", exact=True).click()
+    lab.wait_until("repr(t)[:26]", "DispatchView(aten::relu: 1")
+    lab.use_theme("JupyterLab Dark")
+    lab.screenshot("dispatch_table_dark", of=table)
+    lab.save()
+    lab.reopen()
+    call = lab.widget(0)
+    lab.wait_drawn(call)
+    call.get_by_role("tab", name="page: the call").click()
+    call.get_by_role("button", name="the call: vmap").click()
+    call.get_by_role("button", name="step forward").click()
+    lab.screenshot("dispatch_view_reopened_dark", of=call)
