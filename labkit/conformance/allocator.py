@@ -47,10 +47,13 @@ def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comp
     chooser = random.Random(seed)
     for path in paths:
         recording = _checked(load_recording, path)
-        if "programs" in recording:
-            yield _compare_programs(recording, size, chooser)
-        else:
-            yield from compare_recorded(recording)
+        try:
+            if "programs" in recording:
+                yield _compare_programs(recording, size, chooser)
+            else:
+                yield from compare_recorded(recording)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path} is not as the format says: {error!r}") from error
     yield from compare_installed(seed, 300 if size == "small" else 20_000)
     for path in sorted((folder / "snapshots").glob("*.pickle.gz")):
         yield _summary(f"snapshot {path.name}", [_replay(path)])
@@ -60,7 +63,7 @@ def _checked(load_file: Callable[[Path], dict[str, Any]], path: Path) -> dict[st
     try:
         return load_file(path)
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def _compare_programs(recording: dict[str, Any], size: Size, chooser: random.Random) -> Comparison:

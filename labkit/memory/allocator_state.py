@@ -54,6 +54,8 @@ class AllocatorState:
         self._events = StreamEvents(driver, self._free_pending)
         self._live: dict[int, Block] = {}
         self._births = 0
+        self.orders_by_birth = True
+        """False: ties go to the lower address, as in PyTorch before 2.13."""
         self._pools_created = 0
         self._set(self.settings)
         fraction = self.settings.per_process_memory_fraction
@@ -67,7 +69,7 @@ class AllocatorState:
     def next_birth(self) -> int:
         """The number of a new segment: segments are ordered by their creation."""
         self._births += 1
-        return self._births
+        return self._births if self.orders_by_birth else 0
 
     def wait_for_events(self, frames: Frames | None, owner: PrivatePool | None = None) -> None:
         """Wait for all outstanding events, or those of one pool, and free the blocks."""

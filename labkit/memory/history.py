@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from labkit.memory.block import MempoolId
 
@@ -22,7 +22,7 @@ Action = Literal[
     "snapshot",
     "oom",
 ]
-ACTIONS: tuple[Action, ...] = Action.__args__  # type: ignore[attr-defined]
+ACTIONS: tuple[Action, ...] = get_args(Action)
 
 Frames = tuple[tuple[str, str, int], ...]
 """(function, file, line), innermost first."""

@@ -75,7 +75,10 @@ class ProgramRun:
     def run(self, operation: list[Any]) -> dict[str, Any]:
         """The outcome of one operation, in the words of the recording."""
         kind, *arguments = operation
-        result: dict[str, Any] = getattr(self, f"_{kind}")(*arguments) or {}
+        operation_of_kind = getattr(self, f"_{kind}", None)
+        if operation_of_kind is None:
+            raise KeyError(f"no operation is called {kind!r}")
+        result: dict[str, Any] = operation_of_kind(*arguments) or {}
         return result
 
     def trace_since(self, total: int) -> list[list[Any]]:

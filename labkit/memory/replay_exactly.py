@@ -86,18 +86,27 @@ class RecordedDevice(SimulatedDevice):
 
 
 def replay_exactly(
-    snapshot: Snapshot, *, device_total: int = 2**40, device: int = 0, title: str = "snapshot"
+    snapshot: Snapshot,
+    *,
+    device_total: int = 2**40,
+    memory_fraction: float | None = None,
+    orders_by_birth: bool = True,
+    device: int = 0,
+    title: str = "snapshot",
 ) -> Outcome:
     """Make the recorded requests again and compare each trace entry, then the memory map.
 
-    device_total  bytes; only growing segments ask, to size their reservations
+    device_total     bytes; growing segments size their reservations by it, and the fraction counts
+    memory_fraction  the one in force during the recording, which no snapshot shows
+    orders_by_birth  False for recordings of releases before 2.13: ties go to the lower address
 
     Differs  Births of segments older than the trace are not recorded: they count by address.
     """
     outcome = Outcome()
     entries = [entry for entry in entries_of(snapshot, device) if entry["action"] != "snapshot"]
     recorded = RecordedDevice(entries, device_total)
-    allocator = CachingAllocator(recorded, settings_of(snapshot), device=device)
+    allocator = CachingAllocator(recorded, settings_of(snapshot), memory_fraction, device=device)
+    allocator.orders_by_birth = orders_by_birth
     recorded.allocator = allocator
     allocator.record_memory_history("all", None, clock=lambda: 0)
     replayer = Replayer(allocator, recorded)
