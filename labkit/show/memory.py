@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from labkit.memory.explain_oom import explain_oom
 from labkit.memory.replay import replay
 from labkit.memory.restricted_pickle import collector_paused
 from labkit.show.memory_live import follow_allocator, follow_torch_cuda
@@ -36,7 +37,7 @@ def memory(
     title: str = "",
     what_if: Sequence[str] | None = None,
     frame: int | None = None,
-    autopsy: Sequence[str] = (),
+    autopsy: Sequence[str] | None = None,
 ) -> MemoryMap:
     """The memory map of one source, or of two at equal entry numbers.
 
@@ -49,7 +50,8 @@ def memory(
     what_if   settings strings to replay the trace under; by default five common ones when the
               trace has at most 16,000 entries. More can be tried on the page while a kernel runs.
     frame     how many entries are done at first; by default all
-    autopsy   sentences on why memory ran out, shown in a panel of their own
+    autopsy   sentences on why memory ran out, shown in a panel of their own; by default what
+              `labkit.memory.explain_oom` finds, where the trace holds an out-of-memory error
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
@@ -69,7 +71,7 @@ def _map(
     title: str,
     what_if: Sequence[str] | None,
     frame: int | None,
-    autopsy: Sequence[str],
+    autopsy: Sequence[str] | None,
 ) -> MemoryMap:
     found = [read_source(source) for source in sources]
     traces = [read_trace(source, device) for source in found]
@@ -79,6 +81,8 @@ def _map(
     run = _replayer(first, traces[0]["device"], total) if entries else None
     if what_if is None:
         what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
+    if autopsy is None:
+        autopsy = _autopsy(first, traces[0])
     for source in found:
         source.forget(entries)
     return MemoryMap(
@@ -91,6 +95,14 @@ def _map(
         autopsy=autopsy,
         frame=entries if frame is None else frame,
     )
+
+
+def _autopsy(source: Source, trace: Mapping[str, Any]) -> Sequence[str]:
+    """Why the last request that ran out found no room; nothing where none did."""
+    ran_out = list(trace["actions"]).index("oom")
+    if not (trace["events"]["action"] == ran_out).any():
+        return ()
+    return explain_oom(source.reread(), trace["device"]).sentences
 
 
 def _replayer(source: Source, device: int, total: int | None) -> Callable[[str], Mapping[str, Any]]:

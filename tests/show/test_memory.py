@@ -328,3 +328,10 @@ def test_random_programs_are_shown_whatever_they_did():
         widget = show.memory(allocator, what_if=())
         assert widget.meta["whole"] == len(allocator.history)
         assert "<svg" in widget.svg()
+
+
+def test_a_trace_that_ran_out_explains_itself():
+    ran_out = show.memory(SNAPSHOTS / "infer_growing.pickle.gz")
+    assert "12.47 MiB (a segment of 14.00 MiB) was wanted on stream 0" in ran_out.autopsy[0]
+    assert show.memory(SNAPSHOTS / "train_mlp.pickle.gz").autopsy == []
+    assert show.memory(SNAPSHOTS / "infer_growing.pickle.gz", autopsy=["mine"]).autopsy == ["mine"]
