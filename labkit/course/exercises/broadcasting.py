@@ -83,17 +83,17 @@ broadcast_shapes = Exercise(
     cases=500,
     minutes=15,
     difficulty=2,
-    banned=("torch.*", "numpy.*", "labkit.*"),
+    banned=("torch.broadcast_shapes", "torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
-            "You refuse, and so does torch, but in other words. It says {expected}; you {got}. "
-            "The dimension counts after the alignment, from the left of the longer shape, and the "
-            "first clash from the right is the one that is named.",
-            when=lambda e: _should_refuse(e) and isinstance(e.value, Raised),
+            "You refuse {input}, and so does torch, in other words. The dimension counts after the "
+            "alignment, from the left of the longer shape, and of several clashes the first from "
+            "the right is the one that is named.",
+            when=lambda e: _should_refuse(e) and e.got.startswith("raised RuntimeError"),
         ),
         Hint(
             "Torch refuses {input}. A 1 stretches. A 0 is a size like any other: it meets 0 or 1.",
-            when=lambda e: _should_refuse(e) and not isinstance(e.value, Raised),
+            when=lambda e: _should_refuse(e) and not e.got.startswith("raised"),
         ),
         Hint(
             "There is a 0 in {input}. A 1 beside a 0 becomes 0: it 'stretches' to nothing, and "
