@@ -92,7 +92,7 @@ function dispatchCells(bits, model, root) {
           "span",
           {},
           cells[slot].kernel
-            ? `${text(cells[slot].reason)} · ${short(text(cells[slot].kernel))}${cells[slot].fallthrough ? " · falls through" : ""}`
+            ? `${text(cells[slot].reason)}${cells[slot].fallthrough ? " · falls through" : ""} · ${short(text(cells[slot].kernel))}`
             : text(cells[slot].reason),
         ),
       ),
@@ -128,6 +128,16 @@ function dispatchCells(bits, model, root) {
       ),
     );
     if (focused) grid.querySelector(`[data-slot="${now}"]`).focus({ preventScroll: true });
+    requestAnimationFrame(reveal);
+  }
+  // Scrolls the table only: scrollIntoView would move the whole notebook.
+  function reveal() {
+    const row = grid.querySelector(".lk-chosen")?.closest("tr");
+    if (!row || !grid.clientHeight) return;
+    const head = grid.querySelector("thead").offsetHeight,
+      top = row.offsetTop;
+    if (top - head < grid.scrollTop || top + 2 * row.offsetHeight > grid.scrollTop + grid.clientHeight)
+      grid.scrollTop = top - grid.clientHeight / 2;
   }
   grid.addEventListener("keydown", (event) => {
     const row = event.target.closest("tr"),
@@ -209,8 +219,9 @@ function dispatchCells(bits, model, root) {
         return h(
           "li",
           { class: `lk-rule-${state}`, "data-state": state },
+          h("span", { class: "lk-number" }, number),
           h("span", { class: "lk-swatch", style: `background:${colour(number)}` }),
-          ` ${i < cell.asked.length && i <= at ? text(cell.asked[i]) : question}`,
+          h("span", {}, i < cell.asked.length && i <= at ? text(cell.asked[i]) : question),
         );
       }),
     );

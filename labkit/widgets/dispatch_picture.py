@@ -86,7 +86,7 @@ def _colour(rule: int) -> str:
 def _said(table: Mapping[str, Any], slot: int) -> str:
     cell = table["cells"][slot]
     reason, kernel = table["texts"][cell["reason"]], table["texts"][cell["kernel"]]
-    words = [reason, kernel.rpartition("/")[2], "falls through" if cell["fallthrough"] else ""]
+    words = [reason, "falls through" if cell["fallthrough"] else "", kernel.rpartition("/")[2]]
     return _short(" · ".join(word for word in words if word), 78)
 
 
