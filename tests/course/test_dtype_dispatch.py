@@ -1,0 +1,205 @@
+import pytest
+import torch
+
+from labkit.core.host_compiler import CompilerMissing
+from labkit.course import c_program
+from tests.course.answers import FIRST, Answers
+
+answers = Answers("dtype_dispatch")
+ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
+LITERAL = "returns the literal answer of the example in the statement"
+BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
+
+# --- the C texts
+
+HEADER = """
+#ifndef ADD_H
+#define ADD_H
+#include <stdbool.h>
+#include <stdint.h>
+#define DTYPES(X) X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t) X(Int, int32_t) \\
+    X(Long, int64_t) X(Float, float) X(Double, double) X(Bool, bool)
+#define DECLARE(Num, num) \\
+    typedef struct { num *data; int64_t n; } Num##Vector; \\
+    int Num##Vector_add(Num##Vector *c, const Num##Vector *a, const Num##Vector *b);
+DTYPES(DECLARE)
+#undef DECLARE
+#endif
+"""
+
+SOURCE = """
+#include "add.h"
+#define DEFINE(Num, num) \\
+    int Num##Vector_add(Num##Vector *c, const Num##Vector *a, const Num##Vector *b) { \\
+        if (a->n != b->n || c->n != a->n) return 1; \\
+        for (int64_t i = 0; i < c->n; i++) c->data[i] = (num)(a->data[i] + b->data[i]); \\
+        return 0; \\
+    }
+DTYPES(DEFINE)
+"""
+SUM = "(num)(a->data[i] + b->data[i])"
+CHECK = "if (a->n != b->n || c->n != a->n) return 1; \\\n"
+
+
+def texts(header=HEADER, source=SOURCE):
+    return lambda: (header, source)
+
+
+def instead(old, new, text=SOURCE):
+    assert old in text
+    return text.replace(old, new)
+
+
+answers.right("generic_add")(texts())
+
+RE_INCLUDED = """
+#ifndef ADD_H
+#define ADD_H
+#include <stdbool.h>
+#include <stdint.h>
+#define DTYPES(X) X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t) X(Int, int32_t) \\
+    X(Long, int64_t) X(Float, float) X(Double, double) X(Bool, bool)
+#define DECLARE(Num, num) \\
+    struct Num##Vector { num *data; int64_t n; }; typedef struct Num##Vector Num##Vector; \\
+    extern int Num##Vector_add(Num##Vector *, const Num##Vector *, const Num##Vector *);
+DTYPES(DECLARE) // Byte, Float: a comment may say so
+#endif
+"""
+answers.right("generic_add")(texts(RE_INCLUDED, instead("#include", "/* Bool */ #include")))
+
+TWO = HEADER.replace("X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t) X(Int, int32_t)", "")
+TWO = TWO.replace("X(Long, int64_t)", "").replace("X(Bool, bool)", "")
+UNGUARDED = instead("#ifndef ADD_H\n#define ADD_H\n", "", HEADER).replace("#endif", "")
+REMEMBERS = """static num first; static int asked; \\
+        if (!asked && c->n) { asked = 1; first = (num)(a->data[0] + b->data[0]); } \\
+        for (int64_t i = 0; i < c->n; i++) c->data[i] = first;"""
+LOOP = f"for (int64_t i = 0; i < c->n; i++) c->data[i] = {SUM};"
+
+for why, header, source in [
+    ("two dtypes only", TWO, SOURCE),
+    ("reads past the shorter input", HEADER, instead(CHECK, "\\\n")),
+    (
+        "reads past the shorter input",
+        HEADER,
+        instead(CHECK, "if (c->n != a->n) return 1; \\\n"),
+    ),
+    (
+        "integer add through double",
+        HEADER,
+        instead(SUM, "(num)((double)a->data[i] + (double)b->data[i])"),
+    ),
+    ("wraps bool wrongly", instead("X(Bool, bool)", "X(Bool, uint8_t)", HEADER), SOURCE),
+    ("wraps bool wrongly", HEADER, instead(SUM, "(num)((int)(a->data[i] + b->data[i]) & 1)")),
+    ("missing guard", UNGUARDED, SOURCE),
+    (ELSEWHERE, HEADER, instead(SUM, "(num)((float)a->data[i] + (float)b->data[i])")),
+    (LITERAL, HEADER, instead(SUM, "(num)(11 * (i + 1))")),
+    (FIRST, HEADER, instead(LOOP, REMEMBERS)),
+]:
+    answers.wrong("generic_add", why)(texts(header, source))
+
+# --- the table
+
+NAMES = {
+    torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int",
+    torch.int64: "Long", torch.float32: "Float", torch.float64: "Double", torch.bool: "Bool",
+}  # fmt: skip
+
+
+@answers.right("dtype_table")
+def dtype_table(functions, a, b):
+    table = {dtype: functions[f"{name}Vector_add"] for dtype, name in NAMES.items()}
+    common = torch.result_type(a, b)
+    if common not in table:
+        raise TypeError(f"no add was compiled for {a.dtype} with {b.dtype}")
+    c = torch.empty(a.numel(), dtype=common)
+    table[common](c, a.to(common).contiguous(), b.to(common).contiguous())
+    return c
+
+
+@answers.wrong("dtype_table", "promotes to float always")
+def always_float(functions, a, b):
+    return dtype_table(functions, a.to(torch.float32), b)
+
+
+@answers.wrong("dtype_table", "falls through to float32")
+def default_is_float32(functions, a, b):
+    try:
+        return dtype_table(functions, a, b)
+    except TypeError:
+        return dtype_table(functions, a.to(torch.float32), b.to(torch.float32))
+
+
+@answers.wrong("dtype_table", "error without names")
+def nameless(functions, a, b):
+    if torch.result_type(a, b) not in NAMES:
+        raise TypeError(f"no add was compiled for {torch.result_type(a, b)}")
+    return dtype_table(functions, a, b)
+
+
+@answers.wrong("dtype_table", "converts inputs in place")
+def converts(functions, a, b):
+    if torch.result_type(a, b) in NAMES:
+        a.data = a.to(torch.result_type(a, b))
+    return dtype_table(functions, a, b)
+
+
+@answers.wrong("dtype_table", "returns the right value but changes one of its inputs")
+def reuses_a(functions, a, b):
+    c = dtype_table(functions, a, b)
+    if a.dtype == c.dtype:
+        a.copy_(c)
+    return c
+
+
+@answers.wrong("dtype_table", ELSEWHERE)
+def in_the_dtype_of_a(functions, a, b):
+    return (
+        dtype_table(functions, a, b.to(a.dtype))
+        if a.dtype in NAMES
+        else dtype_table(functions, a, b)
+    )
+
+
+@answers.wrong("dtype_table", ELSEWHERE)
+def knows_no_strides(functions, a, b):
+    common = torch.result_type(a, b)
+    if common not in NAMES:
+        return dtype_table(functions, a, b)
+    c = torch.empty(a.numel(), dtype=common)
+    same = [x if x.dtype == common else x.to(common).contiguous() for x in (a, b)]
+    functions[f"{NAMES[common]}Vector_add"](c, *same)
+    return c
+
+
+@answers.wrong("dtype_table", BANNED)
+def asks_torch(functions, a, b):
+    if torch.result_type(a, b) not in NAMES:
+        return dtype_table(functions, a, b)
+    return a + b
+
+
+test_answers = answers.tests()
+
+
+def test_a_crash_ends_the_program_only():
+    program = c_program.build({"main.c": "int main(void) { *(volatile int *)0 = 1; }"})
+    assert c_program.run(program, b"").status < 0
+
+
+def test_what_does_not_compile_says_why():
+    with pytest.raises(c_program.DoesNotCompile, match="undefined reference"):
+        c_program.build({"main.c": "int nothing(void); int main(void) { return nothing(); }"})
+    with pytest.raises(ValueError, match="plain file name"):
+        c_program.build({"../main.c": ""})
+
+
+def test_an_endless_program_is_stopped(monkeypatch):
+    monkeypatch.setattr(c_program, "RUN_SECONDS", 0.2)
+    program = c_program.build({"main.c": "int main(void) { for (volatile int i = 0;; i++); }"})
+    assert c_program.run(program, b"").status == 1
+
+
+def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr("labkit.core.host_compiler.shutil.which", lambda name: None)
+    with pytest.raises(CompilerMissing, match="apt install"):
+        c_program.build({"main.c": "int main(void) { return 7; }"})
