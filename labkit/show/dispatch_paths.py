@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 _REGISTERED = re.compile(r"registered at (?:\S*?/)?((?:torch|aten|c10|build|functorch|test)/\S+)")
+_CELL = re.compile(r"registered at \S*/ipykernel_\d+/\d+\.py:(\d+)")
 _INSTALLED = re.compile(r"registered at \S*/site-packages/(\S+)")
 _ELSEWHERE = re.compile(r"registered at \S*/([^/\s]+)")
 
@@ -11,7 +12,7 @@ _ELSEWHERE = re.compile(r"registered at \S*/([^/\s]+)")
 def shortened(data: Any) -> Any:
     """The data with every "registered at" path cut to its place in PyTorch's tree.
 
-    A file outside that tree keeps its last name only.
+    A file outside that tree keeps its last name only, a notebook's cell its line.
     """
     if isinstance(data, dict):
         return {name: shortened(value) for name, value in data.items()}
@@ -19,6 +20,7 @@ def shortened(data: Any) -> Any:
         return [shortened(item) for item in data]
     if not isinstance(data, str) or "registered at " not in data:
         return data
+    data = _CELL.sub(r"notebook cell, line \1", data)
     for pattern in (_INSTALLED, _REGISTERED, _ELSEWHERE):
         data = pattern.sub(r"\1", data)
     return data.replace("registered at ", "")

@@ -1,3 +1,6 @@
+// Words arrive as decimal text: as numbers they would be rounded.
+const big = (text) => (text === null || text === undefined ? null : BigInt(text));
+
 // Key sets as BigInt words, and the dispatcher's own arithmetic on them.
 function dispatchBits({ functionalities, backends, per_backend }) {
   const count = backends.length;
@@ -21,6 +24,8 @@ function dispatchBits({ functionalities, backends, per_backend }) {
     return f < 0 ? 0 : firstSlot[f + 1] + (severally[f] ? backendOf(word) : 0);
   };
   const slotAt = (f, backend) => firstSlot[f + 1] + (severally[f] ? backend : 0);
+  // The place of the bit that wins, -1 when none does.
+  const winnerOf = (word) => (highest(word) < 0 ? -1 : placeOf(highest(word)));
   // Removing keys takes functionality bits only: nobody owns a backend bit.
   const minus = (word, other) => word & (backendMask | (full & ~other));
   const names = (word, slots) =>
@@ -31,6 +36,7 @@ function dispatchBits({ functionalities, backends, per_backend }) {
           ? [slots[slotAt(f, 0)]]
           : backends.flatMap((_, b) => (has(word, b) ? [slots[slotAt(f, b)]] : [])),
     );
+  const written = (word, slots) => `${hex(word)} = ${names(word, slots).join(", ") || "nothing"}`;
   const hex = (word) => `0x${word.toString(16)}`;
   return {
     functionalities,
@@ -40,12 +46,13 @@ function dispatchBits({ functionalities, backends, per_backend }) {
     bit,
     has,
     placeOf,
-    highest,
+    winnerOf,
     backendOf,
     slotOf,
     slotAt,
     minus,
     names,
     hex,
+    written,
   };
 }

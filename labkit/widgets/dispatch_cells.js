@@ -1,7 +1,9 @@
-// The whole table of an operator: a grid of slots, the rules asked about one, the registrations.
-function dispatchCells(bits, model, root) {
+// The whole table of an operator: a grid of slots, what one holds, and the registrations.
+function dispatchCells(shared) {
   const { h } = lk,
-    element = h("div", {});
+    { bits, model, root, save } = shared;
+  const table = () => model.get("table"),
+    text = (i) => table().texts[i];
   const filters = {
     all: () => true,
     stale: (cell) => cell.stale,
@@ -10,42 +12,20 @@ function dispatchCells(bits, model, root) {
     "rule 1": (cell) => cell.rule === 1,
   };
   let filter = "all",
-    registration = null,
-    stepper = null;
-  const table = () => model.get("table"),
-    text = (i) => table().texts[i];
-  // Rules 4 and 10 fill nothing, which leaves a colour for each of the others.
-  const colour = (rule) => lk.palette[[1, 2, 3, 5, 6, 7, 8, 9].indexOf(Number(rule))] || "none";
-  const save = (values) => {
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    model.save_changes();
-  };
-  const short = (name) => name.split("/").pop();
-  const search = lk.focusable(
-    h("input", {
-      type: "search",
-      placeholder: "search all operators",
-      "aria-label": "search all operators",
-    }),
-  );
-  const answer = h("div", { class: "lk-row lk-found", "aria-live": "polite" });
-  const box = h("div", {}, h("div", { class: "lk-row" }, search, answer));
+    registration = null;
+  const search = dispatchSearch(shared),
+    rules = dispatchRules(shared);
+  const schema = h("div", { class: "lk-mono lk-muted lk-schema" }),
+    tools = h("div", { class: "lk-row" });
   const grid = h("div", { class: "lk-scroll" }),
-    details = h("div", { class: "lk-cell-details", "aria-live": "polite" });
-  const tools = h("div", { class: "lk-row" }),
-    registered = h("div", { class: "lk-registered" }),
-    rules = h("div", { class: "lk-rules" });
-  const schema = h("div", { class: "lk-mono lk-muted lk-schema" });
-  element.append(
-    ...(model.get("searches") ? [box] : []),
+    registered = h("div", { class: "lk-registered" });
+  const element = h(
+    "div",
+    {},
+    model.get("searches") ? search.element : null,
     schema,
     tools,
-    h(
-      "div",
-      { class: "lk-cells-body" },
-      grid,
-      h("div", { class: "lk-cells-side" }, details, rules),
-    ),
+    h("div", { class: "lk-cells-body" }, grid, rules.element),
     registered,
   );
 
@@ -57,7 +37,16 @@ function dispatchCells(bits, model, root) {
       focused = grid.contains(document.activeElement);
     const square = (slot, wide) => {
       const cell = cells[slot],
-        name = `lk-slot${cell.fallthrough ? " lk-falls" : ""}${cell.kernel ? "" : " lk-empty"}${cell.stale ? " lk-stale" : ""}${slot === now ? " lk-chosen" : ""}${chosen(cell) ? "" : " lk-dim"}`;
+        name = [
+          "lk-slot",
+          cell.fallthrough && "lk-falls",
+          !cell.kernel && "lk-empty",
+          cell.stale && "lk-stale",
+          slot === now && "lk-chosen",
+          !chosen(cell) && "lk-dim",
+        ]
+          .filter(Boolean)
+          .join(" ");
       return h(
         "td",
         { colspan: wide },
@@ -69,7 +58,7 @@ function dispatchCells(bits, model, root) {
               class: name,
               tabindex: slot === now ? 0 : -1,
               "data-slot": slot,
-              style: cell.kernel ? `--lk-rule:${colour(cell.rule)}` : "",
+              style: cell.kernel ? `--lk-rule:${ruleColour(cell.rule)}` : "",
               title: `${cell.slot}: ${text(cell.reason)}`,
               "aria-label": `${cell.slot}, rule ${cell.rule}, ${text(cell.reason)}${cell.stale ? ", stale" : ""}`,
               on: { click: () => save({ cell: slot, rule: cells[slot].asked.length - 1 }) },
@@ -92,7 +81,7 @@ function dispatchCells(bits, model, root) {
           "span",
           {},
           cells[slot].kernel
-            ? `${text(cells[slot].reason)}${cells[slot].fallthrough ? " · falls through" : ""} · ${short(text(cells[slot].kernel))}`
+            ? `${text(cells[slot].reason)}${cells[slot].fallthrough ? " · falls through" : ""} · ${text(cells[slot].kernel).split("/").pop()}`
             : text(cells[slot].reason),
         ),
       ),
@@ -136,7 +125,10 @@ function dispatchCells(bits, model, root) {
     if (!row || !grid.clientHeight) return;
     const head = grid.querySelector("thead").offsetHeight,
       top = row.offsetTop;
-    if (top - head < grid.scrollTop || top + 2 * row.offsetHeight > grid.scrollTop + grid.clientHeight)
+    if (
+      top - head < grid.scrollTop ||
+      top + 2 * row.offsetHeight > grid.scrollTop + grid.clientHeight
+    )
       grid.scrollTop = top - grid.clientHeight / 2;
   }
   grid.addEventListener("keydown", (event) => {
@@ -152,81 +144,6 @@ function dispatchCells(bits, model, root) {
     const buttons = line ? [...line.querySelectorAll("button")] : [];
     buttons[Math.max(0, Math.min(buttons.length - 1, side === undefined ? at : side))]?.click();
   });
-  const pair = (name, value) =>
-    h(
-      "div",
-      {},
-      h("span", { class: "lk-muted" }, `${name} `),
-      h("span", { class: "lk-mono" }, value),
-    );
-  function drawDetails() {
-    const { cells, side, stale } = table(),
-      cell = cells[model.get("cell")],
-      kernel = text(cell.kernel);
-    const origin = text(cell.source);
-    details.replaceChildren(
-      h("b", { class: "lk-mono" }, cell.slot),
-      h("span", { class: "lk-muted" }, ` slot ${model.get("cell")}`),
-      pair("canonical", kernel || "nothing"),
-      pair(
-        "reason",
-        `${text(cell.reason)}, rule ${cell.rule}${origin ? `, registered for ${origin}` : ""}${cell.fallthrough ? "; falls through: its key is skipped" : ""}`,
-      ),
-      cell.stored === null
-        ? pair(
-            "stored",
-            stale
-              ? "PyTorch shows only the recomputed table; its check says that the stored one differs"
-              : `PyTorch shows only the recomputed table${side === "labkit" ? "" : "; its check says that the stored one agrees"}`,
-          )
-        : h(
-            "div",
-            { class: cell.stale ? "lk-alert" : "" },
-            pair(
-              "stored",
-              cell.stale
-                ? `${text(cell.stored) || "nothing"}: stale, and this is what a call runs`
-                : "the same",
-            ),
-          ),
-    );
-    stepper?.stop();
-    const steps = cell.asked.length,
-      at = Math.min(model.get("rule"), steps - 1);
-    stepper = lk.stepper({
-      count: steps,
-      index: at,
-      label: "rule",
-      change: (i) => save({ rule: i }),
-      text: (i) =>
-        i === steps - 1 ? `rule ${cell.rule} decides` : "does not apply, on to the next",
-    });
-    rules.replaceChildren(stepper.element, h("ol", { class: "lk-rule-list" }));
-    drawRules(at);
-  }
-  function drawRules(at) {
-    const cell = table().cells[model.get("cell")];
-    rules.querySelector("ol").replaceChildren(
-      ...Object.entries(table().rules).map(([number, question], i) => {
-        const state =
-          i > at
-            ? i >= cell.asked.length
-              ? "never"
-              : "later"
-            : i === cell.asked.length - 1
-              ? "decides"
-              : "asked";
-        return h(
-          "li",
-          { class: `lk-rule-${state}`, "data-state": state },
-          h("span", { class: "lk-number" }, number),
-          h("span", { class: "lk-swatch", style: `background:${colour(number)}` }),
-          h("span", {}, i < cell.asked.length && i <= at ? text(cell.asked[i]) : question),
-        );
-      }),
-    );
-    lk.drew(root);
-  }
   function drawTools() {
     const { cells } = table();
     tools.replaceChildren(
@@ -283,66 +200,24 @@ function dispatchCells(bits, model, root) {
     root.dataset.operator = table().operator;
     drawTools();
     drawGrid();
-    drawDetails();
+    rules.draw();
     drawRegistered();
   }
-  let waiting = null;
-  search.addEventListener("input", () => {
-    const words = search.value.trim();
-    clearTimeout(waiting);
-    if (!words) return answer.replaceChildren();
-    waiting = setTimeout(
-      () =>
-        answer.replaceChildren(
-          h(
-            "span",
-            { class: "lk-muted" },
-            "no answer: searching asks Python, so it needs a running kernel",
-          ),
-        ),
-      3000,
-    );
-    save({ query: words });
-  });
   const listen = {
-    "change:found": () => {
-      clearTimeout(waiting);
-      const found = model.get("found");
-      answer.replaceChildren(
-        ...(found.length
-          ? found
-              .slice(0, 12)
-              .map((name) =>
-                lk.button(name, `show the table of ${name}`, () => save({ wanted: name })),
-              )
-          : [h("span", { class: "lk-muted" }, "no operator is called that")]),
-        ...(found.length > 12
-          ? [h("span", { class: "lk-muted" }, `and ${found.length - 12} more`)]
-          : []),
-      );
-    },
     "change:table": () => {
       registration = null;
       draw();
     },
     "change:cell": () => {
       drawGrid();
-      drawDetails();
-    },
-    "change:rule": () => {
-      if (!stepper) return;
-      const at = Math.min(model.get("rule"), table().cells[model.get("cell")].asked.length - 1);
-      stepper.set(at);
-      drawRules(at);
+      rules.draw();
     },
   };
   for (const [event, run] of Object.entries(listen)) model.on(event, run);
-  return {
-    element,
-    draw,
-    stop: () => {
-      stepper?.stop();
-      for (const [event, run] of Object.entries(listen)) model.off(event, run);
-    },
+  const stop = () => {
+    search.stop();
+    rules.stop();
+    for (const [event, run] of Object.entries(listen)) model.off(event, run);
   };
+  return { element, draw, stop };
 }

@@ -35,6 +35,10 @@ class DispatchView(LabWidget):
     parts: ClassVar[tuple[str, ...]] = (
         "dispatch_bits.js",
         "dispatch_matrix.js",
+        "dispatch_call.js",
+        "dispatch_what_if.js",
+        "dispatch_search.js",
+        "dispatch_rules.js",
         "dispatch_cells.js",
     )
 
@@ -48,7 +52,9 @@ class DispatchView(LabWidget):
     rule = traitlets.Int(0, help="step in the rules asked about the cell").tag(sync=True)
     searches = traitlets.Bool(False, help="an operator can be searched for").tag(sync=True)
     query = traitlets.Unicode("", help="part of an operator's name").tag(sync=True)
-    found: traitlets.List[str] = traitlets.List().tag(sync=True)
+    found = traitlets.Dict({"query": "", "names": []}, help="the names that answer it").tag(
+        sync=True
+    )
     wanted = traitlets.Unicode("", help="the operator to show").tag(sync=True)
 
     def __init__(
@@ -82,7 +88,7 @@ class DispatchView(LabWidget):
 
     def _search(self, change: Data) -> None:
         if self._find is not None and change["new"]:
-            self.found = self._find(change["new"])
+            self.found = {"query": change["new"], "names": self._find(change["new"])}
 
     def _show_operator(self, change: Data) -> None:
         if self._load is not None and change["new"] and change["new"] != self.table["operator"]:

@@ -1,5 +1,13 @@
 """The dispatcher in JupyterLab: step, change the context, toggle bits, walk the table, reopen."""
 
+from pathlib import Path
+from random import Random
+
+from labkit.core.dispatch_key import RUNTIME_KEYS
+from labkit.core.dispatch_key_set import keyset
+from labkit.show.dispatch import KEYS
+
+WIDGETS = Path(__file__).parents[2] / "labkit" / "widgets"
 CELLS = [
     """import torch
 from labkit.show.dispatch import dispatch, dispatch_table
@@ -26,7 +34,6 @@ def test_dispatch_view(lab):
     assert call.locator(".lk-flip").count() > 0
     lab.screenshot("dispatch_view_inference", of=call)
     call.get_by_role("tab", name="page: what if").click()
-    call.get_by_role("button", name="Python in + included").wait_for(state="detached")
     call.get_by_role("button", name="show every bit").click()
     call.get_by_label("Tracer in + included").click()
     lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'Tracer'")
@@ -53,3 +60,32 @@ def test_dispatch_view(lab):
     call.get_by_role("button", name="the call: vmap").click()
     call.get_by_role("button", name="step forward").click()
     lab.screenshot("dispatch_view_reopened_dark", of=call)
+
+
+def test_bits_in_the_browser_follow_the_dispatchers_arithmetic(lab):
+    """BigInt words against labkit's key sets: removal, winner and slot of 400 random pairs."""
+    source = (WIDGETS / "dispatch_bits.js").read_text(encoding="utf-8")
+    random = Random(7)
+    pairs = [
+        [random.getrandbits(62) & random.getrandbits(62) >> random.randrange(62) for _ in range(2)]
+        for _ in range(400)
+    ]
+    answers = lab.page.evaluate(
+        f"""([names, slots, pairs]) => {{
+            {source}
+            const bits = dispatchBits(names);
+            return pairs.map(([one, other]) => {{
+                const left = bits.minus(BigInt(one), BigInt(other));
+                return [left.toString(), bits.slotOf(left), bits.names(left, slots)];
+            }});
+        }}""",
+        [
+            KEYS,
+            [key.name for key in RUNTIME_KEYS],
+            [[str(word) for word in pair] for pair in pairs],
+        ],
+    )
+    for (one, other), (left, slot, names) in zip(pairs, answers, strict=True):
+        keys = keyset(one) - keyset(other)
+        assert (int(left), slot) == (keys.raw, keys.table_index())
+        assert names == [key.name for key in keys]

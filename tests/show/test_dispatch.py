@@ -73,7 +73,7 @@ def test_random_numbers_are_drawn_once():
 
 def test_a_call_that_fails_is_shown_and_a_context_that_cannot_be_is_named():
     indices = torch.tensor([[0, 1]])
-    sparse = torch.sparse_coo_tensor(indices, torch.ones(2), (3,))
+    sparse = torch.sparse_coo_tensor(indices, torch.ones(2), (3,), check_invariants=True)
     view = dispatch(aten.addcmul.default, sparse, sparse, sparse)
     assert "NotImplementedError" in by_context(view)["plain"]["raised"]
     assert set(by_context(view)).isdisjoint(view.left_out)
@@ -92,7 +92,7 @@ def test_a_table_has_a_reason_and_the_rules_asked_for_every_cell():
     assert len(cell["asked"]) == 7
     assert all(texts[cell["reason"]] for cell in view.table["cells"])
     view.query = "softmax"
-    assert "aten::softmax.int" in view.found
+    assert "aten::softmax.int" in view.found["names"]
     view.wanted = "aten::softmax.int"
     assert view.table["schema"].startswith("aten::softmax.int(Tensor self, int dim")
     with pytest.raises(ValueError, match="Autograd has no slot"):
@@ -135,6 +135,7 @@ def test_a_stale_cell_of_labkit_stands_beside_the_canonical_one():
         ("registered at /home/me/site-packages/torch/_meta.py:5", "torch/_meta.py:5"),
         ("registered at /home/me/torch/lesson.py:7", "torch/lesson.py:7"),
         ("registered at /home/me/lesson.py:7", "lesson.py:7"),
+        ("registered at /tmp/ipykernel_12/34.py:7", "notebook cell, line 7"),
         ("registered at lesson.py:7: computes", "lesson.py:7: computes"),
     ],
 )

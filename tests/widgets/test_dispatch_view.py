@@ -89,7 +89,7 @@ def test_searching_asks_python_and_shows_the_table_found():
     view = DispatchView(KEYS, table(), find=lambda text: [f"lab::{text}"], load=table)
     assert view.searches
     view.query = "other"
-    assert view.found == ["lab::other"]
+    assert view.found == {"query": "other", "names": ["lab::other"]}
     view.cell, view.rule = 2, 1
     view.wanted = "lab::other"
     assert (view.table["operator"], view.cell, view.rule) == ("lab::other", 2, 0)
