@@ -22,7 +22,7 @@ from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import MemOverlapStatus, get_overlap_status
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy, view
+from labkit.ops import copy, fallback, view
 from labkit.ops.iteration_order import broadcast_strides, iteration_order, output_strides
 from labkit.ops.pointwise import BINARY
 
@@ -35,9 +35,11 @@ def nonzero(self: TensorImpl) -> TensorImpl:
 
     Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  nonzero_out_cpu
     """
+    fallback.note_if_on_device("nonzero", self)
     positions = np.argwhere(copy.values(self))
     count, ndim = positions.shape
-    result = tensor_impl.empty_strided((count, ndim), (1, max(count, 1)), dtypes.int64)
+    strides = (1, max(count, 1))
+    result = tensor_impl.empty_strided((count, ndim), strides, dtypes.int64, self.device)
     copy.store(result, positions)
     return result
 
@@ -183,6 +185,7 @@ def index(self: TensorImpl, indices: Sequence[Index]) -> TensorImpl:
 
     Raises   IndexError   as `make_info`, and for an index outside its dimension
     """
+    fallback.note_if_on_device("index", self)
     host = copy.on_host(self)
     info = make_info(host, indices)
     shape = stride_rules.broadcast_shapes(info.src.sizes, *[each.sizes for each in info.indices])
@@ -229,6 +232,7 @@ def index_put_(
                 "tensor refer to a single memory location. Please clone() the tensor before "
                 "performing the operation."
             )
+    fallback.note_if_on_device("index_put_", self)
     host = copy.on_host(self)
     info = make_info(host, indices)
     if not _is_expandable(values.sizes, info.src.sizes):
@@ -317,6 +321,7 @@ def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> T
             f"The mask {list(mask.sizes)} does not broadcast to the tensor {list(self.sizes)}"
         )
     if self.numel:
+        fallback.note_if_on_device("masked_fill_", self)
         host = copy.on_host(self)
         chosen = np.broadcast_to(copy.values(mask) != 0, self.sizes)
         host.raw(writable=True)[chosen] = raw

@@ -2,7 +2,7 @@
 
 Bytes of equal element types move unread, so NaN payloads survive; other types are converted by
 value. A tensor on another device is staged: the span of its storage comes to the host, and goes
-back when it was written.
+back when it was written. What never had to leave the device is counted in `labkit.ops.fallback`.
 """
 
 import math
@@ -22,6 +22,7 @@ from labkit.core.memory_format import MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import fallback
 
 contiguous_format = MemoryFormat.contiguous_format
 preserve_format = MemoryFormat.preserve_format
@@ -97,12 +98,18 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
             f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
         )
     if self.numel:
+        _note_detour("copy_", self.device, source.device)
         raw = convert(on_host(source).raw(), source.dtype, self.dtype)
         if self.is_alias_of(source):
             raw = raw.copy()  # NumPy and PyTorch may walk overlapping elements in another order
         store(self, raw)
     self.bump_version()
     return self
+
+
+def _note_detour(name: str, destination: Device, source: Device) -> None:
+    if "cpu" not in (destination.type, source.type):
+        fallback.note(name, fallback.NO_KERNEL)
 
 
 def _same_data(a: TensorImpl, b: TensorImpl) -> bool:
@@ -118,6 +125,7 @@ def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tr
     """
     raw = scalar_raw(value, self.dtype, check_small_floats)
     if self.numel:
+        fallback.note_if_on_device("fill_", self)
         store(self, raw)
     self.bump_version()
     return self
@@ -208,6 +216,7 @@ def to_copy(
     """A copy with another element type, device or order of dimensions."""
     result = empty_like(self, memory_format, dtype, device)
     if result.numel:
+        _note_detour("clone" if dtype is self.dtype else "_to_copy", device, self.device)
         store(result, convert(on_host(self).raw(), self.dtype, dtype))
     return result
 

@@ -2,7 +2,8 @@
 rules around NumPy's loops.
 
 Source   aten/src/ATen/native/BinaryOps.cpp
-Differs  host tensors only; every loop is NumPy's, so speed says nothing about PyTorch.
+Differs  on the host every loop is NumPy's, so speed says nothing about PyTorch; on a device the
+         kernels are those of `labkit.ops.device_kernels`
 """
 
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
+from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.formats import encode
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops import copy, device_kernels, fallback
 from labkit.ops.iteration_order import output_strides
 
 Array = NDArray[Any]
@@ -32,16 +34,6 @@ def wrapped_number(number: complex | bool) -> TensorImpl:
     copy.store(impl, copy.scalar_raw(number, dtype))
     impl.is_wrapped_number = True
     return impl
-
-
-def _negative(a: Array) -> Array:
-    if a.dtype == np.bool_:
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
-            "`logical_not()` operator instead."
-        )
-    result: Array = np.negative(a)
-    return result
 
 
 def _remainder(a: Array, b: Array) -> Array:
@@ -65,10 +57,17 @@ COMPARISON: dict[str, Loop] = {
 BITWISE: dict[str, Loop] = {
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
 }  # fmt: skip
-UNARY: dict[str, Loop] = {"neg": _negative, "bitwise_not": np.invert, "abs": np.abs}
+UNARY: dict[str, Loop] = {"neg": np.negative, "bitwise_not": np.invert, "abs": np.abs}
 BINARY = ARITHMETIC | FLOATING | COMPARISON | BITWISE
 """Operator name -> loop. Floating ones compute in the default dtype when given integers;
 comparisons answer in bool."""
+LOOPS = BINARY | UNARY
+
+
+def _result_dtype(name: str, compute: DType) -> DType:
+    if name in COMPARISON:
+        return dtypes.bool_
+    return dtypes.to_real(compute) if name == "abs" else compute
 
 
 def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
@@ -89,18 +88,20 @@ def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
     return common
 
 
-def _refuse_other_devices(name: str, *operands: TensorImpl) -> None:
-    devices = {operand.device for operand in operands if operand.sizes}
-    if len(devices) > 1:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{' and '.join(sorted(map(str, devices)))}!"
-        )
+def _common_device(*operands: TensorImpl, out: TensorImpl | None = None) -> Device:
+    """Where the operator runs: one 0-dim operand may stay on the host, unless it is the output.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::compute_types
+    """
+    common = next((each.device for each in operands if each.device.type != "cpu"), CPU)
     for operand in operands:
-        if operand.device.type != "cpu":
-            raise NotImplementedError(
-                f"{name} has no kernel for tensors on {operand.device}; copy them to cpu first"
+        is_scalar = operand.device.type == "cpu" and not operand.sizes and operand is not out
+        if operand.device != common and not is_scalar:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{common} and {operand.device}!"
             )
+    return common
 
 
 def _converted(operand: TensorImpl, compute: DType) -> TensorImpl:
@@ -110,12 +111,15 @@ def _converted(operand: TensorImpl, compute: DType) -> TensorImpl:
     return copy.to_copy(operand, compute, operand.device)
 
 
-def _run(loop: Loop, *operands: TensorImpl) -> Array:
-    """The result as numbers, before it is rounded to an element type."""
-    arrays = [copy.values(operand) for operand in operands]
+def _run(name: str, compute: DType, out: TensorImpl, *operands: TensorImpl) -> None:
+    """Fill `out`: with a device kernel where it is on a device that has one, else on the host."""
+    if out.device.type != "cpu" and device_kernels.launch(name, compute, out, *operands):
+        return
+    arrays = [copy.values(_converted(copy.on_host(operand), compute)) for operand in operands]
     with np.errstate(all="ignore"):
-        result: Array = np.asarray(loop(*arrays))
-    return result
+        values = np.asarray(LOOPS[name](*arrays))
+    dtype = _result_dtype(name, compute)
+    copy.store(out, copy.convert(encode(values, dtype), dtype, out.dtype))
 
 
 def binary(name: str, a: TensorImpl, b: TensorImpl) -> TensorImpl:
@@ -123,17 +127,18 @@ def binary(name: str, a: TensorImpl, b: TensorImpl) -> TensorImpl:
 
     name  a key of `BINARY`
 
-    Raises   RuntimeError         shapes that do not broadcast, types that have no common one
-             NotImplementedError  a device without kernels
+    Raises   RuntimeError   shapes that do not broadcast, types that have no common one, or
+                            tensors on several devices
     """
-    _refuse_other_devices(name, a, b)
+    device = _common_device(a, b)
     compute = _compute_dtype(name, a, b)
     shape = broadcast_shapes(a.sizes, b.sizes)
-    a, b = _converted(a, compute), _converted(b, compute)
+    if device == CPU:  # a device kernel casts as it loads: there the caller's strides decide
+        a, b = _converted(a, compute), _converted(b, compute)
     strides = output_strides(shape, [(a.sizes, a.strides), (b.sizes, b.strides)])
-    dtype = dtypes.bool_ if name in COMPARISON else compute
-    result = tensor_impl.empty_strided(shape, strides, dtype)
-    copy.store(result, encode(_run(BINARY[name], a, b), dtype))
+    dtype = _result_dtype(name, compute)
+    result = tensor_impl.empty_strided(shape, strides, dtype, device)
+    _run(name, compute, result, a, b)
     return result
 
 
@@ -143,7 +148,7 @@ def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
     Raises   RuntimeError   as `binary`; or the result does not fit `self`, or `self` shows an
                             element twice, or the two share part of their memory
     """
-    _refuse_other_devices(name, self, other)
+    _common_device(self, other, out=self)
     assert_no_internal_overlap(self.sizes, self.strides)
     if other is not self:
         assert_no_partial_overlap(self, other)
@@ -153,33 +158,35 @@ def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
             f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
         )
     compute = _compute_dtype(name, self, other)
-    result_dtype = dtypes.bool_ if name in COMPARISON else compute
+    result_dtype = _result_dtype(name, compute)
     if not promotion.can_cast(result_dtype, self.dtype):
         raise RuntimeError(
             f"result type {result_dtype.name} can't be cast to the desired output type "
             f"{self.dtype.name}"
         )
-    operands = [_converted(operand, compute) for operand in (self, other)]
-    values = _run(BINARY[name], *operands)
-    copy.store(self, copy.convert(encode(values, result_dtype), result_dtype, self.dtype))
+    _run(name, compute, self, self, other)
     self.bump_version()
     return self
 
 
 def unary(name: str, self: TensorImpl) -> TensorImpl:
     """A new tensor of the same shape: negative, inverted, or absolute values."""
-    _refuse_other_devices(name, self)
+    if name == "neg" and self.dtype.kind == "bool":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
+            "`logical_not()` operator instead."
+        )
     if name == "bitwise_not" and not (self.dtype.is_integral or self.dtype.kind == "bool"):
         raise RuntimeError(f"{name!r} not implemented for {self.dtype}")
-    values = _run(UNARY[name], self)
-    dtype = dtypes.to_real(self.dtype) if name == "abs" else self.dtype
-    result = tensor_impl.empty_strided(
-        self.sizes, output_strides(self.sizes, [(self.sizes, self.strides)]), dtype
-    )
-    copy.store(result, encode(values, dtype))
+    strides = output_strides(self.sizes, [(self.sizes, self.strides)])
+    dtype = _result_dtype(name, self.dtype)
+    result = tensor_impl.empty_strided(self.sizes, strides, dtype, self.device)
+    _run(name, self.dtype, result, self)
     return result
 
 
 def equal(a: TensorImpl, b: TensorImpl) -> bool:
     """True when sizes and all values are equal."""
+    _common_device(a, b)
+    fallback.note_if_on_device("equal", a, b)
     return a.sizes == b.sizes and bool(np.array_equal(copy.values(a), copy.values(b)))
