@@ -24,6 +24,7 @@ LABELS = {
 }
 ON_COPIES = ("vmap", "functionalize")
 """Contexts that call on tensors of their own, so that even a writing operator can be run again."""
+REASON_LENGTH = 140
 NOT_IN_LABKIT = {
     "no_grad": "labkit's no_grad is a flag of its autograd, which no key set shows",
     "vmap": "labkit's vmap must be told how to stack these tensors",
@@ -80,10 +81,15 @@ def explained_in_contexts(
             except Exception as error:
                 if contexts is not None or name == "plain":
                     raise
-                left_out[name] = str(error).partition("\n")[0]
+                left_out[name] = _first_words(error)
                 continue
         calls.append(_call(name, made, run))
     return calls, left_out
+
+
+def _first_words(error: Exception) -> str:
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= REASON_LENGTH else f"{line[: REASON_LENGTH - 1]}…"
 
 
 def _call(name: str, made: Explanation, run: bool) -> dict[str, Any]:

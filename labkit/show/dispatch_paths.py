@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 _REGISTERED = re.compile(r"registered at (?:\S*?/)?((?:torch|aten|c10|build|functorch|test)/\S+)")
-_CELL = re.compile(r"registered at \S*/ipykernel_\d+/\d+\.py:(\d+)")
+# A cell runs as a file whose name is a number: a hash of its text.
+_CELL = re.compile(r"registered at (?:\S*/)?\d+\.py:(\d+)")
 _INSTALLED = re.compile(r"registered at \S*/site-packages/(\S+)")
 _ELSEWHERE = re.compile(r"registered at \S*/([^/\s]+)")
 

@@ -5,6 +5,7 @@ import torch
 
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import Dispatcher, Library
+from labkit.dispatch.contexts import CONTEXTS
 from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.dispatch_paths import shortened
 
@@ -77,6 +78,9 @@ def test_a_call_that_fails_is_shown_and_a_context_that_cannot_be_is_named():
     view = dispatch(aten.addcmul.default, sparse, sparse, sparse)
     assert "NotImplementedError" in by_context(view)["plain"]["raised"]
     assert set(by_context(view)).isdisjoint(view.left_out)
+    assert {*by_context(view), *view.left_out} == set(CONTEXTS)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    assert all(len(why) <= 140 for why in dispatch(aten.relu, nested).left_out.values())
     with pytest.raises(TypeError, match="got <built-in method add"):
         dispatch(torch.add, 1)
     with pytest.raises(KeyError, match="no_such"):
@@ -136,6 +140,7 @@ def test_a_stale_cell_of_labkit_stands_beside_the_canonical_one():
         ("registered at /home/me/torch/lesson.py:7", "torch/lesson.py:7"),
         ("registered at /home/me/lesson.py:7", "lesson.py:7"),
         ("registered at /tmp/ipykernel_12/34.py:7", "notebook cell, line 7"),
+        ("registered at 938323889.py:3", "notebook cell, line 3"),
         ("registered at lesson.py:7: computes", "lesson.py:7: computes"),
     ],
 )
