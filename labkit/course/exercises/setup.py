@@ -134,7 +134,7 @@ honest_timer = Exercise(
             when=_is_launch,
         ),
         Hint(
-            "Something was still running when your clock started: {input} had earlier work in its "
+            "Something was still running when your clock started: there was earlier work in the "
             "queue, or your own warm-up was still in it.",
             when=lambda evidence: (
                 evidence.inputs[0]["earlier"] > 0 and _per_call(evidence) > evidence.right[0]
