@@ -392,6 +392,8 @@ def _drive_table(answer: Any, pairs: list[Tensors]) -> list[Any]:
     for a, b in pairs:
         try:
             result = answer(functions, a, b)
+        except NotImplementedError:  # the stub
+            raise
         except Exception as error:
             names = [short(a.dtype), short(b.dtype)]
             named = all(re.search(rf"\b{name}\b", str(error)) for name in names)
