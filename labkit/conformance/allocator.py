@@ -55,8 +55,9 @@ def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comp
         except (KeyError, TypeError) as error:
             raise InputError(f"{path} is not as the format says: {error!r}") from error
     yield from compare_installed(seed, 300 if size == "small" else 20_000)
-    for path in sorted((folder / "snapshots").glob("*.pickle.gz")):
-        yield _summary(f"snapshot {path.name}", [_replay(path)])
+    for kind in ("snapshots", "h200"):
+        for path in sorted((folder / kind).glob("*.pickle.gz")):
+            yield _compare_snapshot(path)
 
 
 def _checked(load_file: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:
@@ -78,14 +79,28 @@ def _compare_programs(recording: dict[str, Any], size: Size, chooser: random.Ran
     return _summary(title, [compare_program(recording, program) for program in chosen])
 
 
-def _replay(path: Path) -> Outcome:
+def _compare_snapshot(path: Path) -> Comparison:
+    """Replay a snapshot with what its folder's summary says about the device."""
     summary = path.parent / "summary.json"
-    totals = {}
+    described: dict[str, Any] = {}
     if summary.exists():
-        described = json.loads(summary.read_text(encoding="utf-8"))["snapshots"]
-        totals = {entry["file"]: entry["device_total_bytes"] for entry in described}
-    total = totals.get(path.name, TIB)
-    return replay_exactly(_checked(load, path), device_total=total, title=path.name)
+        rows = json.loads(summary.read_text(encoding="utf-8"))["snapshots"]
+        described = next((row for row in rows if row["file"] == path.name), {})
+    release = str(described.get("torch_version", "2.13"))
+    outcome = replay_exactly(
+        _checked(load, path),
+        device_total=described.get("device_total_bytes", TIB),
+        memory_fraction=described.get("memory_fraction"),
+        orders_by_birth=_release_number(release) >= (2, 13),
+        title=path.name,
+    )
+    where = described.get("device", "")
+    title = f"{path.parent.name}/{path.name}"
+    return _summary(f"{title}, {where}, torch {release}" if where else title, [outcome])
+
+
+def _release_number(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("+")[0].split(".")[:2])
 
 
 def _summary(title: str, outcomes: list[Outcome]) -> Comparison:

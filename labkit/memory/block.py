@@ -201,14 +201,6 @@ class FreeList:
         ordered = self.ordered
         del ordered[bisect_left(ordered, (block.size, block.segment.birth, block.address))]
 
-    def take(self, size: int, limit: int) -> Block | None:
-        """The best fit: the first block of `size` bytes or more, if it has less than `limit`."""
-        ordered = self.ordered
-        place = bisect_left(ordered, (size,))
-        if place == len(ordered) or ordered[place][0] >= limit:
-            return None
-        return ordered.pop(place)[3]
-
 
 class BlockPool:
     """The blocks of one size class (small or large) of the default pool or of a private one.

@@ -164,6 +164,16 @@ class CachingAllocator(AllocatorState):
             return self.small_pool if is_small else self.large_pool
         return pool.small if is_small else pool.large
 
+    def would_find(self, size: int, stream: int = 0, mempool_id: MempoolId = (0, 0)) -> bool:
+        """True when a request would be served from the cache of that pool. Nothing changes."""
+        block_size = round_size(size, self.settings.roundup_power2_divisions)
+        is_small = block_size <= SMALL_SIZE
+        pool = self.small_pool if is_small else self.large_pool
+        if mempool_id in self.private_pools:
+            owner = self.private_pools[mempool_id]
+            pool = owner.small if is_small else owner.large
+        return self._best_fit(pool.free_lists[stream], block_size) is not None
+
     def _find(self, pool: BlockPool, stream: int, size: int) -> Block | None:
         """The best fit, taken out of the free list; None when there is none or it is refused.
 
@@ -172,15 +182,17 @@ class CachingAllocator(AllocatorState):
         if self._collects_garbage:
             pool.search_count += 1
         free_list = pool.free_lists[stream]
-        limit = self._max_split_size
-        if size >= limit:
-            limit = size + self.settings.max_non_split_rounding_size
-        if self.expandable.segments:
-            return self._find_with_room_to_grow(free_list, size, limit)
-        return free_list.take(size, limit)
+        block = self._best_fit(free_list, size)
+        if block is not None:
+            free_list.remove(block)
+        return block
 
-    def _find_with_room_to_grow(self, free_list: FreeList, size: int, limit: int) -> Block | None:
-        """As `take`, but a block at the end of a growing segment counts with its unmapped room."""
+    def _best_fit(self, free_list: FreeList, size: int) -> Block | None:
+        """The first block of `size` bytes or more, unless it is too large to be used for them.
+
+        A block at the end of a growing segment counts with the unmapped room behind it, so that
+        the smaller segment is not grown when a larger one has room already.
+        """
         in_order = free_list.at_least(size)
         block = next(in_order, None)
         if block is not None and block.segment.expandable is not None:
@@ -191,10 +203,10 @@ class CachingAllocator(AllocatorState):
                     block = following
             else:  # switched off meanwhile: growing segments no longer serve
                 block = next((b for b in in_order if b.segment.expandable is None), None)
-        if block is None or block.size >= limit:
-            return None
-        free_list.remove(block)
-        return block
+        limit = self._max_split_size
+        if size >= limit:
+            limit = size + self.settings.max_non_split_rounding_size
+        return block if block is not None and block.size < limit else None
 
     def _make_room(
         self, size: int, block_size: int, pool: BlockPool, stream: int, frames: Frames | None

@@ -4,16 +4,15 @@
 `replay` answers "what if": same requests, other settings or another device.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
-from labkit.memory.block import ALLOCATED, FREE, PENDING, MempoolId
+from labkit.memory.block import FREE, PENDING
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.restore import waiting_stream
+from labkit.memory.replay_exactly import explicit_releases
+from labkit.memory.replayer import Replayer
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import format_size
 from labkit.memory.trace import (
@@ -27,79 +26,6 @@ from labkit.memory.trace import (
 
 UNBOUNDED = 2**46
 """Bytes of a device that never runs out: what a replay uses unless it is told a size."""
-
-
-class Replayer:
-    """Makes the requests of a trace on an allocator whose device never completes by itself."""
-
-    def __init__(self, allocator: CachingAllocator, device: SimulatedDevice) -> None:
-        self.allocator = allocator
-        self._device = device
-        self._addresses: dict[int, int] = {}
-        self._waiting: dict[int, int] = {}
-        self._marks = 0
-
-    def start_with(self, segments: list[dict[str, Any]]) -> set[int]:
-        """The allocator already has the blocks of these segments, as `restore` makes them.
-
-        Returns the addresses of those that are pending.
-        """
-        for segment in segments:
-            for block in segment["blocks"]:
-                address = block["address"]
-                if block["state"] == ALLOCATED:
-                    self._addresses[address] = address
-                elif block["state"] == PENDING:
-                    self._waiting[address] = waiting_stream(address)
-        return set(self._waiting)
-
-    def make(self, request: Request) -> None:
-        """One request of the recording.
-
-        Raises   OutOfMemoryError   it found no room
-        """
-        allocator = self.allocator
-        if request.kind == "malloc":
-            address = self._in_pool(
-                request.pool, lambda: allocator.malloc(request.size, request.stream)
-            )
-            if request.address:
-                self._addresses[request.address] = address
-        elif request.kind == "free":
-            if request.address not in self._addresses:
-                return  # allocated before anything that is known
-            address = self._addresses.pop(request.address)
-            if request.waits:
-                self._marks -= 1  # a stream of its own for each: they complete in recorded order
-                allocator.record_stream(address, self._marks)
-                self._waiting[request.address] = self._marks
-            allocator.free(address)
-        elif request.kind == "complete":
-            if request.address in self._waiting:
-                self._device.complete(self._waiting.pop(request.address))
-                allocator.process_events()
-            else:  # it was pending before the trace, and made anew without its stream
-                allocator.free(self._addresses.pop(request.address))
-        elif request.pool != (0, 0) and request.pool in allocator.private_pools:
-            self._drop(request.pool)
-        else:
-            allocator.empty_cache()
-
-    def _in_pool(self, pool: MempoolId, action: Callable[[], int]) -> int:
-        if pool == (0, 0):
-            return action()
-        self.allocator.begin_allocate_to_pool(pool)
-        try:
-            return action()
-        finally:
-            self.allocator.end_allocate_to_pool(pool)
-            if self.allocator.private_pools[pool].use_count > 1:
-                self.allocator.release_pool(pool)
-
-    def _drop(self, pool: MempoolId) -> None:
-        if self.allocator.private_pools[pool].use_count:
-            self.allocator.release_pool(pool)
-        self.allocator.empty_cache(pool)
 
 
 @dataclass
@@ -176,7 +102,8 @@ def replay(
     if history:
         allocator.record_memory_history("all", None, clock=lambda: 0)
     result = ReplayResult(settings, total)
-    replayer = Replayer(allocator, simulated)
+    emptied = explicit_releases(snapshot, device)
+    replayer = Replayer(allocator, simulated, lambda request: request.entry in emptied)
     entries = entries_of(snapshot, device)
     before = [
         (block, segment)

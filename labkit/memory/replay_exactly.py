@@ -5,21 +5,26 @@ refuses when the recording says that something else came.
 """
 
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.recording import Outcome
-from labkit.memory.replay import Replayer
+from labkit.memory.replayer import Replayer
 from labkit.memory.restore import restore
 from labkit.memory.trace import (
+    Request,
     Snapshot,
     entries_of,
     requests,
     segments_before,
     settings_of,
 )
+
+MOST_GUESSES = 100
+"""How many releases may turn out to be an `empty_cache` before the comparison gives up."""
 
 NOWHERE = 0x7F0000000000
 """Where a reservation lies that the recording does not show, because nothing was mapped in it."""
@@ -33,7 +38,7 @@ class RecordedDevice(SimulatedDevice):
 
     def __init__(self, entries: list[dict[str, Any]], total: int) -> None:
         super().__init__(total)
-        self._entries = entries
+        self.entries = entries
         self.allocator: CachingAllocator | None = None
         self._nowhere = NOWHERE
 
@@ -41,7 +46,7 @@ class RecordedDevice(SimulatedDevice):
         assert self.allocator is not None, "the device was given its allocator"
         assert self.allocator.history is not None, "the allocator records"
         position = self.allocator.history.total
-        return self._entries[position] if position < len(self._entries) else {"action": "end"}
+        return self.entries[position] if position < len(self.entries) else {"action": "end"}
 
     def malloc(self, size: int) -> int | None:
         """The recorded address when a segment of that size comes next."""
@@ -60,11 +65,15 @@ class RecordedDevice(SimulatedDevice):
         return entry.get("device_free", self.total), self.total
 
     def reserve(self, size: int) -> int:
-        """The recorded address of the first page that is mapped next."""
-        entry = self._next()
-        if entry["action"] == "segment_map":
-            address: int = entry["addr"]
-            return address
+        """The recorded address of the first page that this request maps in the end."""
+        assert self.allocator is not None, "the device was given its allocator"
+        assert self.allocator.history is not None, "the allocator records"
+        for entry in islice(self.entries, self.allocator.history.total, None):
+            address: int = entry.get("addr", 0)
+            if entry["action"] == "segment_map" and address not in self.allocator.segments:
+                return address
+            if entry["action"] in ("segment_map", "alloc", "oom"):
+                break  # the request got no page there: nobody knows where its room was
         self._nowhere += size
         return self._nowhere - size
 
@@ -102,14 +111,82 @@ def replay_exactly(
 
     Differs  Births of segments older than the trace are not recorded: they count by address.
     """
-    outcome = Outcome()
+    options = (device_total, memory_fraction, orders_by_birth, device, title)
+    return _replay(snapshot, *options)[0]
+
+
+def explicit_releases(snapshot: Snapshot, device: int = 0) -> set[int]:
+    """The trace entries where releases begin that the program asked for with `empty_cache`.
+
+    Only those that might as well belong to the request after them are looked into. Of a trace
+    that does not follow exactly, as far as it does.
+    """
+    entries = entries_of(snapshot, device)
+    if not any(request.unsure for request in requests(entries)):
+        return set()
+    attempts = [_replay(snapshot, 2**40, None, births, device, "") for births in (True, False)]
+    best = max(attempts, key=lambda attempt: attempt[0].compared["trace entries"])
+    kept = [index for index, entry in enumerate(entries) if entry["action"] != "snapshot"]
+    return {kept[index] for index in best[1]}
+
+
+def _replay(
+    snapshot: Snapshot,
+    device_total: int,
+    memory_fraction: float | None,
+    orders_by_birth: bool,
+    device: int,
+    title: str,
+) -> tuple[Outcome, set[int]]:
+    """The outcome, and the entries of the releases that were explicit."""
     entries = [entry for entry in entries_of(snapshot, device) if entry["action"] != "snapshot"]
-    recorded = RecordedDevice(entries, device_total)
-    allocator = CachingAllocator(recorded, settings_of(snapshot), memory_fraction, device=device)
-    allocator.orders_by_birth = orders_by_birth
-    recorded.allocator = allocator
+    known: set[int] = set()
+    while True:
+        recorded = RecordedDevice(entries, device_total)
+        settings = settings_of(snapshot)
+        allocator = CachingAllocator(recorded, settings, memory_fraction, device=device)
+        allocator.orders_by_birth = orders_by_birth
+        recorded.allocator = allocator
+        guesses = _Guesses(allocator, known)
+        outcome = _attempt(recorded, allocator, snapshot, guesses, title)
+        last = guesses.last_not_explicit
+        if outcome.difference is None or last is None or len(known) == MOST_GUESSES:
+            return outcome, guesses.explicit
+        known.add(last)  # it was not the request that released: the program emptied the cache
+
+
+class _Guesses:
+    """Which unsure releases were explicit: those that are known to be, and those before a request
+    that would have been served from the cache.
+    """
+
+    def __init__(self, allocator: CachingAllocator, known: set[int]) -> None:
+        self._allocator = allocator
+        self._known = known
+        self.explicit: set[int] = set()
+        self.last_not_explicit: int | None = None
+
+    def __call__(self, request: Request) -> bool:
+        if request.entry in self._known or self._allocator.would_find(
+            request.size, request.stream, request.pool
+        ):
+            self.explicit.add(request.entry)
+            return True
+        self.last_not_explicit = request.entry
+        return False
+
+
+def _attempt(
+    recorded: RecordedDevice,
+    allocator: CachingAllocator,
+    snapshot: Snapshot,
+    guesses: _Guesses,
+    title: str,
+) -> Outcome:
+    outcome = Outcome()
+    device, entries = allocator.device, recorded.entries
     allocator.record_memory_history("all", None, clock=lambda: 0)
-    replayer = Replayer(allocator, recorded)
+    replayer = Replayer(allocator, recorded, guesses)
     segments = segments_before(snapshot, 0, device)
     restore(allocator, segments)
     pending = replayer.start_with(segments)

@@ -6,6 +6,7 @@ the allocator itself (requests, frees, `empty_cache`) can be made again; all els
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING, MempoolId
@@ -26,7 +27,10 @@ class Request:
     entry    index of its trace entry; for `empty_cache` of the first release
     address  what the recording got or gave back
     size     requested bytes; for a request that ran out, its rounded size
-    waits    free: the block stayed pending;  malloc: False when it ran out of memory
+    waits    free: the block stayed pending
+    ran_out  malloc: it found no room
+    unsure   empty_cache: the releases may as well belong to the request that comes next, whose
+             size, stream and pool are given; they do not if it would have found a cached block
     """
 
     kind: Kind
@@ -37,6 +41,7 @@ class Request:
     pool: MempoolId = (0, 0)
     waits: bool = False
     ran_out: bool = False
+    unsure: bool = False
 
 
 def entries_of(snapshot: Snapshot, device: int = 0) -> list[dict[str, Any]]:
@@ -62,8 +67,8 @@ def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -
 
     pending  addresses of blocks that were waiting for another stream before the first entry
 
-    Releases that are followed by growth or by running out belong to a request; others are an
-    `empty_cache`.
+    Releases that are followed by growth or by running out mostly belong to a request, and are
+    `unsure`; others are an `empty_cache`.
     """
     pending = set(pending)
     skip_until = 0
@@ -93,8 +98,11 @@ def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -
                 "free_completed",
             }:
                 skip_until += 1
-            then = entries[skip_until]["action"] if skip_until < len(entries) else ""
-            if then not in _GROWTHS and then != "oom":
+            then = next(islice(entries, skip_until, None), {"action": "end"})
+            if then["action"] in _GROWTHS or then["action"] == "oom":
+                cause = next(e for e in entries[skip_until:] if e["action"] not in _GROWTHS)
+                yield Request("empty_cache", index, unsure=True, **_common(cause))
+            else:
                 pools = {_pool(released) for released in entries[index:skip_until]}
                 only = pools.pop() if len(pools) == 1 else (0, 0)
                 yield Request("empty_cache", index, pool=only)

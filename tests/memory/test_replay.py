@@ -1,11 +1,13 @@
 """Recorded histories made again: exactly, from the middle, and under other settings."""
 
+import json
+
 import pytest
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.replay import replay
-from labkit.memory.replay_exactly import replay_exactly
+from labkit.memory.replay_exactly import explicit_releases, replay_exactly
 from labkit.memory.sizes import GIB, MIB
 from labkit.memory.snapshot import load
 from labkit.memory.trace import entries_of, requests, segments_before
@@ -86,6 +88,46 @@ def test_the_replay_of_our_own_recording():
     assert kinds == [
         "malloc", "malloc", "free", "malloc", "complete", "malloc", "free", "empty_cache",
     ]  # fmt: skip
+
+
+def test_an_empty_cache_before_a_request_that_grows():
+    """Releases before growth look like a retry; a cached block that fits gives them away."""
+    allocator = CachingAllocator(SimulatedDevice(GIB))
+    allocator.record_memory_history("all", None)
+    allocator.free(allocator.malloc(30 * MIB))
+    allocator.snapshot()  # an entry between, which shifts the numbers
+    allocator.empty_cache()
+    allocator.malloc(25 * MIB)
+    snapshot = allocator.snapshot()
+    assert replay_exactly(snapshot).difference is None
+    assert explicit_releases(snapshot) == {5}
+    assert replay(snapshot).device_frees == 1
+
+
+def test_a_retry_before_growth_is_not_an_empty_cache():
+    allocator = CachingAllocator(SimulatedDevice(64 * MIB))
+    allocator.record_memory_history("all", None)
+    allocator.free(allocator.malloc(30 * MIB))
+    allocator.malloc(40 * MIB)
+    snapshot = allocator.snapshot()
+    assert replay_exactly(snapshot).difference is None
+    assert explicit_releases(snapshot) == set()
+    assert replay(snapshot).device_frees == 0
+
+
+@pytest.mark.parametrize("path", sorted((FIXTURES / "h200").glob("*.gz")), ids=name_of)
+def test_recordings_of_a_real_card(path):
+    """An H200 under torch 2.11, streams held back, 2 % of its memory: nothing simulated."""
+    described = json.loads((FIXTURES / "h200" / "summary.json").read_text())["snapshots"]
+    about = next(row for row in described if row["file"] == path.name)
+    outcome = replay_exactly(
+        load(path),
+        device_total=about["device_total_bytes"],
+        memory_fraction=about["memory_fraction"],
+        orders_by_birth=False,
+    )
+    assert outcome.difference is None
+    assert outcome.compared["trace entries"] == about["trace_entries"]
 
 
 def test_a_device_that_was_not_recorded_is_refused():
