@@ -96,7 +96,7 @@ function dispatchWhatIf(shared) {
         columns,
         word: left,
         winner,
-        rows: shared.usedRows([...Object.values(edited), bits.bit(1)]),
+        rows: shared.usedRows([...Object.values(start), ...Object.values(edited), bits.bit(1)]),
         notes: winner < 0 ? {} : { [winner]: `wins: ${cell.slot}` },
         label: "words to toggle; arrow keys walk, space toggles",
       }),

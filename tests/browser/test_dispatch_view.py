@@ -40,6 +40,9 @@ def test_dispatch_view(lab):
     lab.press("ArrowRight", "Space")
     lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'CPU'")
     lab.screenshot("dispatch_view_what_if", of=call)
+    call.get_by_role("button", name="show every bit").click()
+    call.get_by_label("BackendSelect in + included").click()
+    call.get_by_label("BackendSelect in + included").click()  # a bit switched off keeps its row
 
     table.scroll_into_view_if_needed()
     table.locator("[data-slot='96']").click()
