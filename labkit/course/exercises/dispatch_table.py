@@ -256,7 +256,8 @@ def _judge_row(case: Case, got: Any) -> Any:
 
 def _show_program(registrations: list[Registration], fallbacks: dict[str, Any]) -> str:
     lines = [f"{'fallthrough' if skips else debug} at {key}" for key, debug, skips in registrations]
-    return f"{'; '.join(lines) or 'no registration'}; {len(fallbacks)} global fallbacks"
+    few = f"global fallbacks {fallbacks}" if len(fallbacks) < 4 else f"{len(fallbacks)} fallbacks"
+    return f"{'; '.join(lines) or 'no registration'}; {few}"
 
 
 def _at(*slots: str) -> Any:
