@@ -93,7 +93,7 @@ PAIRS = [(name, name) for name in DTYPES] + [
 @pytest.mark.parametrize(("left", "right"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def test_a_kernel_answers_as_the_host_does(left, right):
     rng = random.Random(f"{left} {right}")
-    for name in rng.sample(sorted(set(pointwise.BINARY) - {"remainder"}), 4):
+    for name in rng.sample(sorted(set(pointwise.BINARY) - {"remainder"}), 2):
         for _ in range(3):
             shape = rng.choice([(3, 4), (2, 1, 5), (2, 3, 4)])
             a, a_device = strided(getattr(dtypes, left), shape, rng)
@@ -105,6 +105,14 @@ def test_a_kernel_answers_as_the_host_does(left, right):
             else:
                 same(answer, expected)
     assert fallback.counts() == {}
+
+
+@pytest.mark.parametrize("name", sorted(pointwise.BINARY))
+def test_every_operator_on_smaller_equal_and_greater_operands(name):
+    dtype = lab.float32 if name in ("div", "remainder") else lab.int64
+    x = lab.tensor([-3, -1, 0, 1, 3], dtype=dtype)
+    expected = getattr(x.view(5, 1), name)(x)
+    same(getattr(x.to("cuda").view(5, 1), name)(x.to("cuda")), expected)
 
 
 @pytest.mark.parametrize("name", DTYPES)
