@@ -1,0 +1,164 @@
+import re
+
+import torch
+
+import labkit as lab
+from labkit.course.exercises.source_tree_and_one_call import prepare
+from labkit.dispatch.explain import explain
+from labkit.ops import tensor_iterator
+from tests.course.answers import CATCHES, FIRST, Answers
+
+answers = Answers("source_tree_and_one_call")
+LITERAL = "returns the literal answer of the example in the statement"
+SLOW = (
+    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
+    "waiting for ever)"
+)
+
+# --- the path of a call
+
+NO_ITERATOR = ("aten::ones", "aten::empty.memory_format", "aten::full", "aten::mm", "aten::t")
+
+
+@answers.right("path_of_a_call")
+def path_of_a_call(call):
+    op, args, kwargs = prepare(call)
+    with torch.set_grad_enabled(call["grad_mode"]):
+        walk = explain(op, *args, **kwargs)
+    node = walk.result.grad_fn
+    return {
+        "hops": [hop["slot"] for hop in walk.hops],
+        "node": None if node is None else type(node).__name__,
+        "loops": loops(call),
+    }
+
+
+def loops(call):
+    if call["op"] in NO_ITERATOR:
+        return None
+    impls = [lab.empty_strided(sizes, strides).impl for sizes, strides, _ in call["tensors"]]
+    name, _, overload = call["op"].partition(".")
+    if overload == "out":
+        return tensor_iterator.build(impls[:-1], impls[-1:]).ndim
+    return tensor_iterator.build(impls, impls[:1] if name.endswith("_") else (None,)).ndim
+
+
+def without(*slots, when=lambda call: True):
+    def answer(call):
+        path = path_of_a_call(call)
+        if when(call):
+            path["hops"] = [slot for slot in path["hops"] if slot not in slots]
+        return path
+
+    return answer
+
+
+EXAMPLE = {"hops": ["AutogradCPU", "CPU"], "node": "AddBackward0", "loops": 1}
+
+for why, answer in [
+    ("same path for every operator", lambda call: path_of_a_call(call) | {"hops": EXAMPLE["hops"]}),
+    ("forgets ADInplaceOrView for in-place", without("ADInplaceOrView")),
+    (
+        "Autograd hop under no_grad removed (it stays)",
+        without("AutogradCPU", when=lambda call: not call["grad_mode"]),
+    ),
+    ("misses BackendSelect for factories", without("BackendSelect")),
+    (LITERAL, lambda call: EXAMPLE),
+]:
+    answers.wrong("path_of_a_call", why)(answer)
+
+# --- the index
+
+FUNCTION = re.compile(r"- func: ([\w.]+)\(")
+DEFINE = re.compile(r"#define (\w+)")
+TYPE = re.compile(r"(?:struct|class) (?:C10_API |TORCH_API )?(\w+)(?!.*;$)")
+
+
+def declarations(files):
+    for path, text in files.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            if path.endswith(".yaml"):
+                if found := FUNCTION.match(line):
+                    yield f"aten::{found[1]}", (path, number)
+            elif found := DEFINE.match(line) or TYPE.match(line):
+                yield found[1], (path, number)
+
+
+@answers.right("find_the_file")
+def find_the_file(files):
+    return dict(declarations(files)).__getitem__
+
+
+@answers.wrong("find_the_file", "first textual hit")
+def first_hit(files):
+    right = find_the_file(files)
+
+    def find(symbol):
+        for path, text in files.items():
+            if symbol.removeprefix("aten::") in text:
+                before = text[: text.index(symbol.removeprefix("aten::"))]
+                return path, before.count("\n") + 1
+        return right(symbol)
+
+    return find
+
+
+@answers.wrong("find_the_file", "ignores overload names")
+def any_overload(files):
+    table = {}
+    for symbol, place in declarations(files):
+        table.setdefault(symbol.partition(".")[0], place)
+    return lambda symbol: table[symbol.partition(".")[0]]
+
+
+@answers.wrong("find_the_file", "rescans for each query")
+def rescans(files):
+    return lambda symbol: dict(declarations(files))[symbol]
+
+
+@answers.wrong("find_the_file", "case-insensitive")
+def any_case(files):
+    table = {symbol.lower(): place for symbol, place in declarations(files)}
+    return lambda symbol: table[symbol.lower()]
+
+
+@answers.wrong("find_the_file", "finds a mention, not the declaration")
+def forward_declarations(files):
+    table = dict(declarations(files))
+    for path, text in files.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            if found := re.match(r"(?:struct|class) (?:C10_API |TORCH_API )?(\w+)", line):
+                table[found[1]] = path, number
+    return table.__getitem__
+
+
+@answers.wrong("find_the_file", SLOW)
+def searches_a_list(files):
+    known = list(declarations(files))
+
+    def find(symbol):
+        for name, place in known:
+            if name == symbol:
+                return place
+        raise KeyError(symbol)
+
+    return find
+
+
+@answers.wrong("find_the_file", FIRST, make=True)
+def remembers_the_first_tree():
+    kept = []
+
+    def answer(files):
+        kept.append(find_the_file(files))
+        return kept[0]
+
+    return answer
+
+
+@answers.wrong("find_the_file", CATCHES)
+def never_raises(files):
+    return dict(declarations(files)).get
+
+
+test_answers = answers.tests()
