@@ -2,7 +2,7 @@ import torch
 
 from labkit.core.alias_keys import SLOTS_OF_ALIAS
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
-from labkit.dispatch import compute_cell
+from labkit.dispatch import compute_cell, torch_tables
 from tests.course.answers import Answers, catches
 
 answers = Answers("dispatch_table")
@@ -114,7 +114,7 @@ for why, answer in [
     ("no backend bit means Undefined slot", words(slot=undefined_without_backend)),
     (BANNED, words(slot=asks_labkit)),
     (BANNED, words(difference=asks_torch)),
-    (CONSTANT, words(slot=lambda word: 112)),
+    (CONSTANT, words(slot=lambda word: 96)),
 ]:
     answers.wrong("key_set_arithmetic", why)(answer)
 
@@ -324,6 +324,14 @@ def remembers_the_first_prediction():
         return seen[0]
 
     return first, call_slot
+
+
+def test_the_examples_of_the_statements_are_right():
+    assert slot(1 | 1 << 16 | 1 << 36) == 96 == SLOTS.index("AutogradCPU")
+    assert fill_the_row([("CPU", "k", False)], {}) == {"CPU": "k [kernel]"}
+    program = [("impl", 0, "CompositeImplicitAutograd"), ("impl", 1, "CompositeExplicitAutograd")]
+    fallbacks = [str(slot) for slot in torch_tables.global_fallbacks()]
+    assert stale_cells(program, fallbacks)["AutogradCPU"] == (0, "fallback")
 
 
 test_answers = answers.tests()

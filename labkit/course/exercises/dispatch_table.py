@@ -6,15 +6,14 @@ from unittest import mock
 
 import torch
 
-from labkit.conformance.dispatcher.tables import as_torch_prints, slots_that_exist
 from labkit.core.dispatch_key import FUNCTIONALITIES, RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset, slot_of_bits
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Wrong
 from labkit.dispatch import torch_tables
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
-from labkit.dispatch.table import compute_table
-from labkit.dispatch.torch_keys import from_torch, to_torch, torch_key
+from labkit.dispatch.table import AMBIGUOUS, Cell, compute_table
+from labkit.dispatch.torch_keys import from_torch, layout, to_torch, torch_key
 
 NOTEBOOK = "3_internals/2_dispatch_table"
 _C: Any = torch._C
@@ -35,7 +34,7 @@ def _pair(key: DispatchKey) -> tuple[int, int | None]:
 
 
 def _an_expression(rng: Rng, size: int) -> tuple[int, list[Step]]:
-    keys = slots_that_exist()[1:]
+    keys = [key for key in RUNTIME_KEYS[1:] if key not in layout().absent]
     lone = [key for key in FUNCTIONALITIES if key.is_per_backend]  # they bring no backend bit
 
     def word() -> int:
@@ -128,7 +127,7 @@ key_set_arithmetic = Exercise(
         "slot(word) returns the index of the winning slot, 0 to 136; members(word) lists the keys "
         "in it, weakest first, a functionality that is kept per backend once for every backend "
         "bit. Removing takes functionality bits only. Example: slot of the word of "
-        "{CPU, AutogradCPU}, 1 | 1 << 16 | 1 << 36, is 112."
+        "{CPU, AutogradCPU}, 1 | 1 << 16 | 1 << 36, is 96."
     ),
     rules=("integers only: no torch, no labkit",),
     case=_an_expression,
@@ -179,16 +178,18 @@ key_set_arithmetic = Exercise(
 # --- fill_the_row
 
 Registration = tuple[str, str, bool]
-Row = dict[str, str]
 
 
-def _as_row(cells: Any) -> Row:
-    """Slot -> what PyTorch prints for it; empty slots are absent."""
-    return {
-        str(slot): f"{'fallthrough ' if cell.fallthrough else ''}{cell.debug} [{cell.reason}]"
-        for slot, cell in cells.items()
-        if cell is not None
-    }
+def _text(debug: str, reason: str, skips: bool) -> str:
+    """A cell as PyTorch prints it."""
+    return f"{'fallthrough ' if skips else ''}{debug} [{reason}]"
+
+
+def _text_of_cell(cell: Cell) -> str:
+    if cell.reason == AMBIGUOUS:
+        return _text("ambiguous_autogradother", AMBIGUOUS, False)
+    kernel = cell.kernel
+    return "" if kernel is None else _text(kernel.debug, cell.reason, kernel.is_fallthrough)
 
 
 def _shipped(name: str) -> Case:
@@ -201,7 +202,9 @@ def _shipped(name: str) -> Case:
         str(slot): (kernel.debug, kernel.is_fallthrough)
         for slot, kernel in torch_tables.global_fallbacks().items()
     }
-    return Case((registrations, fallbacks), truth=_as_row(torch_tables.table_of(name)))
+    table = torch_tables.table_of(name)
+    truth = {str(slot): _text(*cell) for slot, cell in table.items()}
+    return Case((registrations, fallbacks), truth=truth)
 
 
 def _random_program(rng: Rng, size: int) -> Case:
@@ -221,8 +224,9 @@ def _random_program(rng: Rng, size: int) -> Case:
     table = compute_table(
         kernels, {DispatchKey[slot]: _kernel(*fallback) for slot, fallback in fallbacks.items()}
     )
-    truth = {slot: as_torch_prints(cell) for slot, cell in zip(RUNTIME_KEYS, table, strict=True)}
-    return Case((registrations, fallbacks), truth=_as_row(truth))
+    texts = {str(slot): _text_of_cell(cell) for slot, cell in zip(RUNTIME_KEYS, table, strict=True)}
+    truth = {slot: text for slot, text in texts.items() if text}
+    return Case((registrations, fallbacks), truth=truth)
 
 
 def _kernel(debug: str, skips: bool) -> Kernel:
