@@ -120,9 +120,8 @@ def _same(ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
     """Equal effect, or the same class of error with a text that starts with PyTorch's."""
     if "error" not in recorded:
         return bool(ours.get("effective") == recorded["effective"])
-    return ours.get("error") == recorded["error"] and ours["message"].lower().startswith(
-        recorded["message"].lower()
-    )
+    same_class = bool(ours.get("error") == recorded["error"])
+    return same_class and str(ours["message"]).lower().startswith(recorded["message"].lower())
 
 
 def _sizes(recording: dict[str, Any]) -> Iterator[Comparison]:

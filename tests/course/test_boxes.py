@@ -126,7 +126,7 @@ def test_progress_lists_what_is_open():
     text = repr(course.progress())
     assert "0_start_here" in text and "1 of 2  read_the_banner (not tried)" in text
     assert "warm_up" not in text
-    assert "<td>1 of 2</td>" in course.progress()._repr_html_()
+    assert ">1 of 2</td>" in course.progress()._repr_html_()
 
 
 def test_the_map_knows_every_chapter_and_need():
