@@ -137,8 +137,8 @@ path_of_a_call = Exercise(
     difficulty=3,
     hints=(
         Hint(
-            "{input}: under no_grad the autograd hop stays. The key set decides hops, grad mode "
-            "decides recording.",
+            "Your list is one hop short: AutogradCPU. The key set decides hops, grad mode decides "
+            "recording, so under no_grad the autograd hop stays.",
             when=lambda evidence: (
                 "AutogradCPU" in evidence.right["hops"] and "AutogradCPU" not in evidence.got
             ),
@@ -178,7 +178,7 @@ BASES = ("add", "Add", "ADD", "mul", "relu", "index_put", "sum", "TensorImpl", "
 OVERLOADS = ("", "out", "Tensor", "Scalar", "dim_IntList")
 YAML = "aten/src/ATen/native/native_functions.yaml"
 LARGEST = 19
-QUERIES = 4000
+QUERIES = 20_000
 PADDING = 20_000
 
 
