@@ -37,8 +37,10 @@ def compiler(language: Language) -> str:
 
 
 def cache_directory() -> Path:
-    """Where compiled files are kept: $XDG_CACHE_HOME/labkit, by default ~/.cache/labkit."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "labkit"
+    """Where compiled files are kept: $LABKIT_CACHE, else labkit's folder in the user's cache."""
+    chosen = os.environ.get("LABKIT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen) if chosen else Path(base) / "labkit"
 
 
 def shared_library(

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from labkit.core.host_compiler import CompilerMissing, Language, cache_directory, compiler
+
 SOURCES = Path(__file__).with_name("dtype_sources")
 
 DTYPES = {
@@ -48,7 +50,7 @@ class Way:
     source    the file that is compiled, under SOURCES
     """
 
-    language: str
+    language: Language
     source: str
 
     @property
@@ -65,29 +67,8 @@ WAYS = {
 }
 
 
-class CompilerMissing(RuntimeError):
-    """No host compiler: says which were looked for and how to get one."""
-
-
 class NoKernelForDtype(TypeError):
     """The library holds no function for these dtypes; names them."""
-
-
-def compiler(language: str) -> str:
-    """Path of the host compiler for "c" or "c++".
-
-    Raises   CompilerMissing   none is installed
-    """
-    wanted = ["$CC", "cc", "gcc", "clang"] if language == "c" else ["$CXX", "c++", "g++", "clang++"]
-    named = os.environ.get(wanted[0][1:])
-    for name in filter(None, (named, *wanted[1:])):
-        found = shutil.which(name)
-        if found:
-            return found
-    raise CompilerMissing(
-        f"this needs a {language.upper()} compiler; none of {', '.join(wanted)} was found. "
-        "Install g++ (Debian, Ubuntu: apt install g++; macOS: xcode-select --install)."
-    )
 
 
 def source_files(way: str) -> dict[str, str]:
@@ -128,7 +109,7 @@ def build(way: str) -> Path:
     path = compiler(chosen.language)
     text = "".join(f"{name}\n{body}" for name, body in source_files(way).items())
     digest = hashlib.sha256(f"{path}\n{text}".encode()).hexdigest()[:16]
-    folder = _cache_directory()
+    folder = cache_directory() / "dtype_switch"
     target = folder / f"{way}-{digest}.so"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,12 +121,6 @@ def build(way: str) -> Path:
             raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
         half_done.replace(target)  # two processes may build at once; either result will do
     return target
-
-
-def _cache_directory() -> Path:
-    chosen = os.environ.get("LABKIT_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return (Path(chosen) if chosen else Path(base) / "labkit") / "dtype_switch"
 
 
 def symbols(way: str) -> list[str]:
