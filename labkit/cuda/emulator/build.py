@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import labkit
+from labkit.core import host_compiler
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CompilerMissingError, CudaError
@@ -113,10 +114,8 @@ def _compiler_at(path: str) -> Compiler:
 
 
 def cache_directory() -> Path:
-    """$LABKIT_CACHE, else $XDG_CACHE_HOME/labkit, else ~/.cache/labkit; it exists afterwards."""
-    chosen = os.environ.get("LABKIT_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = (Path(chosen) if chosen else Path(base) / "labkit") / "emulator"
+    """The emulator's folder in the cache of compiled files; it exists afterwards."""
+    directory = host_compiler.cache_directory() / "emulator"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 
