@@ -1,6 +1,7 @@
 """Compiling: errors at the learner's line, refusals by name, a cache that notices changes."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,12 @@ def test_a_fresh_cache_directory_is_made_where_it_is_asked_for(tmp_path):
         cwd=Path(__file__).parents[2], env={**os.environ, "LABKIT_CACHE": str(tmp_path / "new")},
     )  # fmt: skip
     assert told.stdout.startswith(str(tmp_path / "new" / "emulator"))
+
+
+def test_another_checkouts_build_is_not_taken(emulator, tmp_path, monkeypatch):
+    """Its line table names the other checkout's shims, which would be blamed for every fault."""
+    code = 'extern "C" __global__ void moved(int* x) { x[0] = 1; }'
+    here = build.compile_cuda(code, "moved.cu")
+    shutil.copytree(build.INCLUDE, tmp_path / "include")
+    monkeypatch.setattr(build, "INCLUDE", tmp_path / "include")
+    assert build.compile_cuda(code, "moved.cu") != here

@@ -216,6 +216,9 @@ def compile_cuda(
     names = list(name_expressions) or parsed.extern_c_kernels
     text = _translation_unit(code, path, names, parsed.dynamic_shared_names, compiler, trace)
     parts = [text, *flags, compiler.path, compiler.version, _machine(), _tree_hash(INCLUDE)]
+    # The line table names these folders, and a frame of the shims is told by its folder: another
+    # checkout's build would blame lines of the shims.
+    parts += [str(INCLUDE), str(KERNELS)]
     parts += [file.read_text(encoding="utf-8") for file in included]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     target = cache_directory() / f"{key}.so"
