@@ -1,0 +1,30 @@
+"""An exercise not begun says "your turn": it is no attempt, and costs no hint."""
+
+import ast
+import itertools
+
+import pytest
+
+from labkit.course.checks import NotAttempted
+from labkit.course.notebook_form import notebook_name, notebook_paths, read_notebook, tags
+
+
+def stubs():
+    """Every exercise of every notebook: its imports, the stub cell and the check cell."""
+    for path in notebook_paths():
+        cells = [cell for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"]
+        imports = next(cell["source"] for cell in cells if "import" in cell["source"])
+        for stub, check in itertools.pairwise(cells):
+            if "exercise" in tags(stub):
+                identity = f"{notebook_name(path)} {check['source'].splitlines()[-1][:40]}"
+                yield pytest.param(imports, stub["source"], check["source"], id=identity)
+
+
+@pytest.mark.parametrize(("imports", "stub", "check"), list(stubs()))
+def test_an_untouched_stub_is_no_attempt(imports, stub, check, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", "off")
+    namespace = {}
+    exec(compile(ast.parse(imports), "imports", "exec"), namespace)
+    exec(compile(ast.parse(stub), "stub", "exec"), namespace)
+    with pytest.raises(NotAttempted, match="your turn"):
+        exec(compile(ast.parse(check), "check", "exec"), namespace)
