@@ -33,10 +33,10 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
+from labkit.doctor.tools import CHROMIUM_NAMES, find_chromium
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "browser-tests"
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM_ELSEWHERE = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 CHROMIUM_FLAGS = [
     "--disable-gpu",
     "--disable-quic",
@@ -55,14 +55,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-def find_chromium():
-    """The browser's executable, or None."""
-    candidates = [os.environ.get("LABKIT_CHROMIUM"), *map(shutil.which, CHROMIUM_NAMES)]
-    if CHROMIUM_ELSEWHERE.exists():
-        candidates.append(str(CHROMIUM_ELSEWHERE))
-    return next((name for name in candidates if name), None)
 
 
 class Server:
