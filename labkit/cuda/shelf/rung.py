@@ -15,11 +15,12 @@ from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import AccessCounters, Report
+from labkit.cuda.trace import Trace
 
 Array = NDArray[Any]
 _TITLE = re.compile(r"// (?P<what>[^,]+), rung (?P<number>\d+) of (?P<of>\d+): (?P<idea>.+)")
 _COUNTER = re.compile(
-    r"// Counter: (?P<access>\w+) (?P<space>\w+)\.(?P<array>[\w*]+) "
+    r"// Counter(?: of (?P<step>\w+))?: (?P<access>\w+) (?P<space>\w+)\.(?P<array>[\w*]+) "
     r"(?P<metric>\S+) = (?P<value>\S+)"
 )
 
@@ -28,8 +29,10 @@ _COUNTER = re.compile(
 class Prediction:
     """One counter a rung's header promises, measured on its probe.
 
-    metric  sectors/request, wavefronts/request, bytes/lane, lanes/output, lanes/output/K,
-            lanes/input, lanes/block, requests/warp-of-outputs
+    metric  bytes/lane, or an `AccessCounters` field per something: sectors/request,
+            wavefronts/request, lanes/output, lanes/output/K, lanes/input, lanes/block,
+            requests/warp-of-outputs, or per one of the probe's own `bases`
+    step    of the launch it is measured on: the first with that step
     """
 
     access: str
@@ -37,6 +40,7 @@ class Prediction:
     array: str
     metric: str
     value: float
+    step: str = ""
 
     def measure(self, report: Report, probe: "Problem") -> float:
         """The counter in a traced launch of the probe.
@@ -73,6 +77,7 @@ class Prediction:
             "input": probe.inputs[0].size,
             "block": report.blocks_traced,
             "warp-of-outputs": outputs / 32,
+            **probe.bases,
         }
         if per not in bases:
             raise InvalidValueError(f"{self}: a metric is per request or per {sorted(bases)}")
@@ -80,7 +85,8 @@ class Prediction:
         return base
 
     def __str__(self) -> str:
-        return f"{self.access} {self.space}.{self.array} {self.metric} = {self.value:g}"
+        of = f"{self.step}: " if self.step else ""
+        return f"{of}{self.access} {self.space}.{self.array} {self.metric} = {self.value:g}"
 
 
 def _total(chosen: Sequence[AccessCounters], counter: str) -> float:
@@ -89,23 +95,56 @@ def _total(chosen: Sequence[AccessCounters], counter: str) -> float:
 
 @dataclass
 class Launch:
-    """One launch of a problem: arrays stand for themselves, the output included."""
+    """One launch of a problem: arrays stand for themselves, the output included.
+
+    step  for a rung of several kernels: which one, as the word its name ends in; "" is the rung's
+          own kernel
+    """
 
     grid: tuple[int, ...]
     block: tuple[int, ...]
     args: Sequence[Any]
     shared: int = 0
+    step: str = ""
+
+
+@dataclass
+class Output:
+    """One array that launches fill, and what must be in it.
+
+    array     on the host; a torch tensor where NumPy lacks the dtype; starts out poisoned
+    expected  the answer in float64
+    """
+
+    array: Any
+    expected: Array
+    atol: float
+    rtol: float = 1e-5
+
+    def check(self, message: str = "") -> None:
+        """The array holds what it must.
+
+        Raises   AssertionError   it does not
+        """
+        wide = getattr(self.array, "double", None)
+        actual = wide().numpy() if wide else self.array
+        np.testing.assert_allclose(
+            actual, self.expected, rtol=self.rtol, atol=self.atol, err_msg=message
+        )
 
 
 @dataclass
 class Problem:
     """Data for a rung, and what must come out.
 
-    inputs    host arrays the launches read
-    output    host array the launches fill; starts out poisoned
-    expected  the answer in float64
-    launches  in order
-    depth     of the sums behind an output element, for tolerances and per-K counters
+    inputs      host arrays the launches read
+    output      host array the launches fill; starts out poisoned
+    expected    the answer in float64
+    launches    in order
+    depth       of the sums behind an output element, for tolerances and per-K counters
+    atol, rtol  how far the output may be from the answer; `tolerance()` where atol is not given
+    more        further outputs
+    bases       name -> count, for metrics per that name
     """
 
     inputs: list[Array]
@@ -114,9 +153,29 @@ class Problem:
     launches: list[Launch]
     depth: int = 1
     scratch: list[Array] = field(default_factory=list)
+    atol: float | None = None
+    rtol: float = 1e-5
+    more: Sequence[Output] = ()
+    bases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> list[Output]:
+        """Every array the launches fill."""
+        first = Output(self.output, self.expected, self.tolerance(), self.rtol)
+        return [first, *self.more]
+
+    def check(self, message: str = "") -> None:
+        """Every output holds what it must.
+
+        Raises   AssertionError   one does not
+        """
+        for i, output in enumerate(self.outputs):
+            output.check(f"{message} output {i}")
 
     def tolerance(self) -> float:
         """Absolute: float32 rounding of a sum of `depth` terms about as large as the inputs."""
+        if self.atol is not None:
+            return self.atol
         scale = max((float(np.abs(x).max()) for x in self.inputs if x.size), default=1.0)
         return 2e-6 * max(1.0, scale**2) * (1 + math.sqrt(self.depth))
 
@@ -125,15 +184,16 @@ class Problem:
 class Rung:
     """One file of the shelf.
 
-    probe    the problem its counters are promised for
-    problem  a random one of any size: `problem(generator, size)` with size "tiny" to "large"
+    probe_shape  the case its counters are promised for
+    shapes       the cases it is tested on; a case is what the ladder's `make` understands: sizes,
+                 or a tuple or dataclass of sizes and options
     """
 
     op: str
     path: Path
-    make: Callable[["Rung", np.random.Generator, tuple[int, ...]], Problem]
-    probe_shape: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    make: Callable[["Rung", np.random.Generator, Any], Problem]
+    probe_shape: Any
+    shapes: tuple[Any, ...]
 
     @cached_property
     def _title(self) -> re.Match[str]:
@@ -162,41 +222,54 @@ class Rung:
         """The counters its header promises."""
         text = self.path.read_text(encoding="utf-8")
         return tuple(
-            Prediction(m["access"], m["space"], m["array"], m["metric"], float(m["value"]))
+            Prediction(
+                m["access"], m["space"], m["array"], m["metric"], float(m["value"]), m["step"] or ""
+            )
             for m in _COUNTER.finditer(text)
         )
 
-    def kernel(self) -> RawKernel:
+    def kernel(self, step: str = "") -> RawKernel:
         """The compiled kernel, for the device that serves."""
-        return RawModule(path=self.path).get_function(self.name)
+        return RawModule(path=self.path).get_function(f"{self.name}_{step}" if step else self.name)
 
-    def problem(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
+    def problem(self, generator: np.random.Generator, shape: Any) -> Problem:
         """Random data of that shape."""
         return self.make(self, generator, shape)
 
     def run(self, problem: Problem, **options: Any) -> list[Any]:
         """The problem's launches have run; what each returned (reports, with a trace)."""
-        kernel = self.kernel()
+        kernels = {step: self.kernel(step) for step in {one.step for one in problem.launches}}
         return [
-            kernel(one.grid, one.block, one.args, shared_mem=one.shared, **options)
+            kernels[one.step](one.grid, one.block, one.args, shared_mem=one.shared, **options)
             for one in problem.launches
         ]
+
+    def measured(self) -> list[tuple[Prediction, float]]:
+        """Each prediction with what a traced run of the probe counts."""
+        probe = self.problem(np.random.default_rng(0), self.probe_shape)
+        reports: dict[str, Report] = {}
+        for launch, report in zip(
+            probe.launches, self.run(probe, trace=Trace(races=False)), strict=True
+        ):
+            reports.setdefault(launch.step, report)
+        return [(one, one.measure(reports[one.step], probe)) for one in self.predictions]
 
 
 def rungs_of(
     op: str,
-    make: Callable[[Rung, np.random.Generator, tuple[int, ...]], Problem],
-    probe_shape: tuple[int, ...],
-    shapes: Sequence[tuple[int, ...]],
+    make: Callable[[Rung, np.random.Generator, Any], Problem],
+    probe_shape: Any,
+    shapes: Sequence[Any],
 ) -> tuple[Rung, ...]:
     """Every numbered file of `kernels/<op>/`, in order."""
     paths = sorted((KERNELS / op).glob("[0-9]*.cu"), key=lambda path: int(path.stem.split("_")[0]))
     return tuple(Rung(op, path, make, probe_shape, tuple(shapes)) for path in paths)
 
 
-def poisoned(shape: tuple[int, ...]) -> Array:
-    """An output that no kernel has touched: NaN everywhere."""
-    return np.full(shape, np.nan, np.float32)
+def poisoned(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """An output that no kernel has touched: NaN everywhere, the lowest integer, of an int dtype."""
+    dtype = np.dtype(dtype)
+    return np.full(shape, np.iinfo(dtype).min if dtype.kind in "iu" else np.nan, dtype)
 
 
 def blocks(count: int, per_block: int) -> int:
