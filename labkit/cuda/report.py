@@ -95,6 +95,7 @@ class Request:
     mask: int
     start: int
     addresses: tuple[int, ...]
+    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Turns the worker's numbers into a `Report`: names, lines and sentences."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labkit.cuda.arguments import Extent
@@ -22,6 +22,7 @@ from labkit.cuda.sentences import with_sentence
 
 _SUMMED = ("requests", "lanes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts")
 _SPACES: tuple[Space, ...] = ("global", "shared", "variable")
+_SHARED_LIMIT = 1 << 18  # bytes; no block has more shared memory
 _ACCESSES = ("block", "read", "write", "atomic")
 
 
@@ -96,11 +97,12 @@ class ReportReader:
             kept[one["site"]] += 1
             if kept[one["site"]] > self.keep:
                 continue
+            place = self.places[site[0]]
             requests.append(
                 Request(
-                    self.places[site[0]].line, _SPACES[site[2]], _access(site[1]), name, site[3],
+                    place.line, _SPACES[site[2]], _access(site[1]), name, site[3],
                     _index(one["block"]), one["warp"], one["mask"], one["start"],
-                    tuple(one["addresses"]),
+                    tuple(one["addresses"]), self.shown(place),
                 )
             )  # fmt: skip
         counters = []
@@ -141,20 +143,34 @@ class ReportReader:
         found = []
         x, y = self.block[0], self.block[1]
         gx, gy = self.grid[0], self.grid[1]
+        shared = self.shared_starts()
         for pc, access, block, thread, address, size, before, after, stale in self.raw["log"]:
-            extent = next(
-                (e for e in self.extents if e.address <= address < e.address + e.size_bytes), None
+            name, start = next(
+                (
+                    (e.name, e.address)
+                    for e in self.extents
+                    if e.address <= address < e.address + e.size_bytes
+                ),
+                _nearest_start(shared, address),
             )
             found.append(
                 Step(
                     self.places[pc].line, _ACCESSES[access],
                     (block % gx, block // gx % gy, block // gx // gy),
                     (thread % x, thread // x % y, thread // x // y),
-                    extent.name if extent else "", address - (extent.address if extent else 0),
-                    size, before, after, bool(stale),
+                    name, address - start, size, before, after, bool(stale),
                 )
             )  # fmt: skip
         return found
+
+    def shared_starts(self) -> set[tuple[str, int]]:
+        """(name, address) of the shared and device arrays that the kept requests touched."""
+        kept = ((self.raw["sites"][one["site"]][2], one) for one in self.raw["requests"])
+        return {
+            (self.array(space, one["array"]), one["start"])
+            for space, one in kept
+            if space and one["array"] >= 0
+        }
 
     def findings(self) -> list[Finding]:
         """Every defect with its sentence."""
@@ -199,6 +215,12 @@ class ReportReader:
             waiting=tuple(waiting),
         )
         return with_sentence(finding, one["array_size"])
+
+
+def _nearest_start(starts: Iterable[tuple[str, int]], address: int) -> tuple[str, int]:
+    """The array that begins last before the address, if it is near enough to hold it."""
+    before = [one for one in starts if 0 <= address - one[1] < _SHARED_LIMIT]
+    return max(before, key=lambda one: one[1], default=("", 0))
 
 
 def _index(values: Sequence[int]) -> Index:

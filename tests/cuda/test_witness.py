@@ -64,7 +64,8 @@ def test_a_race_gets_a_witness_that_repeats(module, name):
     witness = find_witness(kernel, grid, block, args, finding)
     assert witness is not None
     assert witness.wrong
-    assert witness.report.steps
+    assert {step.array for step in witness.report.steps} == {finding.array}
+    assert all(0 <= step.offset < 256 for step in witness.report.steps)
     np.testing.assert_array_equal(args[-2], 0)  # the search leaves no trace in the data
     again = witness.replay()
     assert str(again) == str(witness)  # text: NaN differs from itself
