@@ -1,6 +1,6 @@
 """The kernel shelf: every rung of `kernels/`, with data to run it on and what must come out."""
 
-from labkit.cuda.shelf import elementwise, reduction, sgemm, transpose
+from labkit.cuda.shelf import elementwise, layers, reduction, sgemm, transpose
 from labkit.cuda.shelf.rung import Problem, Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -8,6 +8,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "transpose": transpose.RUNGS,
     "reduction": reduction.RUNGS,
     "sgemm": sgemm.RUNGS,
+    **layers.LADDERS,
 }
 """Op -> its rungs, in order."""
 

@@ -1,0 +1,64 @@
+"""Softmax and log_softmax along any dimension, forward and backward."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+
+THREADS = 128
+CACHED_FLOATS = 1024
+
+
+class Case(NamedTuple):
+    """x is [outer, cols, inner]; the softmax runs along cols."""
+
+    outer: int
+    cols: int
+    inner: int = 1
+    log: bool = False
+
+
+def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """Random scores, one of them minus infinity."""
+    shape = (case.outer, case.cols, case.inner)
+    x = 3 * generator.standard_normal(shape).astype(np.float32)
+    if case.cols > 1:
+        x[:, 0, :1] = -np.inf
+    function = torch.log_softmax if case.log else torch.softmax
+    expected = function(torch.from_numpy(x).double(), 1).numpy()
+    y, rows = poisoned(shape), case.outer * case.inner
+    args = [x, y, rows, case.cols, case.inner, case.log]
+    launch = _launch(rung, rows, args)
+    if rung.number == 4:
+        cached = min(case.cols, CACHED_FLOATS)
+        launch.args, launch.shared = [*args, cached], 4 * cached
+    return Problem([x], y, expected, [launch], depth=case.cols, atol=5e-6)
+
+
+def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient for random scores."""
+    shape = (case.outer, case.cols, case.inner)
+    x = torch.from_numpy(generator.standard_normal(shape)).requires_grad_()
+    dy = generator.standard_normal(shape).astype(np.float32)
+    result = (torch.log_softmax if case.log else torch.softmax)(x, 1)
+    (expected,) = torch.autograd.grad(result, x, torch.from_numpy(dy).double())
+    y, dx = result.detach().numpy().astype(np.float32), poisoned(shape)
+    rows = case.outer * case.inner
+    launch = _launch(rung, rows, [dy, y, dx, rows, case.cols, case.inner, case.log])
+    return Problem([dy, y], dx, expected.numpy(), [launch], depth=case.cols, atol=5e-6)
+
+
+def _launch(rung: Rung, rows: int, args: list[object]) -> Launch:
+    if rung.number == 1:
+        return Launch((blocks(rows, 256),), (256,), args)
+    return Launch((max(1, rows),), (THREADS,), args)
+
+
+CASES = [
+    Case(0, 5), Case(3, 0), Case(1, 1), Case(5, 7), Case(3, 33, log=True), Case(2, 129, 3),
+    Case(2, 1500), Case(1, 600, 2, log=True), Case(40, 5, 5),
+]  # fmt: skip
+RUNGS = rungs_of("softmax", make, Case(64, 128), CASES)
+BACKWARD = rungs_of("softmax_backward", make_backward, Case(64, 128), CASES)
