@@ -1,6 +1,6 @@
 """The kernel shelf: every rung of `kernels/`, with data to run it on and what must come out."""
 
-from labkit.cuda.shelf import elementwise, layers, reduction, sgemm, transpose
+from labkit.cuda.shelf import convolutions, elementwise, layers, reduction, sgemm, transpose
 from labkit.cuda.shelf.rung import Problem, Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -9,6 +9,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "reduction": reduction.RUNGS,
     "sgemm": sgemm.RUNGS,
     **layers.LADDERS,
+    **convolutions.LADDERS,
 }
 """Op -> its rungs, in order."""
 

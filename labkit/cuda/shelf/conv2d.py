@@ -1,0 +1,59 @@
+"""y = conv2d(x, w, bias)."""
+
+import numpy as np
+
+from labkit.cuda.shelf.conv_sizes import Conv, double, random
+from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+
+MAX_HALO = 11_000
+"""Floats: with the weights beside it, what a block may have without asking for more."""
+
+
+def halo_of(conv: Conv, rows: int, columns: int, limit: int = MAX_HALO) -> tuple[int, int]:
+    """Rows and columns of x under so many of y; (0, 0) when they are more than `limit` floats."""
+    height, width = (
+        (count - 1) * stride + (taps - 1) * dilation + 1
+        for count, stride, taps, dilation in zip(
+            (rows, columns), conv.stride, conv.w[2:], conv.dilation, strict=True
+        )
+    )
+    return (height, width) if height * width <= limit else (0, 0)
+
+
+def make(rung: Rung, generator: np.random.Generator, shape: Conv) -> Problem:
+    """Random x, w and bias; groups of one channel go without a bias."""
+    conv, batch = shape, shape.x[0]
+    x, w = random(generator, conv.x), random(generator, conv.w)
+    bias = None if conv.w[1] == 1 else random(generator, conv.w[:1])
+    y = poisoned(conv.y)
+    args = (x, w, bias, y, conv.sizes())
+    height, width = conv.out_size
+    per_group = conv.w[0] // conv.groups
+    if rung.number == 1:
+        launch = Launch((blocks(y.size, 256),), (256,), args)
+    elif rung.number == 2:
+        halo = halo_of(conv, 8, 32)
+        tiles = blocks(height, 8) * blocks(width, 32) * blocks(per_group, 8)
+        grid = max(1, batch) * conv.groups * tiles
+        launch = Launch((grid,), (32, 8), (*args, *halo), shared=4 * halo[0] * halo[1])
+    else:
+        grid = blocks(batch * height * width, 64) * conv.groups * blocks(per_group, 64)
+        launch = Launch((grid,), (256,), args)
+    expected = conv.apply(double(x), double(w), None if bias is None else double(bias)).numpy()
+    return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
+
+
+PROBE = Conv((1, 16, 10, 34), (64, 16, 3, 3))
+SHAPES = (
+    Conv((1, 1, 1, 1), (1, 1, 1, 1)),
+    Conv((0, 3, 5, 5), (4, 3, 3, 3)),
+    Conv((2, 3, 13, 35), (5, 3, 3, 3), padding=(1, 1)),
+    Conv((2, 6, 11, 9), (9, 2, 3, 2), (2, 3), (2, 0), (1, 2), groups=3),
+    Conv((3, 4, 7, 7), (4, 1, 5, 5), padding=(2, 2), groups=4),
+    Conv((1, 2, 6, 9), (3, 2, 2, 4), padding=(0, 1), padding_after=(1, 2)),  # padding="same"
+    Conv((1, 2, 3, 4), (2, 2, 3, 4), (5, 7), (6, 9), (2, 1)),  # more padding than image
+    Conv((1, 3, 400, 300), (10, 3, 2, 2), (90, 70), (0, 0), (150, 40)),  # no halo fits
+    Conv((1, 1, 20, 17), (2, 1, 9, 8)),  # more taps than one round holds
+    Conv((2, 20, 9, 8), (70, 20, 3, 3), padding=(1, 1)),
+)
+RUNGS = rungs_of("conv2d", make, PROBE, SHAPES)

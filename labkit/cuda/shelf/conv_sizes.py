@@ -1,0 +1,86 @@
+"""The sizes of a convolution, as a test writes them and as `kernels/conv.cuh` takes them."""
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Array
+
+
+class Sizes(ctypes.Structure):
+    """`struct Conv2d` of `kernels/conv.cuh`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int)
+        for name in (
+            "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width",
+            "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w",
+            "dilation_h", "dilation_w", "groups",
+        )
+    )  # fmt: skip
+
+
+class Conv(NamedTuple):
+    """One convolution.
+
+    x, w           shapes of the input and of the weights [K, C / groups, R, S]
+    padding        above and left; PyTorch's "same" pads the far edges differently:
+    padding_after  below and right, None for the same
+    """
+
+    x: tuple[int, int, int, int]
+    w: tuple[int, int, int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    padding_after: tuple[int, int] | None = None
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of y."""
+        after = self.padding_after or self.padding
+        height, width = (
+            (size + before + behind - dilation * (taps - 1) - 1) // stride + 1
+            for size, before, behind, dilation, taps, stride in zip(
+                self.x[2:], self.padding, after, self.dilation, self.w[2:], self.stride, strict=True
+            )
+        )
+        return height, width
+
+    @property
+    def y(self) -> tuple[int, int, int, int]:
+        """Shape of the output."""
+        return (self.x[0], self.w[0], *self.out_size)
+
+    @property
+    def depth(self) -> int:
+        """Products behind one output."""
+        return self.w[1] * self.w[2] * self.w[3]
+
+    def sizes(self) -> Sizes:
+        """The kernels' argument."""
+        return Sizes(
+            *self.x, self.w[0], *self.out_size, *self.w[2:], *self.stride, *self.padding,
+            *self.dilation, self.groups,
+        )  # fmt: skip
+
+    def apply(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """PyTorch's answer; pads first, so that the far edges may have a padding of their own."""
+        (top, left), (bottom, right) = self.padding, self.padding_after or self.padding
+        padded = torch.nn.functional.pad(x, (left, right, top, bottom))
+        return torch.nn.functional.conv2d(
+            padded, w, bias, self.stride, 0, self.dilation, self.groups
+        )
+
+
+def double(array: Array) -> torch.Tensor:
+    """The same numbers in float64, for PyTorch."""
+    return torch.from_numpy(array).double()
+
+
+def random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Normal numbers."""
+    return generator.standard_normal(shape).astype(np.float32)
