@@ -53,13 +53,14 @@ TRACE_FLAGS = (
     "-fsanitize-coverage=trace-pc",
     "-fno-tree-vectorize",
     "-fno-reorder-blocks",  # lowest address first must be a topological order
+    "-fno-thread-jumps",  # it may copy a barrier into both arms of a condition asked twice
     "-fno-store-merging",
     "-fno-ipa-icf", "-fno-ipa-sra",
 )  # fmt: skip
 CLANG_ONLY = {
     "-fno-extern-tls-init": None, "-fno-gnu-unique": None, "-fno-store-merging": None,
     "-fno-ipa-icf": None, "-fno-ipa-sra": None, "-fno-reorder-blocks": None,
-    "-ftrack-macro-expansion=0": None,
+    "-ftrack-macro-expansion=0": None, "-fno-thread-jumps": None,
     "-fmax-errors=20": "-ferror-limit=20", "-fno-tree-vectorize": "-fno-vectorize",
     "-fsanitize-coverage=trace-pc": "-fsanitize-coverage=trace-pc,no-prune",
 }  # fmt: skip

@@ -230,3 +230,20 @@ extern "C" __global__ void in_and_out_of_loops(const float* x, float* y) {
         y[blockIdx.x] = sum;
     }
 }
+
+//: clean 2 32x8 f:1000 z:40 40 20
+extern "C" __global__ void one_condition_on_both_sides_of_a_barrier(const float* x, float* y,
+                                                                    int cols, int rows) {
+    __shared__ float part[8][32];
+    const int c = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0.0f;
+    if (c < cols) {
+        for (int row = threadIdx.y; row < rows; row += 8) sum += x[row * cols + c];
+    }
+    part[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && c < cols) {
+        for (int i = 1; i < 8; ++i) sum += part[i][threadIdx.x];
+        y[c] = sum;
+    }
+}
