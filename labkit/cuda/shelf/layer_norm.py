@@ -1,0 +1,97 @@
+"""Layer norm, forward and backward."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+
+EPS = 1e-5
+THREADS = 128
+SPLITS = 3
+
+
+class Case(NamedTuple):
+    """x is [rows, cols]; its mean is far from zero when `offset` is."""
+
+    rows: int
+    cols: int
+    affine: bool = True
+    offset: float = 10.0
+
+
+def _inputs(generator: np.random.Generator, case: Case) -> tuple[Any, Any, Any]:
+    x = generator.standard_normal((case.rows, case.cols)) + case.offset
+    weights = generator.standard_normal((2, case.cols)).astype(np.float32)
+    gamma, beta = weights if case.affine else (None, None)
+    return x.astype(np.float32), gamma, beta
+
+
+def _wide(array: Any) -> Any:
+    return None if array is None else torch.from_numpy(array).double().requires_grad_()
+
+
+def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """Random rows; y, and the mean and 1/std that backward wants."""
+    x, gamma, beta = _inputs(generator, case)
+    expected, mean, rstd = torch.native_layer_norm(
+        _wide(x), (case.cols,), _wide(gamma), _wide(beta), EPS
+    )
+    y, outputs = poisoned(x.shape), [poisoned((case.rows,)), poisoned((case.rows,))]
+    args = (x, gamma, beta, y, *outputs, case.rows, case.cols, EPS)
+    grid, block = ((blocks(case.rows, 256),), (256,)) if rung.number == 1 else _rows(case)
+    more = [
+        Output(out, truth.detach().numpy().reshape(-1), 1e-5)
+        for out, truth in zip(outputs, (mean, rstd), strict=True)
+        if case.cols
+    ]
+    return Problem(
+        [x], y, expected.detach().numpy(), [Launch(grid, block, args)], depth=case.cols,
+        atol=1e-5 * (1 + case.offset), more=more,
+    )  # fmt: skip
+
+
+def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient; dx, and with gamma and beta theirs."""
+    x, gamma, beta = _inputs(generator, case)
+    dy = generator.standard_normal(x.shape).astype(np.float32)
+    wide = [_wide(x), _wide(gamma), _wide(beta)]
+    y, mean64, rstd64 = torch.native_layer_norm(wide[0], (case.cols,), wide[1], wide[2], EPS)
+    wanted = [one for one in wide if one is not None]
+    truths = [one.numpy() for one in torch.autograd.grad(y, wanted, torch.from_numpy(dy).double())]
+    mean, rstd = (one.detach().numpy().reshape(-1).astype(np.float32) for one in (mean64, rstd64))
+    dx = poisoned(x.shape)
+    start = np.zeros if rung.number == 1 else poisoned  # rung 1 adds to them
+    weights = [start((case.cols,), np.float32) for _ in truths[1:]]
+    dgamma, dbeta = weights or (None, None)
+    args = [dy, x, gamma, mean, rstd, dx]
+    if rung.number == 1:
+        args += [dgamma, dbeta]
+    launches = [Launch(*_rows(case), args=[*args, case.rows, case.cols])]
+    if rung.number == 2 and weights:
+        partial = poisoned((2, SPLITS, case.cols))
+        down = (dy, x, mean, rstd, partial, case.rows, case.cols)
+        launches += [
+            Launch((blocks(case.cols, 32), SPLITS), (32, 8), down, step="weights"),
+            Launch(
+                (blocks(case.cols, 256),), (256,), (partial, dgamma, dbeta, SPLITS, case.cols),
+                step="finish",
+            ),
+        ]  # fmt: skip
+    atol = 2e-6 * (1 + case.offset) * (1 + np.sqrt(case.rows + case.cols))
+    more = [Output(out, truth, atol) for out, truth in zip(weights, truths[1:], strict=True)]
+    return Problem([x, dy], dx, truths[0], launches, depth=case.cols, atol=atol, more=more)
+
+
+def _rows(case: Case) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block of a kernel that gives each row a block."""
+    return (max(1, case.rows),), (THREADS,)
+
+
+CASES = [
+    Case(0, 8), Case(1, 1), Case(3, 0), Case(7, 33, affine=False), Case(2, 1000),
+    Case(70, 31, offset=100.0), Case(33, 65),
+]  # fmt: skip
+RUNGS = rungs_of("layer_norm", make, Case(64, 128), CASES)
+BACKWARD = rungs_of("layer_norm_backward", make_backward, Case(64, 128), CASES)
