@@ -17,9 +17,8 @@ def integer(value: Any, function: str) -> int:
         return value
     if isinstance(value, np.integer):
         return int(value)
-    impl = getattr(value, "impl", None)  # a 0-dim integer tensor counts as an integer
-    if impl is not None and not impl.sizes and impl.dtype.is_integral:
-        return int(value.item())
+    if isinstance(value, TensorImpl) and not value.sizes and value.dtype.is_integral:
+        return int(value.raw())  # a 0-dim integer tensor counts as an integer
     raise TypeError(f"{function}(): expected an int, got {type(value).__name__} {value!r}")
 
 
@@ -38,7 +37,6 @@ def impl_of(value: Any, function: str) -> TensorImpl:
 
     Raises   TypeError   not a labkit tensor
     """
-    impl = getattr(value, "impl", None)
-    if not isinstance(impl, TensorImpl):
+    if not isinstance(value, TensorImpl):
         raise TypeError(f"{function}(): expected a labkit.Tensor, got {type(value).__name__}")
-    return impl
+    return value

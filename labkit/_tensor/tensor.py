@@ -7,7 +7,7 @@ Source   torch/_tensor.py
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from labkit.core.memory_format import MemoryFormat, suggest_memory_format
 from labkit.core.promotion import result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.tensor_impl import TensorImpl, set_python_class
 from labkit.ops import advanced_indexing, copy, indexing, pointwise, tensor_new, view
 from labkit.ops.copy import to_copy
 from labkit.ops.tensor_str import tensor_str
@@ -50,51 +50,49 @@ class Size(tuple[int, ...]):
 
 
 class Tensor(ViewMethods):
-    """Elements of one type in a storage, seen through sizes, strides and an offset."""
+    """Elements of one type in a storage, seen through sizes, strides and an offset.
 
-    __slots__ = ("__weakref__", "impl")
+    Every tensor the lab makes is of this class: it is a `TensorImpl` with PyTorch's methods.
+    """
+
+    __slots__ = ()
     __hash__ = object.__hash__  # by identity, although == compares elements
     __array_priority__ = 1000  # array + tensor asks the tensor
 
-    def __init__(self, impl: TensorImpl) -> None:
+    def __new__(cls, impl: TensorImpl) -> "Tensor":
+        """The `TensorImpl` itself, which from now on has PyTorch's methods."""
         if not isinstance(impl, TensorImpl):
             raise TypeError(
                 f"Tensor() wraps a TensorImpl, got {type(impl).__name__}; labkit.tensor(...) makes "
                 "tensors from numbers"
             )
-        self.impl = impl
+        impl.__class__ = cls
+        return cast(Tensor, impl)
+
+    def __init__(self, impl: TensorImpl) -> None:
+        """Nothing: the object is complete."""
+
+    @property
+    def impl(self) -> TensorImpl:
+        """The tensor itself: the part of it that PyTorch calls its TensorImpl."""
+        return self
 
     # What it is
 
     @property
     def shape(self) -> Size:
         """Elements per dimension."""
-        return Size(self.impl.sizes)
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self.impl.dtype
-
-    @property
-    def device(self) -> Device:
-        """Where the bytes are."""
-        return self.impl.device
+        return Size(self.sizes)
 
     @property
     def ndim(self) -> int:
         """How many dimensions."""
-        return self.impl.dim
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.impl.itemsize
+        return len(self.sizes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, as if each were stored once."""
-        return self.impl.numel * self.impl.itemsize
+        return self.numel() * self.itemsize
 
     @property
     def is_cuda(self) -> bool:
@@ -104,46 +102,30 @@ class Tensor(ViewMethods):
     @property
     def _version(self) -> int:
         """How many in-place writes this tensor and its views have seen."""
-        return self.impl.version
+        return self.version
 
     @property
     def _base(self) -> "Tensor | None":
         """The tensor this one is a view of."""
-        return None if self.impl.base is None else Tensor(self.impl.base)
+        return cast("Tensor | None", self.base)
 
     def _is_view(self) -> bool:
-        return self.impl.base is not None
+        return self.base is not None
 
     def size(self, dim: int | None = None) -> Any:
         """The sizes, or the size of one dimension."""
-        return self.shape if dim is None else self.impl.sizes[self._dim(dim)]
+        return self.shape if dim is None else self.sizes[self._dim(dim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or the stride of one dimension."""
-        return self.impl.strides if dim is None else self.impl.strides[self._dim(dim)]
+        return self.strides if dim is None else self.strides[self._dim(dim)]
 
     def _dim(self, dim: Any) -> int:
-        return maybe_wrap_dim(integer(dim, "size"), self.impl.dim, wrap_scalar=False)
-
-    def storage_offset(self) -> int:
-        """Elements in the storage before the first one."""
-        return self.impl.storage_offset
-
-    def dim(self) -> int:
-        """How many dimensions."""
-        return self.impl.dim
-
-    def numel(self) -> int:
-        """How many elements."""
-        return self.impl.numel
+        return maybe_wrap_dim(integer(dim, "size"), self.dim(), wrap_scalar=False)
 
     def element_size(self) -> int:
         """Bytes of one element."""
-        return self.impl.itemsize
-
-    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
-        """True when the elements lie in the format's order without gaps."""
-        return self.impl.is_contiguous(memory_format)
+        return self.itemsize
 
     def is_floating_point(self) -> bool:
         """True for the real floating types."""
@@ -153,13 +135,9 @@ class Tensor(ViewMethods):
         """True for complex types."""
         return self.dtype.is_complex
 
-    def data_ptr(self) -> int:
-        """The address of the first element; 0 for an empty tensor."""
-        return self.impl.data_ptr()
-
     def storage(self) -> Storage:
         """One more counted reference to the bytes."""
-        return Storage(self.impl.storage.impl)
+        return Storage(super().storage().impl)
 
     untyped_storage = storage
 
@@ -167,18 +145,18 @@ class Tensor(ViewMethods):
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for a 0-dim tensor."""
-        return copy.values(self.impl).tolist()
+        return copy.values(self).tolist()
 
     def item(self) -> Any:
         """The only element, as a Python number.
 
         Raises   RuntimeError   not exactly one element
         """
-        return copy.item(self.impl)
+        return copy.item(self)
 
     def numpy(self) -> NDArray[Any]:
         """The memory as a NumPy array: a write through either is seen by both."""
-        return tensor_new.to_numpy(self.impl)
+        return tensor_new.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
@@ -193,12 +171,12 @@ class Tensor(ViewMethods):
         return self.numpy().__dlpack_device__()
 
     def __len__(self) -> int:
-        if not self.impl.sizes:
+        if not self.sizes:
             raise TypeError("len() of a 0-d tensor")
-        return self.impl.sizes[0]
+        return self.sizes[0]
 
     def __iter__(self) -> Iterator["Tensor"]:
-        if not self.impl.sizes:
+        if not self.sizes:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
@@ -225,38 +203,36 @@ class Tensor(ViewMethods):
         return bool(np.any(copy.values((self == value).impl)))
 
     def __format__(self, spec: str) -> str:
-        return (
-            format(self.item(), spec) if spec and not self.impl.sizes else format(repr(self), spec)
-        )
+        return format(self.item(), spec) if spec and not self.sizes else format(repr(self), spec)
 
     def __repr__(self) -> str:
-        return tensor_str(self.impl)
+        return tensor_str(self)
 
     def detach(self) -> "Tensor":
         """The same elements, in a tensor that is nobody's view."""
-        return Tensor(view.detach(self.impl))
+        return Tensor(view.detach(self))
 
     @property
     def data(self) -> "Tensor":
         """The same elements, in a tensor that is nobody's view and counts its own versions."""
-        return Tensor(self.impl.shallow_copy_and_detach())
+        return Tensor(self.shallow_copy_and_detach())
 
     def __getitem__(self, item: Any) -> "Tensor":
-        return self._face(indexing.getitem(self.impl, _unwrap_index(item)))
+        return self._face(indexing.getitem(self, _unwrap_index(item)))
 
     # Copies
 
     def clone(self, *, memory_format: MemoryFormat = preserve_format) -> "Tensor":
         """A copy in a storage of its own."""
-        return Tensor(copy.clone(self.impl, memory_format))
+        return Tensor(copy.clone(self, memory_format))
 
     def contiguous(self, memory_format: MemoryFormat = contiguous_format) -> "Tensor":
         """The tensor itself when it has that format already, else a copy that has."""
-        return self._face(copy.contiguous(self.impl, memory_format))
+        return self._face(copy.contiguous(self, memory_format))
 
     def _lazy_clone(self) -> "Tensor":
         """A copy whose bytes are copied only when either side writes."""
-        return Tensor(copy.lazy_clone(self.impl))
+        return Tensor(copy.lazy_clone(self))
 
     def to(
         self,
@@ -282,11 +258,11 @@ class Tensor(ViewMethods):
         wanted = self.dtype if dtype is None else dtype
         place = self.device if device is None else ready(device)
         same_place = place in (self.device, Device(self.device.type))
-        suggested = suggest_memory_format(self.impl.sizes, self.impl.strides)
+        suggested = suggest_memory_format(self.sizes, self.strides)
         formatted = memory_format in (preserve_format, suggested)
         if wanted is self.dtype and same_place and formatted and not copy:
             return self
-        return Tensor(to_copy(self.impl, wanted, place, memory_format))
+        return Tensor(to_copy(self, wanted, place, memory_format))
 
     def type_as(self, other: "Tensor") -> "Tensor":
         """The tensor in the element type of another."""
@@ -304,27 +280,27 @@ class Tensor(ViewMethods):
 
     def __setitem__(self, item: Any, value: Any) -> None:
         source = value.impl if isinstance(value, Tensor) else value
-        indexing.setitem(self.impl, _unwrap_index(item), source)
+        indexing.setitem(self, _unwrap_index(item), source)
 
     def index_put_(self, indices: Any, values: "Tensor", accumulate: bool = False) -> "Tensor":
         """The elements at the index positions become `values`, or grow by them."""
         impls = [impl_of(index, "index_put_") for index in indices]
-        advanced_indexing.index_put_(self.impl, impls, impl_of(values, "index_put_"), accumulate)
+        advanced_indexing.index_put_(self, impls, impl_of(values, "index_put_"), accumulate)
         return self
 
     def masked_fill_(self, mask: "Tensor", value: Any) -> "Tensor":
         """The elements where the mask is true become `value`."""
         number = value.item() if isinstance(value, Tensor) else value
-        advanced_indexing.masked_fill_(self.impl, impl_of(mask, "masked_fill_"), number)
+        advanced_indexing.masked_fill_(self, impl_of(mask, "masked_fill_"), number)
         return self
 
     def nonzero(self) -> "Tensor":
         """The positions of the elements that are not zero, one row each."""
-        return Tensor(advanced_indexing.nonzero(self.impl))
+        return Tensor(advanced_indexing.nonzero(self))
 
     def copy_(self, source: "Tensor") -> "Tensor":
         """Every element becomes the broadcast, converted element of another tensor."""
-        copy.copy_(self.impl, impl_of(source, "copy_"))
+        copy.copy_(self, impl_of(source, "copy_"))
         return self
 
     def fill_(self, value: Any) -> "Tensor":
@@ -335,23 +311,23 @@ class Tensor(ViewMethods):
                     "fill_ only supports 0-dimension value tensor but got tensor with "
                     f"{value.dim()} dimensions."
                 )
-            copy.copy_(self.impl, value.impl)
+            copy.copy_(self, value.impl)
         else:
-            copy.fill_(self.impl, value)
+            copy.fill_(self, value)
         return self
 
     def zero_(self) -> "Tensor":
         """Every element becomes 0."""
-        copy.fill_(self.impl, 0)
+        copy.fill_(self, 0)
         return self
 
     def t_(self) -> "Tensor":
         """Transpose in place: only the metadata changes."""
-        return self._redescribe(view.t(self.impl))
+        return self._redescribe(view.t(self))
 
     def transpose_(self, dim0: int, dim1: int) -> "Tensor":
         """Two dimensions change places, in place."""
-        return self._redescribe(view.transpose(self.impl, *integers((dim0, dim1), "transpose_")))
+        return self._redescribe(view.transpose(self, *integers((dim0, dim1), "transpose_")))
 
     swapaxes_ = swapdims_ = transpose_
 
@@ -361,28 +337,28 @@ class Tensor(ViewMethods):
 
     def unsqueeze_(self, dim: int) -> "Tensor":
         """Add a dimension of size 1, in place."""
-        return self._redescribe(view.unsqueeze(self.impl, integer(dim, "unsqueeze_")))
+        return self._redescribe(view.unsqueeze(self, integer(dim, "unsqueeze_")))
 
     def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> "Tensor":
         """Any sizes, strides and offset that stay inside the storage, in place."""
         return self._redescribe(self.as_strided(size, stride, storage_offset).impl)
 
     def _redescribe(self, described: TensorImpl) -> "Tensor":
-        self.impl.sizes, self.impl.strides = described.sizes, described.strides
-        self.impl.storage_offset = described.storage_offset
-        self.impl.bump_version()
+        self.sizes, self.strides = described.sizes, described.strides
+        self._storage_offset, self._array = described.storage_offset(), None
+        self.bump_version()
         return self
 
     # Arithmetic
 
     def __neg__(self) -> "Tensor":
-        return Tensor(pointwise.unary("neg", self.impl))
+        return Tensor(pointwise.unary("neg", self))
 
     def __invert__(self) -> "Tensor":
-        return Tensor(pointwise.unary("bitwise_not", self.impl))
+        return Tensor(pointwise.unary("bitwise_not", self))
 
     def __abs__(self) -> "Tensor":
-        return Tensor(pointwise.unary("abs", self.impl))
+        return Tensor(pointwise.unary("abs", self))
 
     neg, abs, bitwise_not = __neg__, __abs__, __invert__
 
@@ -396,27 +372,24 @@ class Tensor(ViewMethods):
         impl = _operand(other)
         if impl is None:
             return NotImplemented
-        operands = (impl, self.impl) if swapped else (self.impl, impl)
+        operands = (impl, self) if swapped else (self, impl)
         return Tensor(pointwise.binary(name, *operands))
 
     def _binary_(self, name: str, other: Any) -> Any:
         impl = _operand(other)
         if impl is None:
             return NotImplemented
-        pointwise.binary_(name, self.impl, impl)
+        pointwise.binary_(name, self, impl)
         return self
 
     def equal(self, other: "Tensor") -> bool:
         """True when shapes and all values are equal."""
-        return pointwise.equal(self.impl, impl_of(other, "equal"))
+        return pointwise.equal(self, impl_of(other, "equal"))
 
     def result_type(self, other: Any) -> DType:
         """The element type an operator on both would compute in."""
         operand = other.impl if isinstance(other, Tensor) else other
-        return result_type(self.impl, operand)
-
-    def _face(self, impl: TensorImpl) -> "Tensor":
-        return self if impl is self.impl else Tensor(impl)
+        return result_type(self, operand)
 
 
 def _operand(value: Any) -> TensorImpl | None:
@@ -482,3 +455,5 @@ def _install_operators() -> None:
 
 
 _install_operators()
+
+set_python_class(Tensor)

@@ -1,6 +1,6 @@
 """The methods of `Tensor` that make views: each calls the operator of its name in `labkit.ops`."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from labkit._tensor.arguments import impl_of, integer, integers
 from labkit.core.dtype import DType
@@ -9,108 +9,107 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import reinterpret, split, view
 
 
-class ViewMethods:
-    """What a face over a `TensorImpl` can show of it.
+class ViewMethods(TensorImpl):
+    """What a tensor can show of itself.
 
     Source   tools/autograd/templates/python_variable_methods.cpp
     """
 
     __slots__ = ()
-    impl: TensorImpl
 
     def _face(self, impl: TensorImpl) -> Self:
-        raise NotImplementedError
+        return cast(Self, impl)
 
     def _faces(self, impls: tuple[TensorImpl, ...]) -> tuple[Self, ...]:
-        return tuple([self._face(impl) for impl in impls])
+        return cast(tuple[Self, ...], impls)
 
     def view(self, *shape: Any) -> Self:
         """The same elements in a new shape, or the same bytes as another element type."""
         if len(shape) == 1 and isinstance(shape[0], DType):
-            return self._face(reinterpret.view_dtype(self.impl, shape[0]))
+            return self._face(reinterpret.view_dtype(self, shape[0]))
         if not shape:
             raise TypeError("view() expects sizes or a dtype")
-        return self._face(view.view(self.impl, integers(shape, "view")))
+        return self._face(view.view(self, integers(shape, "view")))
 
     def reshape(self, *shape: Any) -> Self:
         """The same elements in a new shape: a view where possible, else a copy."""
         if not shape:
             raise TypeError("reshape() expects sizes")
-        return self._face(view.reshape(self.impl, integers(shape, "reshape")))
+        return self._face(view.reshape(self, integers(shape, "reshape")))
 
     def view_as(self, other: Any) -> Self:
         """A view in the shape of another tensor."""
-        return self._face(view.view_as(self.impl, impl_of(other, "view_as")))
+        return self._face(view.view_as(self, impl_of(other, "view_as")))
 
     def reshape_as(self, other: Any) -> Self:
         """`reshape` to the shape of another tensor."""
-        return self._face(view.reshape_as(self.impl, impl_of(other, "reshape_as")))
+        return self._face(view.reshape_as(self, impl_of(other, "reshape_as")))
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
         """Several dimensions as one."""
         start, end = integers((start_dim, end_dim), "flatten")
-        return self._face(view.flatten(self.impl, start, end))
+        return self._face(view.flatten(self, start, end))
 
     def unflatten(self, dim: int, sizes: Any) -> Self:
         """One dimension as several."""
         sizes = integers((sizes,), "unflatten")
-        return self._face(view.unflatten(self.impl, integer(dim, "unflatten"), sizes))
+        return self._face(view.unflatten(self, integer(dim, "unflatten"), sizes))
 
     def ravel(self) -> Self:
         """One dimension, row-major."""
-        return self._face(view.ravel(self.impl))
+        return self._face(view.ravel(self))
 
     def permute(self, *dims: Any) -> Self:
         """The dimensions in a new order."""
-        return self._face(view.permute(self.impl, integers(dims, "permute")))
+        return self._face(view.permute(self, integers(dims, "permute")))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Two dimensions change places."""
-        return self._face(view.transpose(self.impl, *integers((dim0, dim1), "transpose")))
+        return self._face(view.transpose(self, *integers((dim0, dim1), "transpose")))
 
     swapaxes = swapdims = transpose
 
     def t(self) -> Self:
         """The transpose of a matrix."""
-        return self._face(view.t(self.impl))
+        return self._face(view.t(self))
 
     @property
     def T(self) -> Self:
         """All dimensions in reverse order."""
-        return self._face(view.numpy_T(self.impl))
+        return self._face(view.numpy_T(self))
 
     @property
     def mT(self) -> Self:
         """The last two dimensions change places."""
-        return self._face(view.mT(self.impl))
+        return self._face(view.mT(self))
 
     @property
     def H(self) -> Self:
         """The transpose of a real matrix."""
-        return self._face(view.matrix_H(self.impl))
+        return self._face(view.matrix_H(self))
 
     def adjoint(self) -> Self:
         """The last two dimensions of a real tensor change places."""
-        return self._face(view.adjoint(self.impl))
+        return self._face(view.adjoint(self))
 
     def movedim(self, source: Any, destination: Any) -> Self:
         """Some dimensions go to stated places."""
         if isinstance(source, tuple | list) != isinstance(destination, tuple | list):
             raise TypeError("movedim(): source and destination must both be ints, or sequences")
         sources, destinations = integers((source,), "movedim"), integers((destination,), "movedim")
-        return self._face(view.movedim(self.impl, sources, destinations))
+        return self._face(view.movedim(self, sources, destinations))
 
     moveaxis = movedim
 
     def expand(self, *sizes: Any) -> Self:
         """Dimensions of size 1, and new ones in front, stretched by a stride of 0."""
-        return self._face(view.expand(self.impl, integers(sizes, "expand")))
+        return self._face(view.expand(self, integers(sizes, "expand")))
 
     broadcast_to = expand
 
     def expand_as(self, other: Any) -> Self:
         """`expand` to the shape of another tensor."""
-        return self._face(view.expand_as(self.impl, impl_of(other, "expand_as")))
+        return self._face(view.expand_as(self, impl_of(other, "expand_as")))
 
     def squeeze(self, *dim: Any) -> Self:
         """Without the dimensions of size 1: all, or those named."""
@@ -118,20 +117,20 @@ class ViewMethods:
         if dims is not None and not isinstance(dim[0], tuple | list):
             if len(dims) > 1:
                 raise TypeError(f"squeeze() takes one dim or a tuple of them, got {dim}")
-            return self._face(view.squeeze(self.impl, dims[0]))
-        return self._face(view.squeeze(self.impl, dims))
+            return self._face(view.squeeze(self, dims[0]))
+        return self._face(view.squeeze(self, dims))
 
     def unsqueeze(self, dim: int) -> Self:
         """A new dimension of size 1."""
-        return self._face(view.unsqueeze(self.impl, integer(dim, "unsqueeze")))
+        return self._face(view.unsqueeze(self, integer(dim, "unsqueeze")))
 
     def select(self, dim: int, index: int) -> Self:
         """One position of a dimension, which disappears."""
-        return self._face(view.select(self.impl, *integers((dim, index), "select")))
+        return self._face(view.select(self, *integers((dim, index), "select")))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """`length` positions of a dimension from `start`."""
-        return self._face(view.narrow(self.impl, *integers((dim, start, length), "narrow")))
+        return self._face(view.narrow(self, *integers((dim, start, length), "narrow")))
 
     def slice(
         self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
@@ -140,54 +139,54 @@ class ViewMethods:
         first = None if start is None else integer(start, "slice")
         last = None if end is None else integer(end, "slice")
         dim, step = integers((dim, step), "slice")
-        return self._face(view.slice_(self.impl, dim, first, last, step))
+        return self._face(view.slice_(self, dim, first, last, step))
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
         """The diagonal of two dimensions as one new last dimension."""
-        return self._face(view.diagonal(self.impl, *integers((offset, dim1, dim2), "diagonal")))
+        return self._face(view.diagonal(self, *integers((offset, dim1, dim2), "diagonal")))
 
     def unfold(self, dimension: int, size: int, step: int) -> Self:
         """Windows of a dimension as a new last dimension."""
-        return self._face(view.unfold(self.impl, *integers((dimension, size, step), "unfold")))
+        return self._face(view.unfold(self, *integers((dimension, size, step), "unfold")))
 
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Self:
         """Any sizes, strides and offset that stay inside the storage."""
         offset = None if storage_offset is None else integer(storage_offset, "as_strided")
         sizes, strides = integers((size,), "as_strided"), integers((stride,), "as_strided")
-        return self._face(view.as_strided(self.impl, sizes, strides, offset))
+        return self._face(view.as_strided(self, sizes, strides, offset))
 
     def split(self, split_size: Any, dim: int = 0) -> tuple[Self, ...]:
         """Pieces of one size, or of stated sizes."""
         dim = integer(dim, "split")
         if isinstance(split_size, tuple | list):
             return self.split_with_sizes(split_size, dim)
-        return self._faces(split.split(self.impl, integer(split_size, "split"), dim))
+        return self._faces(split.split(self, integer(split_size, "split"), dim))
 
     def split_with_sizes(self, split_sizes: Any, dim: int = 0) -> tuple[Self, ...]:
         """Pieces of stated sizes."""
         sizes = integers((split_sizes,), "split_with_sizes")
-        return self._faces(split.split_with_sizes(self.impl, sizes, integer(dim, "split")))
+        return self._faces(split.split_with_sizes(self, sizes, integer(dim, "split")))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """At most `chunks` pieces of equal size."""
-        return self._faces(split.chunk(self.impl, *integers((chunks, dim), "chunk")))
+        return self._faces(split.chunk(self, *integers((chunks, dim), "chunk")))
 
     def tensor_split(self, sections: Any, dim: int = 0) -> tuple[Self, ...]:
         """Pieces of nearly equal size, or cut at stated positions."""
         cuts = self._sections(sections, "tensor_split")
-        return self._faces(split.tensor_split(self.impl, cuts, integer(dim, "tensor_split")))
+        return self._faces(split.tensor_split(self, cuts, integer(dim, "tensor_split")))
 
     def hsplit(self, sections: Any) -> tuple[Self, ...]:
         """Equal pieces of the columns."""
-        return self._faces(split.hsplit(self.impl, self._sections(sections, "hsplit")))
+        return self._faces(split.hsplit(self, self._sections(sections, "hsplit")))
 
     def vsplit(self, sections: Any) -> tuple[Self, ...]:
         """Equal pieces of the rows."""
-        return self._faces(split.vsplit(self.impl, self._sections(sections, "vsplit")))
+        return self._faces(split.vsplit(self, self._sections(sections, "vsplit")))
 
     def dsplit(self, sections: Any) -> tuple[Self, ...]:
         """Equal pieces of the third dimension."""
-        return self._faces(split.dsplit(self.impl, self._sections(sections, "dsplit")))
+        return self._faces(split.dsplit(self, self._sections(sections, "dsplit")))
 
     @staticmethod
     def _sections(sections: Any, function: str) -> int | Ints:
@@ -197,22 +196,22 @@ class ViewMethods:
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """One view per position of a dimension."""
-        return self._faces(split.unbind(self.impl, integer(dim, "unbind")))
+        return self._faces(split.unbind(self, integer(dim, "unbind")))
 
     @property
     def real(self) -> Self:
         """The real parts."""
-        return self._face(reinterpret.real(self.impl))
+        return self._face(reinterpret.real(self))
 
     @property
     def imag(self) -> Self:
         """The imaginary parts."""
-        return self._face(reinterpret.imag(self.impl))
+        return self._face(reinterpret.imag(self))
 
     def view_as_real(self) -> Self:
         """Complex numbers as pairs."""
-        return self._face(reinterpret.view_as_real(self.impl))
+        return self._face(reinterpret.view_as_real(self))
 
     def view_as_complex(self) -> Self:
         """Pairs as complex numbers."""
-        return self._face(reinterpret.view_as_complex(self.impl))
+        return self._face(reinterpret.view_as_complex(self))

@@ -181,18 +181,18 @@ def describe_torch(tensor: torch.Tensor, root: torch.Tensor) -> tuple[Any, ...]:
 def describe_labkit(tensor: Tensor, root: Tensor) -> tuple[Any, ...]:
     """The same observations as `describe_torch`, in the same order."""
     impl = tensor.impl
-    storage = impl.storage
+    storage = TensorImpl.storage(impl)
     return (
         impl.dtype,
         impl.sizes,
         impl.strides,
-        impl.storage_offset,
+        impl.storage_offset(),
         impl.is_contiguous(),
-        impl.is_contiguous(MemoryFormat.channels_last) if impl.dim == 4 else None,
+        impl.is_contiguous(MemoryFormat.channels_last) if impl.dim() == 4 else None,
         impl.version,
         impl.base is not None,
         impl.is_alias_of(root.impl),
-        impl.data_ptr() == 0 if impl.numel == 0 else impl.data_ptr() - storage.data_ptr(),
+        impl.data_ptr() == 0 if impl.numel() == 0 else impl.data_ptr() - storage.data_ptr(),
         storage.nbytes,
     )
 

@@ -209,9 +209,9 @@ def unfold(t: Tensor, r: random.Random) -> Step:
 
 def as_strided(t: Tensor, r: random.Random) -> Step:
     """Any sizes and strides, mostly inside the storage: overlaps, zeros and gaps included."""
-    elements = t.impl.storage.nbytes // t.impl.itemsize
+    elements = t.impl.storage().nbytes // t.impl.itemsize
     offset = r.choice((None, 0, 0, r.randrange(elements + 1)))
-    room = elements - 1 - (t.impl.storage_offset if offset is None else offset)
+    room = elements - 1 - (t.impl.storage_offset() if offset is None else offset)
     sizes: list[int] = []
     strides: list[int] = []
     for _ in range(r.randrange(5)):

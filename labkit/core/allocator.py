@@ -107,7 +107,8 @@ class CPUAllocator:
         return DataPtr(address.value, Device("cpu"), address.value, self._free)
 
 
-_allocators: dict[str, tuple[int, Allocator]] = {"cpu": (0, CPUAllocator())}
+_DEFAULT: tuple[int, Allocator] = (0, CPUAllocator())
+_allocators: dict[str, tuple[int, Allocator]] = {"cpu": _DEFAULT}
 _copies: dict[str, CopyFunction] = {}
 
 
@@ -119,6 +120,11 @@ def set_allocator(device_type: str, allocator: Allocator, priority: int = 0) -> 
     current = _allocators.get(device_type)
     if current is None or priority >= current[0]:
         _allocators[device_type] = (priority, allocator)
+
+
+def serves_host_by_default() -> bool:
+    """True while host memory comes from the C library: nobody counts or watches it."""
+    return _allocators["cpu"] is _DEFAULT
 
 
 def has_allocator(device_type: str) -> bool:

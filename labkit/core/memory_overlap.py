@@ -71,7 +71,7 @@ def get_overlap_status(a: TensorImpl, b: TensorImpl) -> MemOverlapStatus:
         return MemOverlapStatus.TOO_HARD
     if not a.is_alias_of(b):
         return MemOverlapStatus.NO
-    a_begin, b_begin = a.storage_offset * a.itemsize, b.storage_offset * b.itemsize
+    a_begin, b_begin = a.storage_offset() * a.itemsize, b.storage_offset() * b.itemsize
     a_end = a_begin + numel(a.sizes) * a.itemsize
     b_end = b_begin + numel(b.sizes) * b.itemsize
     if (a_begin, a_end) == (b_begin, b_end):
@@ -90,6 +90,6 @@ def assert_no_partial_overlap(written: TensorImpl, read: TensorImpl) -> None:
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor "
             "refer to a single memory location. Please clone() the tensor before performing the "
-            f"operation. Written: sizes {list(written.sizes)}, offset {written.storage_offset}; "
-            f"read: sizes {list(read.sizes)}, offset {read.storage_offset}"
+            f"operation. Written: sizes {list(written.sizes)}, offset {written.storage_offset()}; "
+            f"read: sizes {list(read.sizes)}, offset {read.storage_offset()}"
         )

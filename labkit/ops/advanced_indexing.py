@@ -56,7 +56,7 @@ def _expand_masks(self: TensorImpl, indices: Sequence[Index]) -> list[Index]:
         elif index.dtype in MASKS:
             _check_mask(self, index, len(result))
             positions = nonzero(index)
-            result += [view.select(positions, 1, dim) for dim in range(index.dim)]
+            result += [view.select(positions, 1, dim) for dim in range(index.dim())]
         elif index.dtype in (dtypes.int64, dtypes.int32):
             result.append(copy.to_copy(index, dtypes.int64, index.device))
         else:
@@ -69,7 +69,7 @@ def _expand_masks(self: TensorImpl, indices: Sequence[Index]) -> list[Index]:
 
 def _check_mask(self: TensorImpl, mask: TensorImpl, first_dim: int) -> None:
     for dim, size in enumerate(mask.sizes):
-        if first_dim + dim >= self.dim or self.sizes[first_dim + dim] != size:
+        if first_dim + dim >= self.dim() or self.sizes[first_dim + dim] != size:
             raise IndexError(
                 f"The shape of the mask {list(mask.sizes)} at index {dim} does not match the "
                 f"shape of the indexed tensor {list(self.sizes)} at index {first_dim + dim}"
@@ -100,7 +100,7 @@ class AdvancedIndex:
         Raises   IndexError   an index outside its dimension
         """
         shape = self.src.sizes
-        total = np.full(shape, self.src.storage_offset, np.int64)
+        total = np.full(shape, self.src.storage_offset(), np.int64)
         for dim, (size, stride) in enumerate(zip(shape, self.src.strides, strict=True)):
             steps = np.arange(size, dtype=np.int64) * stride
             total += steps.reshape(-1, *[1] * (len(shape) - 1 - dim))
@@ -128,9 +128,9 @@ def make_info(self: TensorImpl, indices: Sequence[Index]) -> AdvancedIndex:
 
     Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  make_info
     """
-    if len(indices) > self.dim:
+    if len(indices) > self.dim():
         raise IndexError(
-            f"too many indices for tensor of dimension {self.dim} (got {len(indices)})"
+            f"too many indices for tensor of dimension {self.dim()} (got {len(indices)})"
         )
     expanded = _expand_masks(self, indices)
     present = [index for index in expanded if index is not None]
@@ -141,33 +141,33 @@ def make_info(self: TensorImpl, indices: Sequence[Index]) -> AdvancedIndex:
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
-    expanded = [index and view.expand(index, shape) for index in expanded]
-    expanded += [None] * (self.dim - len(expanded))
-    order = list(range(self.dim))
+    expanded = [None if index is None else view.expand(index, shape) for index in expanded]
+    expanded += [None] * (self.dim() - len(expanded))
+    order = list(range(self.dim()))
     places = [dim for dim, index in enumerate(expanded) if index is not None]
     if places and places[-1] - places[0] >= len(places):  # separated: indexed dimensions first
         # A list of lists of bools counts as one item but uses several dimensions, so an index
         # behind it can stand beyond the last one. PyTorch drops it here, and refuses it below.
-        places = [dim for dim in places if dim < self.dim]
+        places = [dim for dim in places if dim < self.dim()]
         order = places + [dim for dim in order if dim not in places]
-    elif places and places[-1] >= self.dim:
-        maybe_wrap_dim(places[-1], self.dim)
+    elif places and places[-1] >= self.dim():
+        maybe_wrap_dim(places[-1], self.dim())
     source = view.permute(self, tuple(order))
     return _advanced_index(source, [expanded[dim] for dim in order], shape)
 
 
 def _advanced_index(source: TensorImpl, indices: list[Index], shape: Ints) -> AdvancedIndex:
     places = [dim for dim, index in enumerate(indices) if index is not None]
-    first, last = (places[0], places[-1] + 1) if places else (source.dim, source.dim)
+    first, last = (places[0], places[-1] + 1) if places else (source.dim(), source.dim())
     sizes, strides = source.sizes[first:last], source.strides[first:last]
     if 0 in sizes and 0 not in shape:
         raise IndexError("index is out of bounds for dimension with size 0")
     laid_out = source.alias(
         source.sizes[:first] + shape + source.sizes[last:],
         source.strides[:first] + (0,) * len(shape) + source.strides[last:],
-        source.storage_offset,
+        source.storage_offset(),
     )
-    around = (1,) * first, (1,) * (source.dim - last)
+    around = (1,) * first, (1,) * (source.dim() - last)
     shaped = [
         view.reshape(index, around[0] + index.sizes + around[1])
         for index in indices
@@ -191,7 +191,7 @@ def index(self: TensorImpl, indices: Sequence[Index]) -> TensorImpl:
     shape = stride_rules.broadcast_shapes(info.src.sizes, *[each.sizes for each in info.indices])
     operands = [_geometry(each) for each in (info.src, *info.indices)]
     result = tensor_impl.empty_strided(shape, output_strides(shape, operands), self.dtype)
-    if result.numel:
+    if result.numel():
         copy.store(result, _elements(host, writable=False)[info.offsets()])
     if self.device != result.device:
         return copy.to_copy(result, result.dtype, self.device)
@@ -200,8 +200,8 @@ def index(self: TensorImpl, indices: Sequence[Index]) -> TensorImpl:
 
 def _elements(self: TensorImpl, writable: bool) -> NDArray[Any]:
     """All elements of the storage, whatever the tensor shows of it."""
-    whole = self.storage.nbytes // self.itemsize * self.itemsize
-    return self.storage.bytes(writable)[:whole].view(self.dtype.raw)
+    whole = self.storage().nbytes // self.itemsize * self.itemsize
+    return self.storage().bytes(writable)[:whole].view(self.dtype.raw)
 
 
 def index_put_(
@@ -218,9 +218,9 @@ def index_put_(
 
     Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  _index_put_impl_
     """
-    if len(indices) > self.dim:
+    if len(indices) > self.dim():
         raise IndexError(
-            f"too many indices for tensor of dimension {self.dim} (got {len(indices)})"
+            f"too many indices for tensor of dimension {self.dim()} (got {len(indices)})"
         )
     mask = None if accumulate else _as_one_mask(self, indices, values)
     if mask is not None:
@@ -245,7 +245,7 @@ def index_put_(
             "Index put requires the source and destination dtypes match, got "
             f"{self.dtype.name} for the destination and {values.dtype.name} for the source."
         )
-    if info.src.numel:
+    if info.src.numel():
         _put(host, info, values, accumulate)
         if host is not self:
             copy.store(self, host.raw())
@@ -289,7 +289,7 @@ def _as_one_mask(
 
     Source   aten/src/ATen/native/TensorAdvancedIndexingUtils.h  canDispatchToMaskedFill
     """
-    if values.numel != 1:
+    if values.numel() != 1:
         return None
     mask = None
     dims = 0
@@ -301,10 +301,10 @@ def _as_one_mask(
         else:
             mask = each
             _check_mask(self, each, dims)
-            dims += each.dim
+            dims += each.dim()
     if mask is None:
         return None
-    return view.view(mask, mask.sizes + (1,) * (self.dim - dims))
+    return view.view(mask, mask.sizes + (1,) * (self.dim() - dims))
 
 
 def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> TensorImpl:
@@ -320,7 +320,7 @@ def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> T
         raise RuntimeError(
             f"The mask {list(mask.sizes)} does not broadcast to the tensor {list(self.sizes)}"
         )
-    if self.numel:
+    if self.numel():
         fallback.note_if_on_device("masked_fill_", self)
         host = copy.on_host(self)
         chosen = np.broadcast_to(copy.values(mask) != 0, self.sizes)

@@ -38,8 +38,8 @@ def item(self: TensorImpl) -> Any:
 
     Raises   RuntimeError   not exactly one element
     """
-    if self.numel != 1:
-        raise RuntimeError(f"a Tensor with {self.numel} elements cannot be converted to Scalar")
+    if self.numel() != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     return values(self).reshape(()).item()
 
 
@@ -49,15 +49,15 @@ def on_host(self: TensorImpl) -> TensorImpl:
         return self
     staged = tensor_impl.empty_strided(self.sizes, self.strides, self.dtype)
     first_byte, nbytes = _span(self)
-    source = self.storage.const_data_ptr() + first_byte
-    copy_bytes(staged.storage.data_ptr(), CPU, source, self.device, nbytes)
+    source = self.storage().const_data_ptr() + first_byte
+    copy_bytes(staged.storage().data_ptr(), CPU, source, self.device, nbytes)
     return staged
 
 
 def _span(self: TensorImpl) -> tuple[int, int]:
     """The first byte in the storage, and how many bytes to the end of the last element."""
     nbytes = stride_rules.storage_nbytes(self.sizes, self.strides, self.itemsize)
-    return self.storage_offset * self.itemsize, nbytes
+    return self.storage_offset() * self.itemsize, nbytes
 
 
 def store(self: TensorImpl, raw: NDArray[Any]) -> None:
@@ -68,8 +68,8 @@ def store(self: TensorImpl, raw: NDArray[Any]) -> None:
     staged = on_host(self)  # the bytes between the elements must go back unchanged
     staged.raw(writable=True)[...] = raw
     first_byte, nbytes = _span(self)
-    destination = self.storage.data_ptr() + first_byte
-    copy_bytes(destination, self.device, staged.storage.const_data_ptr(), CPU, nbytes)
+    destination = self.storage().data_ptr() + first_byte
+    copy_bytes(destination, self.device, staged.storage().const_data_ptr(), CPU, nbytes)
 
 
 def convert(raw: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
@@ -97,7 +97,7 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
         raise RuntimeError(
             f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
         )
-    if self.numel:
+    if self.numel():
         _note_detour("copy_", self.device, source.device)
         raw = convert(on_host(source).raw(), source.dtype, self.dtype)
         if self.is_alias_of(source):
@@ -113,8 +113,8 @@ def _note_detour(name: str, destination: Device, source: Device) -> None:
 
 
 def _same_data(a: TensorImpl, b: TensorImpl) -> bool:
-    return a.is_alias_of(b) and (a.dtype, a.sizes, a.strides, a.storage_offset) == (
-        b.dtype, b.sizes, b.strides, b.storage_offset
+    return a.is_alias_of(b) and (a.dtype, a.sizes, a.strides, a.storage_offset()) == (
+        b.dtype, b.sizes, b.strides, b.storage_offset()
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tr
     Raises   RuntimeError   the value does not fit the type
     """
     raw = scalar_raw(value, self.dtype, check_small_floats)
-    if self.numel:
+    if self.numel():
         fallback.note_if_on_device("fill_", self)
         store(self, raw)
     self.bump_version()
@@ -215,7 +215,7 @@ def to_copy(
 ) -> TensorImpl:
     """A copy with another element type, device or order of dimensions."""
     result = empty_like(self, memory_format, dtype, device)
-    if result.numel:
+    if result.numel():
         _note_detour("clone" if dtype is self.dtype else "_to_copy", device, self.device)
         store(result, convert(on_host(self).raw(), self.dtype, dtype))
     return result
@@ -238,5 +238,5 @@ def lazy_clone(self: TensorImpl) -> TensorImpl:
 
     Source   aten/src/ATen/native/AutogradComposite.cpp  _lazy_clone
     """
-    storage = Storage(self.storage.impl.lazy_clone())
-    return TensorImpl(storage, self.dtype, self.sizes, self.strides, self.storage_offset)
+    storage = Storage(self.storage().impl.lazy_clone())
+    return tensor_impl.make(storage, self.dtype, self.sizes, self.strides, self.storage_offset())

@@ -53,7 +53,7 @@ def launch(name: str, compute: DType, out: TensorImpl, *operands: TensorImpl) ->
     if why is not None:
         fallback.note(name, why)
         return False
-    if out.numel == 0:
+    if out.numel() == 0:
         return True
     from labkit import cuda  # late: who works on the host alone does not pay for it
 
@@ -68,7 +68,7 @@ def launch(name: str, compute: DType, out: TensorImpl, *operands: TensorImpl) ->
     written = cuda.DevicePointer(out.data_ptr(), _extent(out))  # first: it may leave a lazy clone
     read = [
         cuda.DevicePointer(
-            each.storage.const_data_ptr() + each.storage_offset * each.itemsize, _extent(each)
+            each.storage().const_data_ptr() + each.storage_offset() * each.itemsize, _extent(each)
         )
         for each in inputs
     ]

@@ -105,7 +105,7 @@ def _count_specified(items: tuple[Any, ...]) -> int:
     specified = 0
     for item in items:
         if isinstance(item, TensorImpl):
-            specified += item.dim if item.dtype in MASKS else 1
+            specified += item.dim() if item.dtype in MASKS else 1
         elif item is not None and item is not Ellipsis and not isinstance(item, bool):
             specified += 1
     return specified
@@ -119,8 +119,8 @@ def _apply(
     Source   torch/csrc/autograd/python_variable_indexing.cpp  applySlicing
     """
     specified = _count_specified(items)
-    if specified > self.dim and not (len(items) == 1 and isinstance(items[0], int | slice)):
-        raise IndexError(f"too many indices for tensor of dimension {self.dim} (got {specified})")
+    if specified > self.dim() and not (len(items) == 1 and isinstance(items[0], int | slice)):
+        raise IndexError(f"too many indices for tensor of dimension {self.dim()} (got {specified})")
     result = self
     noted: list[tuple[int, TensorImpl]] = []
     dim = 0
@@ -139,13 +139,13 @@ def _apply(
             result = _slice(result, dim, item)
             dim += 1
         elif item is Ellipsis:
-            dim += self.dim - specified
+            dim += self.dim() - specified
         elif item is None:
             result = view.unsqueeze(result, dim)
             dim += 1
         else:
             noted.append((dim, item))
-            dim += item.dim if item.dtype in MASKS else 1
+            dim += item.dim() if item.dtype in MASKS else 1
     return result, _index_list(noted)
 
 
@@ -155,7 +155,7 @@ def _index_list(noted: list[tuple[int, TensorImpl]]) -> list[Index]:
     for place, tensor in noted:
         indices += [None] * (place - dim)
         indices.append(tensor)
-        dim = place + (tensor.dim if tensor.dtype in MASKS else 1)
+        dim = place + (tensor.dim() if tensor.dtype in MASKS else 1)
     return indices
 
 
@@ -221,8 +221,8 @@ def _select(self: TensorImpl, dim: int, position: int) -> TensorImpl:
             "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a "
             "number"
         )
-    if dim >= self.dim:
-        raise IndexError(f"too many indices for tensor of dimension {self.dim}")
+    if dim >= self.dim():
+        raise IndexError(f"too many indices for tensor of dimension {self.dim()}")
     size = self.sizes[dim]
     if not -size <= position < size:
         raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
@@ -245,7 +245,7 @@ def _slice_bound(bound: Any) -> int | None:
     if bound is None:
         return None
     if isinstance(bound, TensorImpl):
-        if bound.numel != 1 or not (bound.dtype.is_integral or bound.dtype.kind == "bool"):
+        if bound.numel() != 1 or not (bound.dtype.is_integral or bound.dtype.kind == "bool"):
             raise TypeError(
                 "only integer tensors of a single element can be converted to an index, got "
                 f"{bound}"

@@ -17,7 +17,7 @@ def view_dtype(self: TensorImpl, dtype: DType) -> TensorImpl:
     Differs  the result shares the version counter but is nobody's view, as in PyTorch, where
              this view has no derivative.
     """
-    sizes, strides, offset = self.sizes, self.strides, self.storage_offset
+    sizes, strides, offset = self.sizes, self.strides, self.storage_offset()
     old, new = self.itemsize, dtype.itemsize
     described = f"to view {self.dtype.name} as {dtype.name} (different element sizes)"
     if old != new:
@@ -63,7 +63,7 @@ def view_as_real(self: TensorImpl) -> TensorImpl:
     return self.alias(
         (*self.sizes, 2),
         (*[stride * 2 for stride in self.strides], 1),
-        self.storage_offset * 2,
+        self.storage_offset() * 2,
         to_real(self.dtype),
     )
 
@@ -91,14 +91,14 @@ def view_as_complex(self: TensorImpl) -> TensorImpl:
             "Tensor must have a stride divisible by 2 for all but last dimension, got "
             f"{list(self.strides)}"
         )
-    if self.storage_offset % 2:
+    if self.storage_offset() % 2:
         raise RuntimeError(
-            f"Tensor must have a storage_offset divisible by 2, got {self.storage_offset}"
+            f"Tensor must have a storage_offset divisible by 2, got {self.storage_offset()}"
         )
     return self.alias(
         self.sizes[:-1],
         tuple([stride // 2 for stride in self.strides[:-1]]),
-        self.storage_offset // 2,
+        self.storage_offset() // 2,
         to_complex(self.dtype),
     )
 

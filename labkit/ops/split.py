@@ -22,7 +22,7 @@ def split(self: TensorImpl, split_size: int, dim: int = 0) -> Views:
         raise RuntimeError(
             f"split expects split_size be non-negative, but got split_size={split_size}"
         )
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     size = self.sizes[dim]
     if split_size == 0 and size != 0:
         raise RuntimeError(
@@ -36,7 +36,7 @@ def split_with_sizes(self: TensorImpl, split_sizes: Ints, dim: int = 0) -> Views
     """Pieces of the stated sizes, which add up to the dimension."""
     if not self.sizes:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     pieces = []
     start = 0
     for length in split_sizes:
@@ -61,7 +61,7 @@ def chunk(self: TensorImpl, chunks: int, dim: int = 0) -> Views:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     size = self.sizes[dim]
     if size == 0:  # there is no piece size that would give the right number of empty pieces
         return split_with_sizes(self, (0,) * chunks, dim)
@@ -74,7 +74,7 @@ def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     size = self.sizes[dim]
     if isinstance(sections, int):
         if sections <= 0:
@@ -89,10 +89,10 @@ def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:
 
 
 def _numpy_split(self: TensorImpl, sections: int | Ints, dim: int, name: str, least: int) -> Views:
-    if self.dim < least:
+    if self.dim() < least:
         raise RuntimeError(
             f"torch.{name} requires a tensor with at least {least} dimension"
-            f"{'s' if least > 1 else ''}, but got a tensor with {self.dim} dimensions!"
+            f"{'s' if least > 1 else ''}, but got a tensor with {self.dim()} dimensions!"
         )
     size = self.sizes[dim]
     if isinstance(sections, int) and (sections == 0 or size % sections):
@@ -105,7 +105,7 @@ def _numpy_split(self: TensorImpl, sections: int | Ints, dim: int, name: str, le
 
 def hsplit(self: TensorImpl, sections: int | Ints) -> Views:
     """Equal pieces of the columns (of the only dimension for a vector)."""
-    return _numpy_split(self, sections, 0 if self.dim == 1 else 1, "hsplit", 1)
+    return _numpy_split(self, sections, 0 if self.dim() == 1 else 1, "hsplit", 1)
 
 
 def vsplit(self: TensorImpl, sections: int | Ints) -> Views:
@@ -120,7 +120,7 @@ def dsplit(self: TensorImpl, sections: int | Ints) -> Views:
 
 def unbind(self: TensorImpl, dim: int = 0) -> Views:
     """One view per position of a dimension, which disappears."""
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     if not self.sizes:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return tuple([select(self, dim, index) for index in range(self.sizes[dim])])

@@ -68,7 +68,7 @@ def _number(data: Any, dim: int) -> Any:
         return data[()]
     impl = getattr(data, "impl", None)
     if isinstance(impl, TensorImpl):
-        if impl.numel != 1:
+        if impl.numel() != 1:
             raise ValueError(
                 "only one element tensors can be converted to Python scalars, got sizes "
                 f"{list(impl.sizes)}"
@@ -137,7 +137,7 @@ def full(sizes: Ints, value: complex | bool, dtype: DType | None, device: Device
 
 def filled(impl: TensorImpl, value: complex | bool) -> TensorImpl:
     """The tensor itself, every element `value`, without a new version."""
-    if impl.numel:
+    if impl.numel():
         copy.store(impl, copy.scalar_raw(value, impl.dtype))
     return impl
 
@@ -203,7 +203,7 @@ def from_numpy(array: Any) -> TensorImpl:
     strides = tuple([stride // dtype.itemsize for stride in array.strides])
     nbytes = storage_nbytes(array.shape, strides, dtype.itemsize)
     data_ptr = DataPtr(array.ctypes.data, CPU, array, lambda context: None)
-    return TensorImpl(Storage.from_data_ptr(data_ptr, nbytes), dtype, array.shape, strides)
+    return tensor_impl.make(Storage.from_data_ptr(data_ptr, nbytes), dtype, array.shape, strides)
 
 
 def to_numpy(self: TensorImpl) -> "np.ndarray[Any, Any]":
@@ -220,5 +220,5 @@ def to_numpy(self: TensorImpl) -> "np.ndarray[Any, Any]":
         )
     if self.dtype.numpy is None:
         raise TypeError(f"NumPy has no type with the values of {self.dtype}")
-    self.storage.impl.resizable = False  # the array would keep showing the old memory
+    self.storage().impl.resizable = False  # the array would keep showing the old memory
     return self.raw(writable=True)

@@ -29,16 +29,16 @@ def tensor_str(self: TensorImpl, name: str = "tensor") -> str:
     notes = []
     if self.device.type != "cpu":
         notes.append(f"device='{self.device}'")
-    if self.numel == 0 and self.dim != 1:
+    if self.numel() == 0 and self.dim() != 1:
         notes.append(f"size={self.sizes}")
     shown_by_values = (
         dtypes.int64, dtypes.bool_, promotion.get_default_dtype(), promotion.default_complex_dtype()
     )  # fmt: skip
-    empty_default = self.numel == 0 and self.dtype is not promotion.get_default_dtype()
+    empty_default = self.numel() == 0 and self.dtype is not promotion.get_default_dtype()
     if self.dtype not in shown_by_values or empty_default:
         notes.append(f"dtype={self.dtype!r}")
     indent = len(name) + 1
-    body = "[]" if self.numel == 0 else _body(self, indent)
+    body = "[]" if self.numel() == 0 else _body(self, indent)
     text = f"{name}({body}"
     last_line = len(text) - text.rfind("\n") + 1
     for note in notes:

@@ -7,6 +7,7 @@ Source   aten/src/ATen/native/TensorShape.cpp
 """
 
 from labkit.core import strides as stride_rules
+from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
@@ -24,7 +25,7 @@ def _wrap_distinct(dims: Ints, ndim: int) -> list[int]:
 
 def alias(self: TensorImpl) -> TensorImpl:
     """A view of everything, unchanged."""
-    return self.alias(self.sizes, self.strides, self.storage_offset)
+    return self.alias(self.sizes, self.strides, self.storage_offset())
 
 
 def detach(self: TensorImpl) -> TensorImpl:
@@ -39,7 +40,7 @@ def view(self: TensorImpl, sizes: Ints) -> TensorImpl:
 
     Raises   RuntimeError   another number of elements, or the strides cannot show that shape
     """
-    inferred = stride_rules.infer_size(sizes, self.numel)
+    inferred = stride_rules.infer_size(sizes, self.numel())
     strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
     if strides is None:
         raise RuntimeError(
@@ -47,7 +48,7 @@ def view(self: TensorImpl, sizes: Ints) -> TensorImpl:
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead. "
             f"Asked for {list(sizes)} of sizes {list(self.sizes)}, strides {list(self.strides)}"
         )
-    return self.alias(inferred, strides, self.storage_offset)
+    return self.alias(inferred, strides, self.storage_offset())
 
 
 def view_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
@@ -57,11 +58,11 @@ def view_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
 
 def reshape(self: TensorImpl, sizes: Ints) -> TensorImpl:
     """The same elements in a new shape: a view where the strides allow, else a copy."""
-    inferred = stride_rules.infer_size(sizes, self.numel)
+    inferred = stride_rules.infer_size(sizes, self.numel())
     strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
     if strides is None:
         return _unsafe_view(copy.clone(self, copy.contiguous_format), inferred)
-    return self.alias(inferred, strides, self.storage_offset)
+    return self.alias(inferred, strides, self.storage_offset())
 
 
 def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
@@ -70,7 +71,7 @@ def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
     Source   aten/src/ATen/native/TensorShape.cpp  _unsafe_view
     """
     strides = contiguous_strides(sizes)
-    return TensorImpl(fresh.storage, fresh.dtype, sizes, strides)
+    return tensor_impl.make(fresh.storage(), fresh.dtype, sizes, strides)
 
 
 def reshape_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
@@ -85,7 +86,7 @@ def ravel(self: TensorImpl) -> TensorImpl:
 
 def flatten(self: TensorImpl, start_dim: int = 0, end_dim: int = -1) -> TensorImpl:
     """The dimensions from start to end, both included, as one; the tensor itself for just one."""
-    start, end = maybe_wrap_dim(start_dim, self.dim), maybe_wrap_dim(end_dim, self.dim)
+    start, end = maybe_wrap_dim(start_dim, self.dim()), maybe_wrap_dim(end_dim, self.dim())
     if start > end:
         raise RuntimeError(
             f"flatten() has invalid args: start_dim ({start_dim}) cannot come after end_dim "
@@ -103,7 +104,7 @@ def unflatten(self: TensorImpl, dim: int, sizes: Ints) -> TensorImpl:
     """One dimension as several, which multiply up to it; one of them may be -1."""
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     if not self.sizes:
         raise RuntimeError("unflatten() cannot be applied to a 0-dim tensor")
     size = self.sizes[dim]
@@ -119,33 +120,33 @@ def unflatten(self: TensorImpl, dim: int, sizes: Ints) -> TensorImpl:
 
 def permute(self: TensorImpl, dims: Ints) -> TensorImpl:
     """The dimensions in a new order: dimension i of the result is `dims[i]` of the input."""
-    if len(dims) != self.dim:
+    if len(dims) != self.dim():
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
             "length of the desired ordering of dimensions i.e. "
-            f"input.dim() = {self.dim} is not equal to len(dims) = {len(dims)}"
+            f"input.dim() = {self.dim()} is not equal to len(dims) = {len(dims)}"
         )
     order: list[int] = []
     for dim in dims:
-        wrapped = maybe_wrap_dim(dim, self.dim)
+        wrapped = maybe_wrap_dim(dim, self.dim())
         if wrapped in order:
             raise RuntimeError(f"permute(): duplicate dims are not allowed: {list(dims)}")
         order.append(wrapped)
     return self.alias(
         tuple([self.sizes[dim] for dim in order]),
         tuple([self.strides[dim] for dim in order]),
-        self.storage_offset,
+        self.storage_offset(),
     )
 
 
 def transpose(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
     """Two dimensions change places."""
-    dim0, dim1 = maybe_wrap_dim(dim0, self.dim), maybe_wrap_dim(dim1, self.dim)
+    dim0, dim1 = maybe_wrap_dim(dim0, self.dim()), maybe_wrap_dim(dim1, self.dim())
     sizes, strides = list(self.sizes), list(self.strides)
     if dim0 != dim1:
         sizes[dim0], sizes[dim1] = sizes[dim1], sizes[dim0]
         strides[dim0], strides[dim1] = strides[dim1], strides[dim0]
-    return self.alias(tuple(sizes), tuple(strides), self.storage_offset)
+    return self.alias(tuple(sizes), tuple(strides), self.storage_offset())
 
 
 swapaxes = swapdims = transpose
@@ -153,23 +154,23 @@ swapaxes = swapdims = transpose
 
 def t(self: TensorImpl) -> TensorImpl:
     """The transpose of a matrix; a vector or a 0-dim tensor as it is."""
-    if self.dim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.dim}D")
-    return transpose(self, 0, 0 if self.dim < 2 else 1)
+    if self.dim() > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.dim()}D")
+    return transpose(self, 0, 0 if self.dim() < 2 else 1)
 
 
 def numpy_T(self: TensorImpl) -> TensorImpl:
     """All dimensions in reverse order: what `.T` gives."""
-    return permute(self, tuple(range(self.dim - 1, -1, -1)))
+    return permute(self, tuple(range(self.dim() - 1, -1, -1)))
 
 
 def matrix_H(self: TensorImpl) -> TensorImpl:
     """The transpose of a real matrix: what `.H` gives. The lab has no lazy conjugate."""
-    if self.dim == 0:
+    if self.dim() == 0:
         return self
-    if self.dim != 2:
+    if self.dim() != 2:
         raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim}-D tensor."
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor."
         )
     _refuse_conjugate(self, "H")
     return transpose(self, 0, 1)
@@ -177,21 +178,21 @@ def matrix_H(self: TensorImpl) -> TensorImpl:
 
 def mT(self: TensorImpl) -> TensorImpl:
     """The last two dimensions change places."""
-    if self.dim == 1:
+    if self.dim() == 1:
         raise RuntimeError(
             "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return transpose(self, -2, -1) if self.dim else self
+    return transpose(self, -2, -1) if self.dim() else self
 
 
 def adjoint(self: TensorImpl) -> TensorImpl:
     """The last two dimensions of a real tensor change places."""
-    if self.dim == 1:
+    if self.dim() == 1:
         raise RuntimeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
     _refuse_conjugate(self, "adjoint")
-    return transpose(self, -2, -1) if self.dim else self
+    return transpose(self, -2, -1) if self.dim() else self
 
 
 def _refuse_conjugate(self: TensorImpl, name: str) -> None:
@@ -206,13 +207,13 @@ def movedim(self: TensorImpl, source: Ints, destination: Ints) -> TensorImpl:
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should "
             f"contain the same number of dims as destination ({list(destination)} dims)"
         )
-    sources = _wrap_distinct_for_movedim(source, self.dim, "source")
-    destinations = _wrap_distinct_for_movedim(destination, self.dim, "destination")
+    sources = _wrap_distinct_for_movedim(source, self.dim(), "source")
+    destinations = _wrap_distinct_for_movedim(destination, self.dim(), "destination")
     if not self.sizes:
         return alias(self)
     order = dict(zip(destinations, sources, strict=True))
-    rest = iter([dim for dim in range(self.dim) if dim not in sources])
-    return permute(self, tuple([order[i] if i in order else next(rest) for i in range(self.dim)]))
+    rest = iter([dim for dim in range(self.dim()) if dim not in sources])
+    return permute(self, tuple([order[i] if i in order else next(rest) for i in range(self.dim())]))
 
 
 moveaxis = movedim
@@ -232,16 +233,16 @@ def expand(self: TensorImpl, sizes: Ints) -> TensorImpl:
 
     Raises   RuntimeError   fewer dimensions than before, or a size other than 1 would change
     """
-    if len(sizes) < self.dim:
+    if len(sizes) < self.dim():
         raise RuntimeError(
             f"expand({list(self.sizes)}, size={list(sizes)}): the number of sizes provided "
             f"({len(sizes)}) must be greater or equal to the number of dimensions in the tensor "
-            f"({self.dim})"
+            f"({self.dim()})"
         )
     new_sizes, new_strides = stride_rules.expand_strides(self.sizes, self.strides, sizes)
     _check_not_negative(new_sizes)
     stride_rules.checked_numel(new_sizes)
-    return self.alias(new_sizes, new_strides, self.storage_offset)
+    return self.alias(new_sizes, new_strides, self.storage_offset())
 
 
 def _check_not_negative(sizes: Ints) -> None:
@@ -260,27 +261,27 @@ broadcast_to = expand
 def squeeze(self: TensorImpl, dim: int | Ints | None = None) -> TensorImpl:
     """Without the dimensions of size 1: all of them, or those named."""
     if dim is None:
-        dropped = set(range(self.dim))
+        dropped = set(range(self.dim()))
     elif isinstance(dim, int):
-        dropped = {maybe_wrap_dim(dim, self.dim)}
+        dropped = {maybe_wrap_dim(dim, self.dim())}
     else:
-        dropped = set(_wrap_distinct(dim, self.dim))
+        dropped = set(_wrap_distinct(dim, self.dim()))
     kept = [i for i, size in enumerate(self.sizes) if size != 1 or i not in dropped]
     return self.alias(
         tuple([self.sizes[i] for i in kept]),
         tuple([self.strides[i] for i in kept]),
-        self.storage_offset,
+        self.storage_offset(),
     )
 
 
 def unsqueeze(self: TensorImpl, dim: int) -> TensorImpl:
     """A new dimension of size 1 before `dim`."""
-    dim = maybe_wrap_dim(dim, self.dim + 1)
-    stride = self.sizes[dim] * self.strides[dim] if dim < self.dim else 1
+    dim = maybe_wrap_dim(dim, self.dim() + 1)
+    stride = self.sizes[dim] * self.strides[dim] if dim < self.dim() else 1
     return self.alias(
         (*self.sizes[:dim], 1, *self.sizes[dim:]),
         (*self.strides[:dim], stride, *self.strides[dim:]),
-        self.storage_offset,
+        self.storage_offset(),
     )
 
 
@@ -291,7 +292,7 @@ def select(self: TensorImpl, dim: int, index: int) -> TensorImpl:
     """
     if not self.sizes:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     size = self.sizes[dim]
     if not -size <= index < size:
         raise IndexError(
@@ -302,7 +303,7 @@ def select(self: TensorImpl, dim: int, index: int) -> TensorImpl:
     return self.alias(
         self.sizes[:dim] + self.sizes[dim + 1 :],
         self.strides[:dim] + self.strides[dim + 1 :],
-        self.storage_offset + position * self.strides[dim],
+        self.storage_offset() + position * self.strides[dim],
     )
 
 
@@ -322,7 +323,7 @@ def slice_(
     """
     if not self.sizes:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    dim = maybe_wrap_dim(dim, self.dim)
+    dim = maybe_wrap_dim(dim, self.dim())
     if step <= 0:
         raise RuntimeError(f"slice step must be positive, got {step}")
     size = self.sizes[dim]
@@ -336,7 +337,7 @@ def slice_(
     return self.alias(
         (*self.sizes[:dim], count, *self.sizes[dim + 1 :]),
         (*self.strides[:dim], stride, *self.strides[dim + 1 :]),
-        self.storage_offset + first * self.strides[dim],
+        self.storage_offset() + first * self.strides[dim],
     )
 
 
@@ -350,7 +351,7 @@ def narrow(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
-    size = self.sizes[maybe_wrap_dim(dim, self.dim)]
+    size = self.sizes[maybe_wrap_dim(dim, self.dim())]
     if not -size <= start <= size:
         raise IndexError(
             f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
@@ -364,15 +365,15 @@ def narrow(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
 
 def diagonal(self: TensorImpl, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorImpl:
     """The diagonal of two dimensions as one new last dimension, `offset` columns to the right."""
-    dim1, dim2 = maybe_wrap_dim(dim1, self.dim), maybe_wrap_dim(dim2, self.dim)
+    dim1, dim2 = maybe_wrap_dim(dim1, self.dim()), maybe_wrap_dim(dim2, self.dim())
     if dim1 == dim2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     rows, columns = self.sizes[dim1], self.sizes[dim2]
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
-    start = self.storage_offset
+    start = self.storage_offset()
     if length:  # an empty diagonal keeps the offset: it may lie outside the storage
         start += offset * self.strides[dim2] if offset >= 0 else -offset * self.strides[dim1]
-    kept = [i for i in range(self.dim) if i not in (dim1, dim2)]
+    kept = [i for i in range(self.dim()) if i not in (dim1, dim2)]
     return self.alias(
         (*[self.sizes[i] for i in kept], length),
         (*[self.strides[i] for i in kept], self.strides[dim1] + self.strides[dim2]),
@@ -385,7 +386,7 @@ def unfold(self: TensorImpl, dimension: int, size: int, step: int) -> TensorImpl
 
     Raises   RuntimeError   the window is larger than the dimension, or step is below 1
     """
-    dim = maybe_wrap_dim(dimension, self.dim)
+    dim = maybe_wrap_dim(dimension, self.dim())
     length, stride = (self.sizes[dim], self.strides[dim]) if self.sizes else (1, 1)
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
@@ -396,12 +397,12 @@ def unfold(self: TensorImpl, dimension: int, size: int, step: int) -> TensorImpl
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not self.sizes:
-        return self.alias((size,), (1,), self.storage_offset)
+        return self.alias((size,), (1,), self.storage_offset())
     windows = (length - size) // step + 1
     return self.alias(
         (*self.sizes[:dim], windows, *self.sizes[dim + 1 :], size),
         (*self.strides[:dim], step * stride, *self.strides[dim + 1 :], stride),
-        self.storage_offset,
+        self.storage_offset(),
     )
 
 
@@ -426,15 +427,15 @@ def atleast_1d(self: TensorImpl) -> TensorImpl:
 
 def atleast_2d(self: TensorImpl) -> TensorImpl:
     """The tensor, with dimensions in front until there are two."""
-    if self.dim >= 2:
+    if self.dim() >= 2:
         return self
     return unsqueeze(self, 0) if self.sizes else reshape(self, (1, 1))
 
 
 def atleast_3d(self: TensorImpl) -> TensorImpl:
     """The tensor, with dimensions around it until there are three."""
-    if self.dim >= 3:
+    if self.dim() >= 3:
         return self
-    if self.dim == 2:
+    if self.dim() == 2:
         return unsqueeze(self, -1)
     return unsqueeze(unsqueeze(self, 0), -1) if self.sizes else reshape(self, (1, 1, 1))

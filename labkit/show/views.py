@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from labkit.core.tensor_impl import TensorImpl
+
 Bytes = NDArray[np.uint8]
 
 
@@ -46,7 +48,7 @@ class View:
 
 def is_tensor(value: object) -> bool:
     """Whether `read_view` has a reader for it (it may still refuse the layout)."""
-    return isinstance(value, (torch.Tensor, np.ndarray)) or _labkit_impl(value) is not None
+    return isinstance(value, (torch.Tensor, np.ndarray, TensorImpl))
 
 
 def read_view(tensor: Any, called: str) -> View:
@@ -61,9 +63,8 @@ def read_view(tensor: Any, called: str) -> View:
         return _read_torch(tensor, called)
     if isinstance(tensor, np.ndarray):
         return _read_numpy(tensor, called)
-    impl = _labkit_impl(tensor)
-    if impl is not None:
-        return _read_labkit(impl)
+    if isinstance(tensor, TensorImpl):
+        return _read_labkit(tensor)
     shown = repr(tensor)
     raise TypeError(
         f"{called} is {type(tensor).__name__} {shown[:60]}, which has no strides: "
@@ -156,18 +157,8 @@ def _read_numpy(array: NDArray[Any], called: str) -> View:
     return View(name, itemsize, array.shape, strides, behind // itemsize, None, memory)
 
 
-def _labkit_impl(value: object) -> Any:
-    """The TensorImpl in a labkit tensor, or itself; recognised by what it offers."""
-    for candidate in (value, getattr(value, "impl", None), getattr(value, "_impl", None)):
-        if all(hasattr(candidate, name) for name in ("sizes", "strides", "storage_offset")):
-            storage = getattr(candidate, "storage", None)
-            if storage is not None and hasattr(storage, "nbytes") and not callable(storage):
-                return candidate
-    return None
-
-
-def _read_labkit(impl: Any) -> View:
-    storage = impl.storage
+def _read_labkit(impl: TensorImpl) -> View:
+    storage = TensorImpl.storage(impl)  # its own reference: asking the face counts one more
     host = impl.device.type == "cpu"
     memory = Memory(
         owner=("labkit", id(getattr(storage, "impl", storage))),
@@ -180,7 +171,7 @@ def _read_labkit(impl: Any) -> View:
     )
     return View(
         impl.dtype.name, impl.dtype.itemsize, tuple(impl.sizes), tuple(impl.strides),
-        impl.storage_offset, impl.version, memory,
+        impl.storage_offset(), impl.version, memory,
     )  # fmt: skip
 
 
