@@ -66,6 +66,12 @@ class CompilerMissingError(CudaError):
     code = "labkitErrorCompilerMissing"
 
 
+class NvrtcMissingError(CudaError):
+    """NVRTC is not installed: no PTX, no SASS, no register counts."""
+
+    code = "labkitErrorNvrtcMissing"
+
+
 class UnsupportedFeatureError(CompileError):
     """The source uses a CUDA feature that the emulator refuses rather than gets wrong."""
 

@@ -23,6 +23,7 @@ _COUNTER = re.compile(
     r"// Counter(?: of (?P<step>\w+))?: (?P<access>\w+) (?P<space>\w+)\.(?P<array>[\w*]+) "
     r"(?P<metric>\S+) = (?P<value>\S+)"
 )
+_GPU_ONLY = re.compile(r"^// GPU only: (?P<archs>sm_\w+(?:, sm_\w+)*); (?P<why>.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,20 @@ class Rung:
     def name(self) -> str:
         """The kernel's name, which is the file's with its op in front."""
         return f"{self.op}_{self.path.stem}"
+
+    @cached_property
+    def _gpu_only(self) -> re.Match[str] | None:
+        return _GPU_ONLY.search(self.path.read_text(encoding="utf-8"))
+
+    @property
+    def gpu_only(self) -> str:
+        """Why the emulator refuses it, as its header says; "" when it runs anywhere."""
+        return self._gpu_only["why"] if self._gpu_only else ""
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """The GPU generations it is written for; empty for all."""
+        return tuple(self._gpu_only["archs"].split(", ")) if self._gpu_only else ()
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
