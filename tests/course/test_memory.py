@@ -1,0 +1,456 @@
+import gc
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from labkit.course.exercise import Raises
+from labkit.course.exercises import find
+from tests.course.answers import Answers
+
+answers = Answers("memory")
+SQUARE = "is right only for square, even or contiguous shapes"
+BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
+ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+# --- share_inspector
+
+
+def touched(x, *, width=None):
+    width = width or x.itemsize
+    marks = torch.zeros(max(x.untyped_storage().nbytes(), 1), dtype=torch.bool)
+    if x.numel():
+        sizes = [n if s else 1 for n, s in zip(x.shape, x.stride(), strict=True)]
+        strides = [s * width for s in x.stride()]
+        begin = x.storage_offset() * width
+        marks.as_strided([*sizes, width], [*strides, 1], begin).fill_(True)
+    return marks
+
+
+def storage(x):
+    return x.untyped_storage().data_ptr()
+
+
+def relation(ours, theirs):
+    common = ours & theirs
+    if not common.any():
+        return "disjoint"
+    if torch.equal(ours, theirs):
+        return "same"
+    whole = torch.equal(common, ours) or torch.equal(common, theirs)
+    return "view" if whole else "overlap"
+
+
+@answers.right("share_inspector")
+def classify(a, b):
+    if storage(a) != storage(b):
+        return "separate"
+    return relation(touched(a), touched(b))
+
+
+def unless(test, said):
+    """The right answer, except where the test is true."""
+    return lambda a, b: said if test(a, b) else classify(a, b)
+
+
+@answers.wrong("share_inspector", "compares data_ptr")
+def by_data_ptr(a, b):
+    return "same" if a.data_ptr() == b.data_ptr() else "separate"
+
+
+@answers.wrong("share_inspector", "compares id")
+def by_id(a, b):
+    right = classify(a, b)
+    return "view" if right == "same" and id(a) != id(b) else right
+
+
+for name, answer in [
+    ("compares data_ptr", unless(lambda a, b: a.data_ptr() == b.data_ptr(), "same")),
+    (
+        "compares values",
+        unless(lambda a, b: a.numel() < 2**20 and a.dtype == b.dtype and torch.equal(a, b), "same"),
+    ),
+    ("compares id", unless(lambda a, b: a is not b and classify(a, b) == "same", "view")),
+]:
+    answers.wrong("share_inspector", name)(answer)
+
+
+@answers.wrong("share_inspector", "any two views of one storage overlap")
+def never_disjoint(a, b):
+    right = classify(a, b)
+    return "overlap" if right == "disjoint" else right
+
+
+@answers.wrong("share_inspector", "any two views of one storage overlap")
+def by_ranges(a, b):
+    """Ranges from the first byte to the last, as numpy's may_share_memory takes them."""
+
+    def first_and_last(x):
+        last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+        begin = x.storage_offset() * x.itemsize
+        return begin, begin + (last + 1) * x.itemsize
+
+    if storage(a) != storage(b):
+        return "separate"
+    (la, ha), (lb, hb) = first_and_last(a), first_and_last(b)
+    if 0 in a.shape or 0 in b.shape or ha <= lb or hb <= la:
+        return "disjoint"
+    if (la, ha) == (lb, hb):
+        return "same"
+    return "view" if (la <= lb and hb <= ha) or (lb <= la and ha <= hb) else "overlap"
+
+
+@answers.wrong("share_inspector", "uses _base")
+def by_base(a, b):
+    def base(x):
+        return x if x._base is None else x._base
+
+    return classify(a, b) if base(a) is base(b) else "separate"
+
+
+@answers.wrong("share_inspector", "ignores itemsize")
+def in_elements(a, b):
+    return "separate" if storage(a) != storage(b) else relation(
+        touched(a, width=1), touched(b, width=1)
+    )  # fmt: skip
+
+
+def test_every_relation_is_asked_for_often():
+    exercise = find("memory.share_inspector")
+    counts = Counter(exercise.right(exercise.make(4, n, n * 9 // 600)) for n in range(600))
+    assert all(counts[kind] > 40 for kind in ("same", "view", "overlap", "disjoint", "separate"))
+
+
+def test_the_pairs_of_the_statement():
+    exercise = find("memory.share_inspector")
+    x = torch.arange(12)
+    for a, b, right in [
+        (x, x.view(3, 4).t(), "same"),
+        (x, x[2:], "view"),
+        (x[:5], x[4:], "overlap"),
+        (x[::2], x[1::2], "disjoint"),
+        (x, x.clone(), "separate"),
+        (x[3:3], x, "disjoint"),
+        (x.view(torch.int32)[::2], x, "view"),
+    ]:
+        assert exercise.expected(a, b) == right == classify(a, b)
+
+
+# --- reshape_or_copy
+
+
+def resolved(sizes, wanted):
+    numel, known = math.prod(sizes), math.prod(n for n in wanted if n != -1)
+    if wanted.count(-1) > 1 or any(n < -1 for n in wanted):
+        raise RuntimeError(f"invalid shape {wanted}")
+    if -1 in wanted:
+        if known == 0 or numel % known:
+            raise RuntimeError(f"{numel} elements as {wanted}")
+        wanted = tuple(numel // known if n == -1 else n for n in wanted)
+    if math.prod(wanted) != numel:
+        raise RuntimeError(f"{numel} elements as {wanted}")
+    return wanted
+
+
+def view_strides(sizes, strides, wanted, *, ones=True, gaps=True):
+    wanted = resolved(sizes, wanted)
+    if 0 in sizes:
+        return (1,) * len(wanted)
+    axes = [(n, s) for n, s in zip(sizes, strides, strict=True) if n != 1 or not ones]
+    runs = []
+    for size, stride in axes:
+        if runs and (not gaps or runs[-1][1] == size * stride):
+            runs[-1] = (runs[-1][0] * size, stride)
+        else:
+            runs.append((size, stride))
+    result, left = [1] * len(wanted), 1
+    step = 1
+    for dim in reversed(range(len(wanted))):
+        if wanted[dim] == 1 and ones:
+            continue
+        if left == 1 and runs:
+            left, step = runs.pop()
+        if left % wanted[dim]:
+            return None
+        result[dim], step, left = step, step * wanted[dim], left // wanted[dim]
+    return tuple(result)
+
+
+@answers.right("reshape_or_copy")
+def reshape_or_copy(sizes, strides, wanted):
+    return view_strides(sizes, strides, wanted)
+
+
+def contiguous(sizes):
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step *= size
+    return tuple(strides)
+
+
+@answers.wrong("reshape_or_copy", "view only if contiguous")
+def only_contiguous(sizes, strides, wanted):
+    same = all(n == 1 or s == c for n, s, c in zip(sizes, strides, contiguous(sizes), strict=True))
+    return view_strides(sizes, strides, wanted) if same or 0 in sizes else None
+
+
+@answers.wrong("reshape_or_copy", "always copies")
+def always_copies(sizes, strides, wanted):
+    resolved(sizes, wanted)
+
+
+@answers.wrong("reshape_or_copy", "wrong on size-1 axes")
+def ones_count(sizes, strides, wanted):
+    return view_strides(sizes, strides, wanted, ones=False)
+
+
+@answers.wrong("reshape_or_copy", "wrong on size-1 axes")
+def looks_at_strides_of_ones(sizes, strides, wanted):
+    right = view_strides(sizes, strides, wanted)
+    for dim in range(len(sizes) - 1):
+        broken = strides[dim] != sizes[dim + 1] * strides[dim + 1]
+        if broken and 1 in sizes[dim : dim + 2] and tuple(wanted) != sizes:
+            return None
+    return right
+
+
+@answers.wrong("reshape_or_copy", "accepts a merge across a gap")
+def no_gaps(sizes, strides, wanted):
+    return view_strides(sizes, strides, wanted, gaps=False)
+
+
+@answers.wrong("reshape_or_copy", BANNED)
+def asks_torch(sizes, strides, wanted):
+    tensor = torch.empty(1000, dtype=torch.uint8).as_strided(sizes, strides)
+    return tensor.view(wanted).stride()
+
+
+@answers.wrong("reshape_or_copy", BANNED)
+def asks_labkit(sizes, strides, wanted):
+    from labkit.core.strides import compute_view_strides, infer_size
+
+    return compute_view_strides(sizes, strides, infer_size(wanted, math.prod(sizes)))
+
+
+@answers.wrong("reshape_or_copy", SQUARE)
+def by_the_last_stride(sizes, strides, wanted):
+    """Right for every contiguous tensor, and for one with all strides multiplied."""
+    wanted = resolved(sizes, wanted)
+    step = strides[-1] if strides else 1
+    return tuple(s * step for s in contiguous(wanted))
+
+
+@answers.wrong("reshape_or_copy", "accepts a merge across a gap")
+def accepts_any_shape(sizes, strides, wanted):
+    try:
+        return view_strides(sizes, strides, wanted)
+    except RuntimeError:
+        return None
+
+
+def test_views_copies_refusals_ones_and_empty_tensors_are_all_asked_for():
+    exercise, kinds = find("memory.reshape_or_copy"), Counter()
+    for number in range(1500):
+        inputs = exercise.make(4, number, number * 9 // 1500).inputs
+        sizes, strides, wanted = inputs
+        right = sys_reshaped(*inputs)
+        kinds["refused" if isinstance(right, Raises) else "copy" if right is None else "view"] += 1
+        kinds["one"] += 1 in sizes
+        kinds["empty"] += 0 in sizes
+        kinds["unknown"] += -1 in wanted
+        kinds["strided view"] += isinstance(right, tuple) and strides != contiguous(sizes)
+    few = {k: kinds[k] for k in ("refused", "copy", "view", "one", "empty", "unknown")}
+    assert all(number > 80 for number in few.values()), few
+    assert kinds["strided view"] > 100, kinds
+
+
+def sys_reshaped(sizes, strides, wanted):
+    """What torch does, asked without the exercise."""
+    reach = 1 + sum(max(0, n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    x = torch.empty(reach).as_strided(sizes, strides)
+    try:
+        y = x.reshape(wanted)
+    except RuntimeError:
+        return Raises(RuntimeError)
+    return y.stride() if storage(x) == storage(y) else None
+
+
+@pytest.mark.parametrize("got", ["(1,)", (1.0,), (True,), 3, [None], (1, 2, 3)])
+def test_what_is_no_tuple_of_strides_is_refused_in_words(got):
+    exercise = find("memory.reshape_or_copy")
+    case = next(
+        case
+        for case in (exercise.make(1, n, 4) for n in range(50))
+        if isinstance(right := sys_reshaped(*case.inputs), tuple) and len(right) == 1
+    )
+    assert exercise.judge(case, got) is not None
+
+
+# --- saved_bytes
+
+kept_alive = []
+
+
+def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True):
+    owned = {storage(t) for t in (*model.parameters(), *model.buffers())} if own else set()
+    found = []
+
+    def pack(tensor):
+        if storage(tensor) not in owned:
+            found.append((storage(tensor), size(tensor) if size else whole(tensor)))
+        if keep:
+            kept_alive[:] = [*kept_alive[-50:], tensor.detach()]
+        return tensor.detach() if hold else None
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    return sum(dict(found).values()) if once else sum(n for _, n in found)
+
+
+def whole(tensor):
+    return tensor.untyped_storage().nbytes()
+
+
+def with_options(**options):
+    return lambda model, x: count(model, x, **options)
+
+
+answers.right("saved_bytes")(with_options())
+for why, options in [
+    ("counts numel not bytes", {"size": lambda t: t.numel()}),
+    ("counts numel not bytes", {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize}),
+    ("counts parameters", {"own": False}),
+    ("double-counts views", {"once": False}),
+    ("double-counts views", {"size": lambda t: t.nbytes}),
+    ("keeps tensors alive afterwards", {"keep": True}),
+    (ELSEWHERE, {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize * 4}),
+]:
+    answers.wrong("saved_bytes", why)(with_options(**options))
+
+
+@answers.wrong("saved_bytes", "counts parameters")
+def skips_leaves_only(model, x):
+    """linear saves the transposed weight, which is no leaf."""
+    found = {}
+
+    def pack(tensor):
+        if not (tensor.is_leaf and tensor.requires_grad):
+            found[storage(tensor)] = whole(tensor)
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(x)
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
+def keeps_the_result(model, x):
+    kept_alive[:] = [model(x)]
+    return count(model, x)
+
+
+@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
+def packs_the_tensor_itself(model, x):
+    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
+    found = {}
+
+    def pack(tensor):
+        if storage(tensor) not in own:
+            found[storage(tensor)] = whole(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(x)
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", "double-counts views")
+def keys_by_tensor(model, x):
+    found = {}
+
+    def pack(tensor):
+        found[tensor.data_ptr(), tensor.shape, tensor.stride()] = whole(tensor)
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    for one in (*model.parameters(), *model.buffers()):
+        for key in [key for key in found if key[0] == one.data_ptr()]:
+            del found[key]
+    return sum(found.values())
+
+
+def walks_graph(model, x, custom):
+    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
+    result, found, seen = model(x), {}, set()
+    nodes = [result.grad_fn] if result.grad_fn is not None else []
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        nodes += [parent for parent, _ in node.next_functions]
+        saved = [getattr(node, n) for n in dir(node) if n.startswith("_saved_")]
+        if custom and hasattr(node, "saved_tensors"):
+            saved += list(node.saved_tensors)
+        for one in saved:
+            if isinstance(one, torch.Tensor) and storage(one) not in own:
+                found[storage(one)] = whole(one)
+    return sum(found.values())
+
+
+answers.right("saved_bytes")(lambda model, x: walks_graph(model, x, custom=True))
+
+
+@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
+def attributes_only(model, x):
+    return walks_graph(model, x, custom=False)
+
+
+@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
+def outputs_only(model, x):
+    """Forward hooks see what steps make, not what they keep."""
+    found = {}
+    hooks = [
+        step.register_forward_hook(lambda m, i, o: found.__setitem__(storage(o), whole(o)))
+        for step in model.children()
+    ]
+    held = model(x)
+    for hook in hooks:
+        hook.remove()
+    del held
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", FIRST, make=True)
+def remembers_the_first():
+    kept = []
+
+    def answer(model, x):
+        kept.append(count(model, x))
+        return kept[0]
+
+    return answer
+
+
+def test_a_model_counted_by_hand():
+    exercise = find("memory.saved_bytes")
+    step = type(next(exercise.make(1, 0, 0).inputs[0].children()))
+    names = ["linear", "tanh", "linear"]
+    model = torch.nn.Sequential(*[step(name, 8, torch.float32) for name in names])
+    x = torch.zeros(5, 8)
+    # the first linear keeps x, tanh its result, and the second linear that same result again
+    assert exercise.expected(model, x)["bytes"] == 2 * 5 * 8 * 4
+
+
+def test_nothing_is_left_by_the_tests():
+    kept_alive.clear()
+    gc.collect()
+
+
+test_answers = answers.tests()
