@@ -20,6 +20,12 @@ __device__ __forceinline__ long long row_start(long long row, long long cols, lo
     return row / inner * cols * inner + row % inner;
 }
 
+// Where element i of channel c lies in [N, C, S], counting the channel's N * S elements in order.
+__device__ __forceinline__ long long channel_offset(long long i, long long c, long long C,
+                                                    long long S) {
+    return (i / S * C + c) * S + i % S;
+}
+
 // Lane 0 holds the sum of all 32 lanes; every lane of the warp must call.
 __device__ __forceinline__ float warp_reduce_sum(float value) {
     for (int step = kWarpSize / 2; step > 0; step /= 2) {

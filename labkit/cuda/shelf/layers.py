@@ -1,6 +1,6 @@
 """The ladders of network layers, losses, optimizer steps and what surrounds them."""
 
-from labkit.cuda.shelf import layer_norm, softmax
+from labkit.cuda.shelf import batch_norm, layer_norm, softmax
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -8,4 +8,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "softmax_backward": softmax.BACKWARD,
     "layer_norm": layer_norm.RUNGS,
     "layer_norm_backward": layer_norm.BACKWARD,
+    "batch_norm": batch_norm.RUNGS,
+    "batch_norm_backward": batch_norm.BACKWARD,
+    "batch_norm_inference": batch_norm.INFERENCE,
 }

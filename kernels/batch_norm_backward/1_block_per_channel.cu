@@ -1,0 +1,40 @@
+// Batch norm backward, rung 1 of 2: one block per channel.
+// With n = (x - mean) rstd, dbeta is the channel's sum of dy, dgamma its sum of dy n, and
+// dx = gamma rstd (dy - mean of dy - n (mean of dy n)). Sums first, then dx: dy and x are read
+// twice. In eval mode mean and rstd do not depend on x, and dx is gamma rstd dy alone.
+//
+// dy, x, dx [N, C, S], gamma [C] or null, mean, rstd, dgamma, dbeta [C], all f32
+// launch: grid (anything up to C), block (whole warps)
+// Counter: read global.x sectors/request = 4
+// Counter: read global.x lanes/output = 2
+// Counter: read global.dy lanes/output = 2
+#include "lab.cuh"
+#include "pair.cuh"
+
+extern "C" __global__ void batch_norm_backward_1_block_per_channel(
+    const float* __restrict__ dy, const float* __restrict__ x, const float* __restrict__ gamma,
+    const float* __restrict__ mean, const float* __restrict__ rstd, float* __restrict__ dx,
+    float* __restrict__ dgamma, float* __restrict__ dbeta, long long N, long long C, long long S,
+    bool training) {
+    const float count = N * S;
+    for (long long c = blockIdx.x; c < C; c += gridDim.x) {
+        Pair sums = {0.0f, 0.0f};  // of dy, of dy n
+        for (long long i = threadIdx.x; i < N * S; i += blockDim.x) {
+            const long long at = channel_offset(i, c, C, S);
+            sums = AddPairs()(sums, {dy[at], dy[at] * (x[at] - mean[c]) * rstd[c]});
+        }
+        sums = block_all_reduce(sums, {0.0f, 0.0f}, AddPairs());
+        if (threadIdx.x == 0) {
+            dbeta[c] = sums.first;
+            dgamma[c] = sums.second;
+        }
+        const float scale = rstd[c] * (gamma ? gamma[c] : 1.0f);
+        const float mean_dy = training ? sums.first / count : 0.0f;
+        const float mean_dy_n = training ? sums.second / count : 0.0f;
+        for (long long i = threadIdx.x; i < N * S; i += blockDim.x) {
+            const long long at = channel_offset(i, c, C, S);
+            const float normal = (x[at] - mean[c]) * rstd[c];
+            dx[at] = scale * (dy[at] - mean_dy - normal * mean_dy_n);
+        }
+    }
+}

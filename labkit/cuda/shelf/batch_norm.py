@@ -1,0 +1,160 @@
+"""Batch norm: in training, its gradients, and in inference."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+
+EPS = 1e-5
+MOMENTUM = 0.1
+THREADS = 128
+SPLITS = 3
+
+
+class Case(NamedTuple):
+    """x is [n, channels, spatial]; its mean is far from zero when `offset` is.
+
+    affine    with gamma and beta
+    track     with running statistics
+    training  for backward: whether mean and variance are the batch's own
+    """
+
+    n: int
+    channels: int
+    spatial: int
+    affine: bool = True
+    track: bool = True
+    training: bool = True
+    offset: float = 10.0
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.n, self.channels, self.spatial
+
+
+class Inputs(NamedTuple):
+    """Random data; None for what the case goes without."""
+
+    x: Any
+    gamma: Any
+    beta: Any
+    running_mean: Any
+    running_var: Any
+
+
+def _inputs(generator: np.random.Generator, case: Case) -> Inputs:
+    x = (generator.standard_normal(case.sizes) + case.offset).astype(np.float32)
+    weights = generator.standard_normal((2, case.channels)).astype(np.float32)
+    running = generator.uniform(0.5, 2.0, (2, case.channels)).astype(np.float32)
+    return Inputs(
+        x, *(weights if case.affine else (None, None)), *(running if case.track else (None, None))
+    )
+
+
+def _wide(array: Any) -> Any:
+    return None if array is None else torch.from_numpy(array).double()
+
+
+def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A batch in training: y, its mean and 1/std, and the running statistics moved."""
+    data = _inputs(generator, case)
+    wide = [_wide(array) for array in data]
+    expected, mean64, rstd64 = torch.native_batch_norm(
+        wide[0], *wide[1:], training=True, momentum=MOMENTUM, eps=EPS
+    )
+    y, mean, rstd = poisoned(case.sizes), poisoned((case.channels,)), poisoned((case.channels,))
+    running = (data.running_mean, data.running_var)
+    more = [
+        Output(out, truth.numpy(), 2e-6 * (1 + case.offset))
+        for out, truth in zip((mean, rstd, *running), (mean64, rstd64, *wide[3:]), strict=True)
+        if out is not None
+    ]
+    if rung.number == 3:
+        partial = poisoned((3, case.channels, SPLITS))
+        launches = [
+            Launch((max(1, case.channels), SPLITS), (THREADS,), (data.x, partial, *case.sizes)),
+            Launch(
+                (blocks(case.channels, 256),), (256,),
+                (partial, *running, mean, rstd, case.channels, SPLITS, MOMENTUM, EPS),
+                step="finish",
+            ),
+            Launch(
+                (blocks(y.size, 1024),), (256,),
+                (data.x, data.gamma, data.beta, mean, rstd, y, *case.sizes), step="normalise",
+            ),
+        ]  # fmt: skip
+    else:
+        args = (*data, y, mean, rstd, *case.sizes, MOMENTUM, EPS)
+        launches = [Launch((max(1, case.channels),), (THREADS,), args)]
+    return Problem(
+        [data.x], y, expected.numpy(), launches, depth=case.n * case.spatial,
+        atol=1e-5 * (1 + case.offset), more=more,
+    )  # fmt: skip
+
+
+def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient; dx, dgamma and dbeta, in training or in eval mode."""
+    data = _inputs(generator, case._replace(track=True))
+    wide = [_wide(array) for array in data]
+    dy = generator.standard_normal(case.sizes).astype(np.float32)
+    _, mean64, rstd64 = torch.native_batch_norm(
+        wide[0], *wide[1:], training=case.training, momentum=0.0, eps=EPS
+    )
+    if not case.training:
+        mean64, rstd64 = wide[3], (wide[4] + EPS).rsqrt()
+    truths = torch.ops.aten.native_batch_norm_backward(
+        _wide(dy), wide[0], wide[1], wide[3], wide[4], mean64, rstd64, case.training, EPS,
+        [True, True, True],
+    )  # fmt: skip
+    mean, rstd = mean64.numpy().astype(np.float32), rstd64.numpy().astype(np.float32)
+    dx, weights = poisoned(case.sizes), [poisoned((case.channels,)) for _ in range(2)]
+    common = (dy, data.x, data.gamma, mean, rstd)
+    if rung.number == 1:
+        args = (*common, dx, *weights, *case.sizes, case.training)
+        launches = [Launch((max(1, case.channels),), (THREADS,), args)]
+    else:
+        partial = poisoned((2, case.channels, SPLITS))
+        launches = [
+            Launch(
+                (max(1, case.channels), SPLITS), (THREADS,),
+                (dy, data.x, mean, rstd, partial, *case.sizes),
+            ),
+            Launch(
+                (blocks(case.channels, 256),), (256,), (partial, *weights, case.channels, SPLITS),
+                step="finish",
+            ),
+            Launch(
+                (blocks(dx.size, 1024),), (256,),
+                (*common, *weights, dx, *case.sizes, case.training), step="input",
+            ),
+        ]  # fmt: skip
+    depth = case.n * case.spatial
+    atol = 2e-6 * (1 + case.offset) * (1 + np.sqrt(depth))
+    more = [Output(w, t.numpy(), atol) for w, t in zip(weights, truths[1:], strict=True)]
+    return Problem([data.x, dy], dx, truths[0].numpy(), launches, depth=depth, atol=atol, more=more)
+
+
+def make_inference(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A batch normalised by what earlier ones left."""
+    data = _inputs(generator, case._replace(track=True))
+    wide = [_wide(array) for array in data]
+    expected = torch.nn.functional.batch_norm(
+        wide[0], wide[3], wide[4], wide[1], wide[2], training=False, eps=EPS
+    )
+    y = poisoned(case.sizes)
+    grid = blocks(y.size, 256) if rung.number == 1 else max(1, case.n * case.channels)
+    launch = Launch((grid,), (256 if rung.number == 1 else 64,), (*data, y, *case.sizes, EPS))
+    return Problem([data.x], y, expected.numpy(), [launch], atol=5e-6 * (1 + case.offset))
+
+
+CASES = [
+    Case(2, 3, 1), Case(3, 7, 1, affine=False), Case(2, 3, 77, track=False),
+    Case(33, 2, 5, offset=100.0), Case(3, 2, 129, training=False), Case(3, 5, 49),
+]  # fmt: skip
+RUNGS = rungs_of("batch_norm", make, Case(4, 3, 128), CASES)
+BACKWARD = rungs_of("batch_norm_backward", make_backward, Case(4, 3, 128), CASES)
+INFERENCE = rungs_of(
+    "batch_norm_inference", make_inference, Case(1, 3, 1024), [Case(0, 3, 4), Case(5, 0, 4), *CASES]
+)
