@@ -298,7 +298,11 @@ def _members(module: types.ModuleType) -> Iterable[tuple[Any, str, Any]]:
     for attribute, found in list(vars(module).items()):
         if isinstance(found, type) and found.__module__ == module.__name__:
             for method, function in vars(found).items():
-                if isinstance(function, types.FunctionType) and method != "__init_subclass__":
+                if (
+                    isinstance(function, types.FunctionType)
+                    and method != "__init_subclass__"
+                    and function.__module__ != "enum"  # all enums share it, also those of `re`
+                ):
                     yield found, f"{attribute}.{method}", function
         elif callable(found) and (
             module.__name__ == "numpy" or getattr(found, "__module__", "") == module.__name__

@@ -1,5 +1,6 @@
 import gc
 import math
+import re
 import subprocess
 import sys
 import threading
@@ -332,6 +333,17 @@ def test_modules_can_be_banned_loaded_or_not():
         assert kind_of(toys.no_labkit, answer) == "banned"
     assert failing_cases(toys.no_labkit, sum, 3) == []
     assert math.fsum([1.5]) == 1.5 and np.sum([1, 2]) == 3
+
+
+def test_what_enums_share_is_not_banned():
+    """`re` builds an enum of its own while it compiles a pattern."""
+    import labkit.cuda.signature  # noqa: F401  (an enum of labkit, loaded)
+
+    def by_pattern(values):
+        return sum(int(n) for n in re.findall(f"-?[0-9]+(?#{len(values)})", str(values), re.ASCII))
+
+    re.purge()
+    assert failing_cases(toys.no_labkit, by_pattern, 3) == []
 
 
 def test_a_banned_name_that_names_nothing_is_an_error():
