@@ -1,0 +1,5 @@
+"""Derivatives: comparison."""
+
+from labkit.autograd.derivatives.row import Row
+
+ROWS: list[Row] = []

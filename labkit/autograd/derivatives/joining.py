@@ -1,0 +1,5 @@
+"""Derivatives: joining."""
+
+from labkit.autograd.derivatives.row import Row
+
+ROWS: list[Row] = []

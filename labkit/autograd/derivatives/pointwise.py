@@ -1,0 +1,5 @@
+"""Derivatives: pointwise."""
+
+from labkit.autograd.derivatives.row import Row
+
+ROWS: list[Row] = []
