@@ -1,6 +1,6 @@
 """The ladders of network layers, losses, optimizer steps and what surrounds them."""
 
-from labkit.cuda.shelf import batch_norm, layer_norm, softmax
+from labkit.cuda.shelf import batch_norm, cross_entropy, layer_norm, softmax
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -11,4 +11,6 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "batch_norm": batch_norm.RUNGS,
     "batch_norm_backward": batch_norm.BACKWARD,
     "batch_norm_inference": batch_norm.INFERENCE,
+    "cross_entropy": cross_entropy.RUNGS,
+    "cross_entropy_backward": cross_entropy.BACKWARD,
 }

@@ -1,0 +1,119 @@
+"""Cross-entropy of class indices, forward and backward."""
+
+import ctypes
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+
+THREADS = 128
+IGNORED = -100
+
+
+class Case(NamedTuple):
+    """Scores are [n, classes, inner]; about a fifth of the targets is ignored where `ignore` is."""
+
+    n: int
+    classes: int
+    inner: int = 1
+    reduction: Literal["none", "mean", "sum"] = "mean"
+    weighted: bool = False
+    ignore: bool = False
+    smoothing: float = 0.0
+
+
+class Loss(ctypes.Structure):
+    """The options as the kernels take them."""
+
+    _fields_ = (
+        ("ignore_index", ctypes.c_longlong),
+        ("smoothing", ctypes.c_float),
+        ("class_weights_total", ctypes.c_float),
+    )
+
+
+class Data(NamedTuple):
+    """Random scores and targets, in the kernels' types and in torch's, the options, the loss."""
+
+    x: Any
+    target: Any
+    weight: Any
+    options: Loss
+    wide_x: Any
+    loss: Any
+
+
+def _data(generator: np.random.Generator, case: Case) -> Data:
+    x = 3 * generator.standard_normal((case.n, case.classes, case.inner)).astype(np.float32)
+    target = generator.integers(0, case.classes, (case.n, case.inner))
+    if case.ignore:
+        target[generator.random(target.shape) < 0.2] = IGNORED
+        target[:1, :1] = 0  # one at least counts
+    weight = generator.uniform(0.5, 2.0, case.classes).astype(np.float32) if case.weighted else None
+    total = float(case.classes if weight is None else weight.sum(dtype=np.float64))
+    wide_x = torch.from_numpy(x).double().requires_grad_()
+    wide_weight = None if weight is None else torch.from_numpy(weight).double()
+    loss = torch.nn.functional.cross_entropy(
+        wide_x, torch.from_numpy(target), wide_weight, ignore_index=IGNORED,
+        reduction=case.reduction, label_smoothing=case.smoothing,
+    )  # fmt: skip
+    return Data(x, target, weight, Loss(IGNORED, case.smoothing, total), wide_x, loss)
+
+
+def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """The loss, reduced or of each row, and each row's log of the sum, which backward wants."""
+    data = _data(generator, case)
+    rows = case.n * case.inner
+    losses, weights, log_sums = (poisoned((case.n, case.inner)) for _ in range(3))
+    out = poisoned((2,))
+    args = (
+        data.x, data.target, data.weight, losses, weights, log_sums, rows, case.classes, case.inner,
+        data.options,
+    )  # fmt: skip
+    grid, block = (blocks(rows, 256), 256) if rung.number == 1 else (max(1, rows), THREADS)
+    launches = [Launch((grid,), (block,), args)]
+    reduced = case.reduction != "none"
+    if reduced:
+        reduce = (losses, weights, out, rows, case.reduction == "mean")
+        launches.append(Launch((1,), (256,), reduce, step="reduce"))
+    expected = data.loss.detach().numpy().reshape((1,) if reduced else losses.shape)
+    sums = Output(log_sums, torch.logsumexp(data.wide_x.detach(), 1).numpy(), 5e-6)
+    return Problem(
+        [data.x], out[:1] if reduced else losses, expected, launches, depth=case.classes,
+        atol=2e-6 * (20 + np.sqrt(rows if case.reduction == "sum" else 1)), more=[sums],
+    )  # fmt: skip
+
+
+def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """The gradient of the scores, for a random gradient of the loss."""
+    data = _data(generator, case)
+    rows = case.n * case.inner
+    reduced = case.reduction != "none"
+    dloss = generator.standard_normal(1 if reduced else rows).astype(np.float32)
+    wide = torch.from_numpy(dloss).double().reshape(data.loss.shape)
+    (expected,) = torch.autograd.grad(data.loss, data.wide_x, wide)
+    log_sums = torch.logsumexp(data.wide_x.detach(), 1).numpy().astype(np.float32)
+    weights_total = None
+    if case.reduction == "mean":
+        counted = data.target[data.target != IGNORED]
+        total = counted.size if data.weight is None else data.weight[counted].sum()
+        weights_total = np.array([total], np.float32)
+    dx = poisoned(data.x.shape)
+    args = (
+        dloss, data.x, data.target, data.weight, log_sums, weights_total, dx, rows, case.classes,
+        case.inner, reduced, data.options,
+    )  # fmt: skip
+    grid = blocks(rows, 256) if rung.number == 1 else blocks(dx.size, 1024)
+    launch = Launch((grid,), (256,), args)
+    return Problem([data.x], dx, expected.numpy(), [launch], depth=case.classes, atol=1e-5)
+
+
+CASES = [
+    Case(1, 1), Case(5, 10, reduction="sum"), Case(3, 7, 5, "none", weighted=True, ignore=True),
+    Case(9, 300, smoothing=0.1), Case(0, 4, reduction="sum"), Case(40, 33, 2, "sum", ignore=True),
+    Case(17, 45, 3, weighted=True, ignore=True, smoothing=0.3),
+]  # fmt: skip
+RUNGS = rungs_of("cross_entropy", make, Case(64, 128), CASES)
+BACKWARD = rungs_of("cross_entropy_backward", make_backward, Case(64, 128), CASES)
