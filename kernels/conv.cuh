@@ -2,9 +2,9 @@
 #pragma once
 #include "lab.cuh"
 
-// x [batch, in_channels, height, width], w [out_channels, in_channels / groups, kernel_h, kernel_w],
-// y [batch, out_channels, out_height, out_width]; contiguous. Padding at the far edges shows only
-// in out_height and out_width, so it may differ from pad_h and pad_w.
+// x [batch, in_channels, height, width], y [batch, out_channels, out_height, out_width],
+// w [out_channels, in_channels / groups, kernel_h, kernel_w], all contiguous. Padding at the far
+// edges shows only in out_height and out_width, so it may differ from pad_h and pad_w.
 struct Conv2d {
     int batch, in_channels, height, width;
     int out_channels, out_height, out_width;
@@ -16,6 +16,16 @@ struct Conv2d {
     __device__ __forceinline__ long long in_plane() const {
         return static_cast<long long>(height) * width;
     }
+    // Where a channel's plane of x and of y starts, and a channel's taps in w.
+    __device__ __forceinline__ long long x_plane(long long n, int c) const {
+        return (n * in_channels + c) * in_plane();
+    }
+    __device__ __forceinline__ long long y_plane(long long n, int k) const {
+        return (n * out_channels + k) * out_plane();
+    }
+    __device__ __forceinline__ long long w_taps(long long k, int c) const {
+        return (k * in_per_group() + c) * taps();
+    }
     __device__ __forceinline__ long long out_plane() const {
         return static_cast<long long>(out_height) * out_width;
     }
@@ -25,10 +35,19 @@ struct Conv2d {
         return inside ? plane[h * width + w] : 0.0f;
     }
     __device__ __forceinline__ long long row_under(int p, int r) const {
-        return static_cast<long long>(p) * stride_h - pad_h + static_cast<long long>(r) * dilation_h;
+        return 1LL * p * stride_h - pad_h + 1LL * r * dilation_h;
     }
     __device__ __forceinline__ long long column_under(int q, int s) const {
-        return static_cast<long long>(q) * stride_w - pad_w + static_cast<long long>(s) * dilation_w;
+        return 1LL * q * stride_w - pad_w + 1LL * s * dilation_w;
+    }
+    // The other way: the output whose tap r (or s) lies on row h (or column w) of x, -1 if none.
+    __device__ __forceinline__ int row_over(int h, int r) const {
+        const long long at = 1LL * h + pad_h - 1LL * r * dilation_h;
+        return at < 0 || at % stride_h || at / stride_h >= out_height ? -1 : at / stride_h;
+    }
+    __device__ __forceinline__ int column_over(int w, int s) const {
+        const long long at = 1LL * w + pad_w - 1LL * s * dilation_w;
+        return at < 0 || at % stride_w || at / stride_w >= out_width ? -1 : at / stride_w;
     }
 };
 
@@ -54,19 +73,21 @@ __device__ __forceinline__ void multiply_patch(float (&sum)[4][4], float4 column
     }
 }
 
-// Four outputs of channel k, at positions from `at` on that count on from image to image.
-__device__ __forceinline__ void store_positions(float* y, const float (&out)[4], const Conv2d& conv,
-                                                int k, long long at) {
-    const long long plane = conv.out_plane(), positions = conv.batch * plane;
+// Four values of one channel, at positions from `at` on that count on from image to image.
+__device__ __forceinline__ void store_positions(float* to, const float (&values)[4],
+                                                long long plane, int channels, int batch,
+                                                int channel, long long at) {
+    const long long positions = plane * batch;
     if (at + 3 < positions && plane % 4 == 0) {  // then the four share an image
-        float* to = y + (at / plane * conv.out_channels + k) * plane + at % plane;
-        if (is_aligned_for_float4(to)) {
-            *reinterpret_cast<float4*>(to) = make_float4(out[0], out[1], out[2], out[3]);
+        float* first = to + (at / plane * channels + channel) * plane + at % plane;
+        if (is_aligned_for_float4(first)) {
+            *reinterpret_cast<float4*>(first) =
+                make_float4(values[0], values[1], values[2], values[3]);
             return;
         }
     }
     for (int j = 0; j < 4 && at + j < positions; ++j) {
-        const long long n = (at + j) / plane, rest = (at + j) % plane;
-        y[(n * conv.out_channels + k) * plane + rest] = out[j];
+        const long long image = (at + j) / plane, rest = (at + j) % plane;
+        to[(image * channels + channel) * plane + rest] = values[j];
     }
 }

@@ -21,9 +21,8 @@ extern "C" __global__ void conv2d_1_direct(const float* __restrict__ x, const fl
     const int n = i / conv.out_plane() / conv.out_channels;
 
     const int channels = conv.in_per_group(), group = k / conv.out_per_group();
-    const float* plane =
-        x + (static_cast<long long>(n) * conv.in_channels + group * channels) * conv.in_plane();
-    const float* weight = w + static_cast<long long>(k) * channels * conv.taps();
+    const float* plane = x + conv.x_plane(n, group * channels);
+    const float* weight = w + conv.w_taps(k, 0);
     float sum = 0.0f;
     for (int c = 0; c < channels; ++c, plane += conv.in_plane()) {
         for (int r = 0; r < conv.kernel_h; ++r) {

@@ -38,10 +38,7 @@ extern "C" __global__ void conv2d_2_shared_tile(const float* __restrict__ x,
     const int n = rest / conv.groups;
     const int p = first_p + ty, q = first_q + tx;
 
-    const float* plane =
-        x + (static_cast<long long>(n) * conv.in_channels + group * channels) * conv.in_plane();
-    const float* weight =
-        w + static_cast<long long>(group * group_out + first_k) * channels * conv.taps();
+    const float* plane = x + conv.x_plane(n, group * channels);
     const bool in_shared = halo_h > 0;  // uniform in the grid
     float sum[kChannels] = {};
     for (int c = 0; c < channels; ++c, plane += conv.in_plane()) {
@@ -56,10 +53,9 @@ extern "C" __global__ void conv2d_2_shared_tile(const float* __restrict__ x,
             }
             for (int i = t; i < taps * kChannels; i += 256) {
                 const int tap = i / kChannels, k = i % kChannels;
-                const long long from =
-                    (static_cast<long long>(k) * channels + c) * conv.taps() + first_tap + tap;
+                const long long from = conv.w_taps(group * group_out + first_k + k, c) + first_tap;
                 const bool in = first_k + k < group_out;
-                reinterpret_cast<float*>(weights)[i] = in ? weight[from] : 0.0f;
+                reinterpret_cast<float*>(weights)[i] = in ? w[from + tap] : 0.0f;
             }
             __syncthreads();
             for (int tap = 0; tap < taps; ++tap) {
@@ -84,7 +80,6 @@ extern "C" __global__ void conv2d_2_shared_tile(const float* __restrict__ x,
     for (int i = 0; i < kChannels; ++i) {
         if (first_k + i >= group_out) break;
         const int k = group * group_out + first_k + i;
-        y[(static_cast<long long>(n) * conv.out_channels + k) * conv.out_plane() +
-          static_cast<long long>(p) * conv.out_width + q] = bias ? sum[i] + bias[k] : sum[i];
+        y[conv.y_plane(n, k) + 1LL * p * conv.out_width + q] = bias ? sum[i] + bias[k] : sum[i];
     }
 }

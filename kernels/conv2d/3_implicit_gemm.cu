@@ -34,10 +34,9 @@ extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
     const bool has_column = column < positions;
     const int n = column / conv.out_plane();
     const int p = column % conv.out_plane() / conv.out_width, q = column % conv.out_width;
-    const float* image =
-        x + (static_cast<long long>(n) * conv.in_channels + group * channels) * conv.in_plane();
+    const float* image = x + conv.x_plane(n, group * channels);
     const int w_k = t / 4, w_depth = t % 4 * 4;
-    const float* w_row = w + (static_cast<long long>(group) * group_out + first_k + w_k) * depth;
+    const float* w_row = w + conv.w_taps(group * group_out + first_k + w_k, 0);
     const bool has_row = first_k + w_k < group_out;
     float next_x[4], next_w[4];
     auto fetch = [&](int slab) {
@@ -79,6 +78,7 @@ extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
         float out[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) out[j] = sum[i][j] + shift;
-        store_positions(y, out, conv, k, first + tx * 4);
+        store_positions(y, out, conv.out_plane(), conv.out_channels, conv.batch, k,
+                        first + tx * 4);
     }
 }

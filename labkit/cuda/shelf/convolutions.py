@@ -1,9 +1,12 @@
 """The ladders of convolutions."""
 
-from labkit.cuda.shelf import conv2d
+from labkit.cuda.shelf import conv2d, conv2d_gradients
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
     "conv2d": conv2d.RUNGS,
+    "conv2d_input_gradient": conv2d_gradients.INPUT,
+    "conv2d_weight_gradient": conv2d_gradients.WEIGHT,
+    "conv2d_bias_gradient": conv2d_gradients.BIAS,
 }
 """Op -> its rungs, in order."""
