@@ -10,3 +10,14 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def emulator():
+    """One emulated device for the whole run; tests leave it as they found it."""
+    import labkit.cuda as cuda
+    from labkit.cuda.emulator.driver import EmulatorDriver
+
+    driver = EmulatorDriver(capacity=256 << 20)
+    with cuda.use(driver):
+        yield driver

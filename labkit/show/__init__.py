@@ -4,6 +4,7 @@ from labkit.show.broadcast import broadcast
 from labkit.show.code import code, torch_file
 from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
+from labkit.show.kernel import kernel
 from labkit.show.memory import memory
 from labkit.show.strides import strides
 from labkit.show.tiles import tiles
@@ -15,6 +16,7 @@ __all__ = [
     "dispatch",
     "dispatch_table",
     "graph",
+    "kernel",
     "memory",
     "strides",
     "tiles",

@@ -48,14 +48,13 @@ class LabWidget(anywidget.AnyWidget):
     frame = traitlets.Int(0, help="the step shown, where a widget has steps").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Load `name.js` (and `name.css` where there is one) from beside the class's module."""
-        module = Path(inspect.getfile(cls))
-        script, style = module.with_suffix(".js"), module.with_suffix(".css")
+        """Load `name.js` from beside the class's module, and the `.css` beside every script."""
+        script = Path(inspect.getfile(cls)).with_suffix(".js")
         if "_esm" not in cls.__dict__ and script.exists():
             scripts = [*(HERE / name for name in ("base.js", *cls.parts)), script]
             cls._esm = "".join(map(_lean, scripts))
-            styles = [path for path in (HERE / "base.css", style) if path.exists()]
-            cls._css = "".join(map(_lean, styles))
+            styles = (path.with_suffix(".css") for path in scripts)
+            cls._css = "".join(_lean(path) for path in styles if path.exists())
         super().__init_subclass__(**kwargs)
 
     def summary(self) -> str:

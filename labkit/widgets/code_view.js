@@ -1,29 +1,4 @@
 // Panes of text: hover lights the partners of a line, stations walk, marks say what is wrong where.
-const WORDS = {
-  python: "and as assert async await break class continue def del elif else except finally for from global if import in is lambda None True False nonlocal not or pass raise return try while with yield self",
-  cpp: "alignas auto bool break case char class const constexpr continue default delete do double else enum explicit extern false float for friend if inline int long mutable namespace new noexcept nullptr operator override private protected public return short signed sizeof static struct switch template this throw true typedef typename union unsigned using virtual void volatile while size_t int64_t __global__ __device__ __host__ __shared__ __constant__ __restrict__",
-};
-const LANGUAGES = { python: "python", cpp: "cpp", c: "cpp", cuda: "cpp" };
-
-// A line as coloured spans: comments, strings, numbers, keywords. One line at a time is enough here.
-function coloured(line, language) {
-  const family = LANGUAGES[language];
-  if (!family) return [line];
-  const keywords = new Set(WORDS[family].split(" "));
-  const pattern = family === "python"
-    ? /(#.*$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\b(\d[\w.]*)\b|([A-Za-z_]\w*)/g
-    : /(\/\/.*$|\/\*.*?(?:\*\/|$)|^\s*\*.*$|^\s*#\s*\w+)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\b(\d[\w.']*)\b|([A-Za-z_]\w*)/g;
-  const parts = [];
-  let from = 0;
-  for (const match of line.matchAll(pattern)) {
-    const kind = match[1] ? "comment" : match[2] ? "string" : match[3] ? "number" : keywords.has(match[4]) ? "keyword" : null;
-    if (!kind) continue;
-    parts.push(line.slice(from, match.index), lk.h("span", { class: `lk-${kind}` }, match[0]));
-    from = match.index + match[0].length;
-  }
-  return [...parts, line.slice(from)];
-}
-
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "code");
   const panes = model.get("panes"), links = model.get("links"), marks = model.get("marks"), stations = model.get("stations");

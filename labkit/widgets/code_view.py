@@ -1,7 +1,7 @@
 """Several texts side by side with linked lines, marks on lines, and a walk through them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import traitlets
 
@@ -25,6 +25,8 @@ class CodeView(LabWidget):
     Raises   ValueError   a link, mark or station names a pane or line that is not shown, or an
                           unknown severity
     """
+
+    parts: ClassVar[tuple[str, ...]] = ("code_colours.js",)
 
     title = traitlets.Unicode("").tag(sync=True)
     panes: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)

@@ -53,6 +53,8 @@ class Picture:
     ) -> None:
         """Write words with their baseline at y; anchor is start, middle or end."""
         weight = ' font-weight="600"' if bold else ""
+        indent = len(words) - len(words.lstrip(" "))
+        words = "\u00a0" * indent + words[indent:]  # SVG swallows spaces at the start
         self.parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{fill}" '
             f'text-anchor="{anchor}" font-family="{MONO if mono else SANS}"{weight}>'

@@ -6,14 +6,6 @@ import labkit.cuda as cuda
 from labkit.cuda.emulator.driver import EmulatorDriver
 
 
-@pytest.fixture(scope="session")
-def emulator():
-    """One emulated device for the whole run; tests leave it as they found it."""
-    driver = EmulatorDriver(capacity=256 << 20)
-    with cuda.use(driver):
-        yield driver
-
-
 @pytest.fixture
 def small_device():
     """A device of 8 MiB that a test may fill, break and reset."""
