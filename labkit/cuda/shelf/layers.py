@@ -1,6 +1,6 @@
 """The ladders of network layers, losses, optimizer steps and what surrounds them."""
 
-from labkit.cuda.shelf import batch_norm, cross_entropy, layer_norm, softmax
+from labkit.cuda.shelf import batch_norm, cross_entropy, layer_norm, optimizers, softmax
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -13,4 +13,6 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "batch_norm_inference": batch_norm.INFERENCE,
     "cross_entropy": cross_entropy.RUNGS,
     "cross_entropy_backward": cross_entropy.BACKWARD,
+    "sgd": optimizers.SGD,
+    "adam": optimizers.ADAM,
 }
