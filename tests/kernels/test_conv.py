@@ -10,7 +10,7 @@ from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.conv_sizes import Conv
 from labkit.cuda.shelf.convolutions import LADDERS as CONVOLUTIONS
 
-CASES_PER_RUNG = 12
+CASES_PER_RUNG = 8
 each_rung = pytest.mark.parametrize(
     "rung", [rung for op in CONVOLUTIONS for rung in LADDERS[op]], ids=lambda rung: rung.name
 )

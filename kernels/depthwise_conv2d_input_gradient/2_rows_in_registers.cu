@@ -1,0 +1,80 @@
+// Depthwise convolution's gradient for x, rung 2 of 2: weights stay, a row of dy is read once.
+// As in the forward pass: a thread owns eight elements of x below one another, keeps the channel's
+// weights in registers, and lets each row of dy go into the sums of all elements it bears on. A 3x3
+// kernel then reads 30 gradients and 9 weights where rung 1 read 72 of each (fewer at the edges of
+// dy). For a stride and a dilation of 1 downwards; others go as in rung 1.
+//
+// dy [N, K, P, Q], w [K, 1, R, S], K a multiple of C  ->  dx [N, C, H, W] f32
+// launch: grid (ceil(N C ceil(H / 8) W / 256)), block (256)
+// Counter: read global.w lanes/output/K = 0.125
+// Counter: read global.dy lanes/product = 0.38095238
+// Counter: write global.dx lanes/output = 1
+#include "conv.cuh"
+
+constexpr int kStrip = 8;  // elements of a thread, one below the other
+
+template <int R, int S>
+__device__ __forceinline__ void walk(float (&sum)[kStrip], const float* plane, const float* weight,
+                                     int first_h, int v, const Conv2d& conv) {
+    float kept[R * S];
+#pragma unroll
+    for (int i = 0; i < R * S; ++i) kept[i] = weight[i];
+#pragma unroll
+    for (int row = 0; row < kStrip + R - 1; ++row) {
+        const long long p = 1LL * first_h + conv.pad_h - (R - 1) + row;
+        if (p < 0 || p >= conv.out_height) continue;
+        float across[S];
+#pragma unroll
+        for (int s = 0; s < S; ++s) {
+            const int q = conv.column_over(v, s);
+            across[s] = q < 0 ? 0.0f : plane[p * conv.out_width + q];
+        }
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+            const int o = row + r - (R - 1);  // tap r put row p of y on this element
+            if (o < 0 || o >= kStrip) continue;
+#pragma unroll
+            for (int s = 0; s < S; ++s) sum[o] += across[s] * kept[r * S + s];
+        }
+    }
+}
+
+extern "C" __global__ void depthwise_conv2d_input_gradient_2_rows_in_registers(
+    const float* __restrict__ dy, const float* __restrict__ w, float* __restrict__ dx,
+    Conv2d conv) {
+    const int strips = (conv.height + kStrip - 1) / kStrip;
+    const long long i = global_thread();
+    const int v = i % conv.width;
+    const int first_h = i / conv.width % strips * kStrip;
+    const int c = i / conv.width / strips % conv.in_channels;
+    const long long n = i / conv.width / strips / conv.in_channels;
+    if (n >= conv.batch) return;
+
+    const bool walks = conv.stride_h == 1 && conv.dilation_h == 1;  // uniform in the grid
+    const int size = walks && conv.kernel_h == conv.kernel_w ? conv.kernel_h : 0;
+    float sum[kStrip] = {};
+    for (int k = c * conv.out_per_group(); k < (c + 1) * conv.out_per_group(); ++k) {
+        const float* plane = dy + conv.y_plane(n, k);
+        const float* weight = w + conv.w_taps(k, 0);
+        if (size == 3) {
+            walk<3, 3>(sum, plane, weight, first_h, v, conv);
+        } else if (size == 5) {
+            walk<5, 5>(sum, plane, weight, first_h, v, conv);
+        } else {
+            for (int tap = 0; tap < conv.taps(); ++tap) {
+                const int q = conv.column_over(v, tap % conv.kernel_w);
+                if (q < 0) continue;
+#pragma unroll
+                for (int o = 0; o < kStrip; ++o) {
+                    const int p = conv.row_over(first_h + o, tap / conv.kernel_w);
+                    if (p >= 0) sum[o] += plane[1LL * p * conv.out_width + q] * weight[tap];
+                }
+            }
+        }
+    }
+    float* column = dx + conv.x_plane(n, c) + v;
+#pragma unroll
+    for (int o = 0; o < kStrip; ++o) {
+        if (first_h + o < conv.height) column[1LL * (first_h + o) * conv.width] = sum[o];
+    }
+}
