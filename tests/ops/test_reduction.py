@@ -1,0 +1,102 @@
+import random
+
+import pytest
+import torch
+
+import labkit.ops.reduction
+import labkit.ops.statistics
+from labkit.ops import reduction
+from labkit.ops.arrays import new_tensor
+from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
+
+A = torch.ops.aten
+NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "any",
+         "all", "count_nonzero", "logsumexp", "nansum", "var", "std", "var_mean", "std_mean",
+         "norm", "linalg_vector_norm", "median", "nanmedian"]  # fmt: skip
+INFOS = [*NAMES, "linalg.vector_norm", "var_unbiased", "std_unbiased", "nanmean"]
+
+
+def test_torchs_samples_of_reductions():
+    replayed = run_samples(NAMES, INFOS, {"prod": 5e-3})
+    assert sum(replayed.seen.values()) > 700
+    assert not replayed.failures, "\n".join(replayed.failures[:5])
+
+
+def any_dim(r, x):
+    ndim = max(x.dim(), 1)
+    return r.randrange(-ndim - 1, ndim + 1) if r.random() < 0.1 else r.randrange(-ndim, ndim)
+
+
+def any_dims(r, x):
+    return r.choice((None, [], [any_dim(r, x)], [any_dim(r, x), any_dim(r, x)]))
+
+
+def arguments(r, x):
+    """One random call of each family: the overloads to choose from, arguments, keywords."""
+    dtypes = [None, None, torch.float64, torch.bool, torch.complex64, torch.float32]
+    if not (x.is_floating_point() or x.is_complex()):
+        dtypes += [torch.int32, torch.int64]  # from NaN and infinity they depend on the processor
+    dtype, keepdim = r.choice(dtypes), r.random() < 0.5
+    dim, dims = any_dim(r, x), any_dims(r, x)
+    order = r.choice((0, 1, 2, 3, -1, 0.5, float("inf"), -float("inf")))
+    return [
+        ((A.sum.dim_IntList, A.mean.dim, A.nansum.default), (dims, keepdim), {"dtype": dtype}),
+        ((A.prod.dim_int,), (dim, keepdim), {"dtype": dtype}),
+        ((A.amax.default, A.amin.default, A.logsumexp.default), (dims or [], keepdim), {}),
+        ((A.max.dim, A.min.dim, A.any.dim, A.all.dim, A.mode.default), (dim, keepdim), {}),
+        ((A.argmax.default, A.argmin.default), (r.choice((None, dim)), keepdim), {}),
+        ((A.aminmax.default,), (), {"dim": r.choice((None, dim)), "keepdim": keepdim}),
+        ((A.any.dims, A.all.dims), (dims, keepdim), {}),
+        ((A.count_nonzero.dim_IntList,), (dims or [],), {}),
+        ((A.any.default, A.all.default, A.max.default, A.min.default, A.median.default), (), {}),
+        ((A.prod.default, A.sum.default, A.mean.default), (), {"dtype": dtype}),
+        (
+            (A.var.correction, A.std.correction),
+            (dims,),
+            {"correction": r.choice((None, 0, 1, 2, 0.5, 10)), "keepdim": keepdim},
+        ),
+        ((A.linalg_vector_norm.default,), (order, dims, keepdim), {}),
+        ((A.norm.ScalarOpt_dim,), (r.choice((None, order)), dims or [], keepdim), {}),
+        ((A.median.dim, A.nanmedian.dim), (dim, keepdim), {}),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_reductions(seed):
+    r = random.Random(seed)
+    fuzz = Fuzz()
+    for _ in range(800):
+        x = random_tensor(r, r.choice(COMPUTING), ties=r.random() < 0.3)
+        operators, args, kwargs = r.choice(arguments(r, x))
+        operator = r.choice(operators)
+        if operator is A.mode.default and x.is_floating_point():
+            x = x.nan_to_num()  # PyTorch sorts by < alone, which NaN confuses
+        fuzz.tolerance = 5e-3 if operator in (A.prod.default, A.prod.dim_int) else None
+        fuzz(operator, x, *args, **kwargs)
+    assert fuzz.answered > 400
+    assert fuzz.refused > 50
+    assert not fuzz.failures, "\n".join(fuzz.failures[:5])
+
+
+def test_variance_and_mean_together():
+    r = random.Random(5)
+    fuzz = Fuzz()
+    for _ in range(300):
+        dtype = r.choice(
+            [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
+        )
+        x = random_tensor(r, dtype, special=False)
+        operator = r.choice((A.var_mean.correction, A.std_mean.correction))
+        fuzz(
+            operator,
+            x,
+            any_dims(r, x),
+            correction=r.choice((None, 0, 1, 2)),
+            keepdim=r.random() < 0.5,
+        )
+    assert not fuzz.failures, "\n".join(fuzz.failures[:5])
+
+
+def test_a_long_sum_of_halves_is_added_up_in_a_wider_type():
+    ones = new_tensor([1.0] * 5000, labkit.float16)
+    assert float(reduction.sum_all(ones).raw()) == 5000  # in halves it would stop at 2048
