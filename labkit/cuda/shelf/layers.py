@@ -1,6 +1,14 @@
 """The ladders of network layers, losses, optimizer steps and what surrounds them."""
 
-from labkit.cuda.shelf import batch_norm, cross_entropy, layer_norm, optimizers, softmax
+from labkit.cuda.shelf import (
+    batch_norm,
+    convert,
+    cross_entropy,
+    histogram,
+    layer_norm,
+    optimizers,
+    softmax,
+)
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -15,4 +23,6 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "cross_entropy_backward": cross_entropy.BACKWARD,
     "sgd": optimizers.SGD,
     "adam": optimizers.ADAM,
+    "histogram": histogram.RUNGS,
+    "convert": convert.RUNGS,
 }
