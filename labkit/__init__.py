@@ -49,6 +49,12 @@ def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         module_name, attribute = _EXPORTS[name]
         return getattr(importlib.import_module(module_name), attribute)
+    if not name.startswith("_"):
+        importlib.import_module("labkit._tensor")
+        function = importlib.import_module("labkit._tensor.bindings").function(name)
+        if function is not None:
+            globals()[name] = function
+            return function
     raise AttributeError(f"module 'labkit' has no attribute {name!r}")
 
 

@@ -13,17 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit._tensor.arguments import impl_of, integer, integers
+from labkit._tensor.bindings import install_methods
 from labkit._tensor.devices import ready
 from labkit._tensor.view_methods import ViewMethods
 from labkit.core.device import Device
 from labkit.core.dtype import DType
-from labkit.core.memory_format import MemoryFormat, suggest_memory_format
+from labkit.core.memory_format import MemoryFormat
 from labkit.core.promotion import result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, set_python_class
-from labkit.ops import advanced_indexing, copy, indexing, pointwise, tensor_new, view
-from labkit.ops.copy import to_copy
+from labkit.dispatch.operator import OperatorHandle
+from labkit.ops import (
+    advanced_indexing,
+    arithmetic,
+    copy,
+    indexing,
+    moving,
+    pointwise,
+    tensor_new,
+    view,
+)
+from labkit.ops.aten import aten
 from labkit.ops.tensor_str import tensor_str
 
 contiguous_format = MemoryFormat.contiguous_format
@@ -152,7 +163,7 @@ class Tensor(ViewMethods):
 
         Raises   RuntimeError   not exactly one element
         """
-        return copy.item(self)
+        return aten._local_scalar_dense.default(self)
 
     def numpy(self) -> NDArray[Any]:
         """The memory as a NumPy array: a write through either is seen by both."""
@@ -210,7 +221,7 @@ class Tensor(ViewMethods):
 
     def detach(self) -> "Tensor":
         """The same elements, in a tensor that is nobody's view."""
-        return Tensor(view.detach(self))
+        return cast(Tensor, aten.detach.default(self))
 
     @property
     def data(self) -> "Tensor":
@@ -224,15 +235,15 @@ class Tensor(ViewMethods):
 
     def clone(self, *, memory_format: MemoryFormat = preserve_format) -> "Tensor":
         """A copy in a storage of its own."""
-        return Tensor(copy.clone(self, memory_format))
+        return cast(Tensor, aten.clone.default(self, memory_format=memory_format))
 
     def contiguous(self, memory_format: MemoryFormat = contiguous_format) -> "Tensor":
         """The tensor itself when it has that format already, else a copy that has."""
-        return self._face(copy.contiguous(self, memory_format))
+        return self._face(aten.contiguous.default(self, memory_format=memory_format))
 
     def _lazy_clone(self) -> "Tensor":
         """A copy whose bytes are copied only when either side writes."""
-        return Tensor(copy.lazy_clone(self))
+        return cast(Tensor, aten._lazy_clone.default(self))
 
     def to(
         self,
@@ -257,12 +268,7 @@ class Tensor(ViewMethods):
                 raise TypeError(f"to(): expected a dtype, a device or a tensor, got {target!r}")
         wanted = self.dtype if dtype is None else dtype
         place = self.device if device is None else ready(device)
-        same_place = place in (self.device, Device(self.device.type))
-        suggested = suggest_memory_format(self.sizes, self.strides)
-        formatted = memory_format in (preserve_format, suggested)
-        if wanted is self.dtype and same_place and formatted and not copy:
-            return self
-        return Tensor(to_copy(self, wanted, place, memory_format))
+        return cast(Tensor, moving.to(self, wanted, place, copy, memory_format))
 
     def type_as(self, other: "Tensor") -> "Tensor":
         """The tensor in the element type of another."""
@@ -300,26 +306,16 @@ class Tensor(ViewMethods):
 
     def copy_(self, source: "Tensor") -> "Tensor":
         """Every element becomes the broadcast, converted element of another tensor."""
-        copy.copy_(self, impl_of(source, "copy_"))
-        return self
+        return cast(Tensor, aten.copy_.default(self, impl_of(source, "copy_")))
 
     def fill_(self, value: Any) -> "Tensor":
         """Every element becomes `value`."""
-        if isinstance(value, Tensor):
-            if value.dim():
-                raise RuntimeError(
-                    "fill_ only supports 0-dimension value tensor but got tensor with "
-                    f"{value.dim()} dimensions."
-                )
-            copy.copy_(self, value.impl)
-        else:
-            copy.fill_(self, value)
-        return self
+        op = aten.fill_.Tensor if isinstance(value, Tensor) else aten.fill_.Scalar
+        return cast(Tensor, op(self, value))
 
     def zero_(self) -> "Tensor":
         """Every element becomes 0."""
-        copy.fill_(self, 0)
-        return self
+        return cast(Tensor, aten.zero_.default(self))
 
     def t_(self) -> "Tensor":
         """Transpose in place: only the metadata changes."""
@@ -351,40 +347,15 @@ class Tensor(ViewMethods):
 
     # Arithmetic
 
-    def __neg__(self) -> "Tensor":
-        return Tensor(pointwise.unary("neg", self))
-
-    def __invert__(self) -> "Tensor":
-        return Tensor(pointwise.unary("bitwise_not", self))
-
-    def __abs__(self) -> "Tensor":
-        return Tensor(pointwise.unary("abs", self))
-
-    neg, abs, bitwise_not = __neg__, __abs__, __invert__
-
     def __eq__(self, other: object) -> Any:
-        return self._binary("eq", other)
+        return _EQ(self, other) if isinstance(other, Tensor) else _with_number(_EQ, self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self._binary("ne", other)
-
-    def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
-        impl = _operand(other)
-        if impl is None:
-            return NotImplemented
-        operands = (impl, self) if swapped else (self, impl)
-        return Tensor(pointwise.binary(name, *operands))
-
-    def _binary_(self, name: str, other: Any) -> Any:
-        impl = _operand(other)
-        if impl is None:
-            return NotImplemented
-        pointwise.binary_(name, self, impl)
-        return self
+        return _NE(self, other) if isinstance(other, Tensor) else _with_number(_NE, self, other)
 
     def equal(self, other: "Tensor") -> bool:
         """True when shapes and all values are equal."""
-        return pointwise.equal(self, impl_of(other, "equal"))
+        return arithmetic.equal(self, impl_of(other, "equal"))
 
     def result_type(self, other: Any) -> DType:
         """The element type an operator on both would compute in."""
@@ -393,13 +364,19 @@ class Tensor(ViewMethods):
 
 
 def _operand(value: Any) -> TensorImpl | None:
+    """A number as a wrapped tensor; None for what is neither number nor tensor."""
     if isinstance(value, Tensor):
-        return value.impl
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool | int | float | complex):
         return pointwise.wrapped_number(value)
     return None
+
+
+def _with_number(op: OperatorHandle, self: Tensor, other: Any) -> Any:
+    operand = _operand(other)
+    return NotImplemented if operand is None else op(self, operand)
 
 
 def _unwrap_index(item: Any) -> Any:
@@ -412,41 +389,38 @@ def _unwrap_index(item: Any) -> Any:
     return item
 
 
-def _operator(name: str, swapped: bool) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return self._binary(name, other, swapped)
-
-    return method
-
-
-def _in_place(name: str, function: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        result = self._binary_(name, other)
-        if result is NotImplemented and not function.startswith("__"):
-            raise TypeError(f"{function}(): expected a Tensor or number, got {other!r}")
-        return result
-
-    return method
-
-
+_EQ, _NE = aten.eq.Tensor, aten.ne.Tensor
 _SYMBOLS = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "remainder": "mod",
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_COMPARISONS = ("lt", "le", "gt", "ge")
 
 
-def _install_operators() -> None:
-    """Give `Tensor` every operator of `pointwise.BINARY`: x.add(y), x.add_(y), x + y, x += y."""
-    for name in pointwise.BINARY:
-        methods = {name: _operator(name, False), f"{name}_": _in_place(name, f"{name}_")}
-        symbol = _SYMBOLS.get(name)
-        if symbol:
-            methods[f"__{symbol}__"] = _operator(name, False)
-        if symbol and name not in _COMPARISONS:
-            methods[f"__r{symbol}__"] = _operator(name, True)
-            methods[f"__i{symbol}__"] = _in_place(name, f"__i{symbol}__")
+def _infix(op: OperatorHandle) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return op(self, other) if type(other) is Tensor else _with_number(op, self, other)
+
+    return method
+
+
+def _reflected(op: OperatorHandle) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        operand = _operand(other)
+        return NotImplemented if operand is None else op(operand, self)
+
+    return method
+
+
+def _install_symbols() -> None:
+    """Give `Tensor` x + y, y + x and x += y of every operator that has a symbol."""
+    for name, symbol in _SYMBOLS.items():
+        op = getattr(aten, name).Tensor
+        methods = {f"__{symbol}__": _infix(op)}
+        if name not in _COMPARISONS:
+            methods[f"__r{symbol}__"] = _reflected(op)
+            methods[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)
         for method_name, method in methods.items():
             method.__name__ = method_name
             method.__qualname__ = f"Tensor.{method_name}"
@@ -454,6 +428,6 @@ def _install_operators() -> None:
             setattr(Tensor, method_name, method)
 
 
-_install_operators()
-
+_install_symbols()
+install_methods(Tensor)
 set_python_class(Tensor)

@@ -49,11 +49,13 @@ class OverloadPacket:
     def __getattr__(self, overload: str) -> OperatorHandle:
         full = self._name if overload == "default" else f"{self._name}.{overload}"
         try:
-            return self._dispatcher.find(full)
+            op = self._dispatcher.find(full)
         except KeyError:
             raise AttributeError(
                 f"{self._name} has no overload {overload!r}; it has {', '.join(self.overloads())}"
             ) from None
+        self.__dict__[overload] = op
+        return op
 
     def __repr__(self) -> str:
         return f"OverloadPacket({self._name}: {', '.join(self.overloads())})"

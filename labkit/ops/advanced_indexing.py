@@ -24,7 +24,6 @@ from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, fallback, view
 from labkit.ops.iteration_order import broadcast_strides, iteration_order, output_strides
-from labkit.ops.pointwise import BINARY
 
 Index = TensorImpl | None
 MASKS = (dtypes.bool_, dtypes.uint8)
@@ -275,7 +274,7 @@ def _put(self: TensorImpl, info: AdvancedIndex, values: TensorImpl, accumulate: 
         positions, first = np.unique(offsets, return_index=True)
         old = decode(elements[positions], self.dtype)
         with np.errstate(all="ignore"):
-            total = BINARY["add"](old, decode(raw[first], self.dtype))
+            total = np.add(old, decode(raw[first], self.dtype))
         elements[positions] = encode(total, self.dtype)
         rest = np.ones(len(offsets), bool)
         rest[first] = False

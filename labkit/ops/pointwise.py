@@ -1,12 +1,22 @@
-"""Element-wise arithmetic and comparison: PyTorch's broadcasting, promotion, strides and overlap
-rules around NumPy's loops.
+"""Element-wise operators: PyTorch's broadcasting, promotion, strides and overlap rules around a
+loop of NumPy's.
 
-Source   aten/src/ATen/native/BinaryOps.cpp
+    @pointwise("exp(Tensor self) -> Tensor", FLOAT, inplace=True, out="out")
+    def exp(x: Array) -> Array:
+        return np.exp(x)
+
+The function gets the values of every Tensor argument, broadcastable and in the element type of the
+computation (float32 for two-byte floats), and the other arguments as they are. From its schema come
+the in-place operator `exp_`, which writes into its first argument, and `exp.out`.
+
+Source   aten/src/ATen/native/BinaryOps.cpp, UnaryOps.cpp, PointwiseOps.cpp
 Differs  on the host every loop is NumPy's, so speed says nothing about PyTorch; on a device the
          kernels are those of `labkit.ops.device_kernels`
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,84 +27,313 @@ from labkit.core import promotion, tensor_impl
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.formats import encode
+from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.strides import broadcast_shapes
-from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy, device_kernels, fallback
+from labkit.core.tensor_impl import TensorImpl, from_array
+from labkit.dispatch.schema import Schema
+from labkit.dispatch.schema_parser import parse_schema
+from labkit.ops import copy, device_kernels
 from labkit.ops.iteration_order import output_strides
+from labkit.ops.registration import kernel
 
 Array = NDArray[Any]
 Loop = Callable[..., Any]
+Rule = Callable[["Pointwise", Sequence[TensorImpl], dict[str, Any]], tuple[DType, DType]]
+"""(operator, tensors, other arguments) -> the element types of the computation and of the result.
+
+Raises   RuntimeError   the operator does not take these types
+"""
+
+# Overflow, 0/0 and the like are answers here, as in PyTorch; asking NumPy not to speak of them at
+# every call would cost more than the arithmetic of a small tensor.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"labkit\.ops\.")
 
 
 def wrapped_number(number: complex | bool) -> TensorImpl:
-    """A Python number as a 0-dim tensor that does not widen the type of others."""
+    """A Python number as a 0-dim tensor that does not widen the type of others.
+
+    Source   torch/csrc/utils/python_arg_parser.cpp  PythonArgs::tensor_slow
+    """
     dtype = promotion.dtype_of_number(number)
-    impl = tensor_impl.empty((), dtype)
-    copy.store(impl, copy.scalar_raw(number, dtype))
+    if dtype is dtypes.int64 and -(1 << 63) <= number < 1 << 63:  # type: ignore[operator]
+        impl = from_array(np.array(number, np.int64), dtype, (), ())
+    elif dtype is dtypes.float64 or dtype is dtypes.bool_:
+        impl = from_array(np.array(number), dtype, (), ())
+    else:
+        impl = tensor_impl.empty((), dtype)
+        copy.store(impl, copy.scalar_raw(number, dtype))
     impl.is_wrapped_number = True
     return impl
 
 
-def _remainder(a: Array, b: Array) -> Array:
-    if a.dtype.kind in "iu" and not np.all(b):
-        raise RuntimeError("ZeroDivisionError: remainder of whole numbers by 0")
-    result: Array = np.remainder(a, b)
-    return result
+@dataclass(eq=False)
+class Pointwise:
+    """One element-wise operator: its schema, its rule of types, and its loop.
+
+    fast   a NumPy function that gives the same answer as `loop` for dense operands of one native
+           type, and raises nothing; None when there is none
+    """
+
+    schema: Schema
+    rule: Rule
+    loop: Loop
+    fast: Loop | None = None
+    base: str = ""
+    tensors: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        arguments = self.schema.arguments
+        self.base = self.schema.name.partition("::")[2]
+        self.tensors = tuple([i for i, each in enumerate(arguments) if _is_tensor(each.type)])
+
+    # -- calling ----------------------------------------------------------------------------
+
+    def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """All arguments in the schema's order, and the tensors among them."""
+        values = self.schema.stack(tuple(args), kwargs)
+        return values, [values[i] for i in self.tensors if values[i] is not None]
+
+    def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> tuple[DType, DType]:
+        """The element types of the computation and of the result."""
+        named = {
+            argument.name: value
+            for i, (argument, value) in enumerate(zip(self.schema.arguments, values, strict=True))
+            if i not in self.tensors
+        }
+        return self.rule(self, operands, named)
+
+    def functional(self, *args: Any, **kwargs: Any) -> TensorImpl:
+        """A new tensor of the broadcast shape, in the promoted element type.
+
+        Raises   RuntimeError   shapes that do not broadcast, types that have no common one, or
+                                tensors on several devices
+        """
+        values, operands = self.split(args, kwargs)
+        device = common_device(operands)
+        compute, dtype = self.types(values, operands)
+        shape = broadcast_shapes(*[operand.sizes for operand in operands])
+        result = self._allocate(shape, operands, compute, dtype, device)
+        self._run(values, compute, dtype, result)
+        return result
+
+    def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
+        """The result written into the first tensor; its shape and element type stay.
+
+        Raises   RuntimeError   as `functional`; or the result does not fit `self`, or `self` shows
+                                an element twice, or shares part of its memory with another
+        """
+        values, operands = self.split(args, kwargs)
+        self_ = operands[0]
+        common_device(operands, out=self_)
+        assert_no_internal_overlap(self_.sizes, self_.strides)
+        for other in operands[1:]:
+            if other is not self_:
+                assert_no_partial_overlap(self_, other)
+        shape = broadcast_shapes(*[operand.sizes for operand in operands])
+        if shape != self_.sizes:
+            raise RuntimeError(
+                f"output with shape {list(self_.sizes)} doesn't match the broadcast shape "
+                f"{list(shape)}"
+            )
+        compute, dtype = self.types(values, operands)
+        _check_cast(dtype, self_.dtype)
+        self._run(values, compute, dtype, self_)
+        self_.bump_version()
+        return self_
+
+    def into(self, *args: Any, out: TensorImpl, **kwargs: Any) -> TensorImpl:
+        """The result written into `out`, which is resized when it has another shape.
+
+        Raises   RuntimeError   as `in_place`
+        """
+        values, operands = self.split(args, kwargs)
+        device = common_device(operands, out=out)
+        compute, dtype = self.types(values, operands)
+        _check_cast(dtype, out.dtype)
+        shape = broadcast_shapes(*[operand.sizes for operand in operands])
+        if out.sizes == shape:
+            assert_no_internal_overlap(out.sizes, out.strides)
+        for other in operands:
+            if other is not out:
+                assert_no_partial_overlap(out, other)
+        if out.sizes != shape:
+            made = self._allocate(shape, operands, compute, dtype, device)
+            _resize_output(out, shape, made.strides)
+        self._run(values, compute, dtype, out)
+        out.bump_version()
+        return out
+
+    def _allocate(
+        self,
+        shape: Ints,
+        operands: Sequence[TensorImpl],
+        compute: DType,
+        dtype: DType,
+        device: Device,
+    ) -> TensorImpl:
+        geometry = []
+        for each in operands:
+            strides = each.strides
+            if device == CPU and each.dtype is not compute:  # a copy is laid out first; a device
+                strides = _strides_of_copy(each)  # kernel casts as it loads
+            geometry.append((each.sizes, strides))
+        return tensor_impl.empty_strided(shape, output_strides(shape, geometry), dtype, device)
+
+    def _run(self, values: list[Any], compute: DType, dtype: DType, out: TensorImpl) -> None:
+        """Fill `out`: with a device kernel where it is on a device that has one, else on the host.
+
+        compute, dtype   of the computation, and of what it answers before `out` is written
+        """
+        operands = [values[i] for i in self.tensors if values[i] is not None]
+        if out.device.type != "cpu":
+            plain = all(
+                value == argument.default
+                for argument, value in zip(self.schema.arguments, values, strict=True)
+                if not _is_tensor(argument.type)
+            )
+            name = self.base if plain else f"{self.base} with these arguments"
+            if device_kernels.launch(name, compute, out, *operands):
+                return
+        arguments = list(values)
+        for i in self.tensors:
+            if values[i] is not None:
+                arguments[i] = _numbers(values[i], compute)
+        with np.errstate(all="ignore"):
+            answer = np.asarray(self.loop(*arguments))
+        copy.store(out, copy.convert(encode(answer, dtype), dtype, out.dtype))
 
 
-ARITHMETIC: dict[str, Loop] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "remainder": _remainder,
-}
-FLOATING: dict[str, Loop] = {"div": np.true_divide}
-COMPARISON: dict[str, Loop] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal,
-}  # fmt: skip
-BITWISE: dict[str, Loop] = {
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
-}  # fmt: skip
-UNARY: dict[str, Loop] = {"neg": np.negative, "bitwise_not": np.invert, "abs": np.abs}
-BINARY = ARITHMETIC | FLOATING | COMPARISON | BITWISE
-"""Operator name -> loop. Floating ones compute in the default dtype when given integers;
-comparisons answer in bool."""
-LOOPS = BINARY | UNARY
+def pointwise(
+    schema: str,
+    rule: Rule,
+    *,
+    inplace: bool = True,
+    out: str | None = "out",
+    fast: Loop | None = None,
+    variants: str = "function, method",
+) -> Callable[[Loop], Loop]:
+    """The decorated loop is an operator, on the host and on devices.
+
+    schema   of the functional operator; it decides everything else
+    rule     ARITHMETIC, FLOAT, COMPARISON ... below, or one of the operator's own
+    inplace  also define `name_`, with the overload's name
+    out      the overload that takes `out=`; None for no such operator
+    fast     see `Pointwise`
+
+    The loop gets one value per schema argument, in order; it returns the answer, of the result's
+    kind of number.
+    """
+
+    def register(loop: Loop) -> Loop:
+        op = Pointwise(parse_schema(f"aten::{schema}"), rule, loop, fast)
+        name = schema.partition("(")[0]
+        base = name.partition(".")[0]
+        run = op.functional if fast is None else _with_shortcut(op, fast)
+        kernel(schema, variants=variants)(run)
+        kernel(name, "CUDA")(op.functional)
+        OPERATORS[name] = op
+        if inplace:
+            written = schema.replace(base, f"{base}_", 1).replace("Tensor self", "Tensor(a!) self")
+            text = written.replace("-> Tensor", "-> Tensor(a!)")
+            kernel(text, variants="method" if "method" in variants else "")(op.in_place)
+            kernel(text.partition("(")[0], "CUDA")(op.in_place)
+        if out is not None:
+            kernel(_out_schema(schema, base, out), variants="function" if variants else "")(op.into)
+            kernel(f"{base}.{out}", "CUDA")(op.into)
+        return loop
+
+    return register
 
 
-def _result_dtype(name: str, compute: DType) -> DType:
-    if name in COMPARISON:
-        return dtypes.bool_
-    return dtypes.to_real(compute) if name == "abs" else compute
+OPERATORS: dict[str, Pointwise] = {}
+"""Every element-wise operator by name and overload, "add.Tensor"."""
 
 
-def _compute_dtype(name: str, *operands: TensorImpl) -> DType:
-    common = promotion.result_type(*operands)
-    if name == "sub" and any(operand.dtype.kind == "bool" for operand in operands):
+def _out_schema(schema: str, base: str, overload: str) -> str:
+    arguments = schema.partition("(")[2].rpartition(") ->")[0]
+    separator = ", " if ", *," in f", {arguments}" else ", *, "
+    return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
+
+
+def _with_shortcut(op: Pointwise, fast: Loop) -> Loop:
+    """The operator, with a short way for host operands of one type and shape without gaps."""
+    slow = op.functional
+    if len(op.tensors) == 1:
+
+        def unary(*args: Any, **kwargs: Any) -> TensorImpl:
+            x = args[0] if len(args) == 1 and not kwargs else None
+            if x is not None and x.dtype in _FAST and x.sizes:
+                values = x.raw()
+                if values.flags.c_contiguous:
+                    sizes = x.sizes
+                    return from_array(fast(values), x.dtype, sizes, contiguous_strides(sizes))
+            return slow(*args, **kwargs)
+
+        return unary
+
+    def binary(*args: Any, **kwargs: Any) -> TensorImpl:
+        if len(args) == 2 and not kwargs:
+            x, y = args
+            dtype, sizes = x.dtype, x.sizes
+            if dtype is y.dtype and sizes == y.sizes and sizes and dtype in _FAST:
+                a, b = x.raw(), y.raw()
+                if a.flags.c_contiguous and b.flags.c_contiguous:
+                    return from_array(fast(a, b), dtype, sizes, contiguous_strides(sizes))
+        return slow(*args, **kwargs)
+
+    return binary
+
+
+_FAST = frozenset({dtypes.float32, dtypes.float64})
+
+
+def _is_tensor(kind: Any) -> bool:
+    return bool(kind.is_tensor_like)
+
+
+def _numbers(operand: TensorImpl, compute: DType) -> Array:
+    """The operand's values as the loop wants them."""
+    operand = copy.on_host(operand)
+    if operand.dtype is not compute:
+        operand = copy.to_copy(operand, compute, CPU)
+    values = copy.values(operand)
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def _strides_of_copy(operand: TensorImpl) -> Ints:
+    return copy.empty_like(operand).strides
+
+
+def _check_cast(result: DType, into: DType) -> None:
+    if not promotion.can_cast(result, into):
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^`, the "
-            "`~` or the `logical_xor()` operator instead."
+            f"result type {result.name} can't be cast to the desired output type {into.name}"
         )
-    if name in FLOATING and not (common.is_floating_point or common.is_complex):
-        common = promotion.get_default_dtype()
-    if name in BITWISE and (common.is_floating_point or common.is_complex):
-        raise RuntimeError(f"{name!r} not implemented for {common}")
-    if name in ("lt", "le", "gt", "ge") and common.is_complex:
-        raise RuntimeError(f"{name!r} not implemented for {common}")
-    if common.is_float8 or (name == "remainder" and (common.is_complex or common.kind == "bool")):
-        raise RuntimeError(f"{name!r} not implemented for {common}")
-    return common
 
 
-def _common_device(*operands: TensorImpl, out: TensorImpl | None = None) -> Device:
-    """Where the operator runs: one 0-dim operand may stay on the host, unless it is the output.
+def _resize_output(out: TensorImpl, shape: Ints, strides: Ints) -> None:
+    """`out` gets this shape; a warning when it held elements.
+
+    Source   aten/src/ATen/native/Resize.cpp  resize_output
+    """
+    from labkit.ops.resize import resize_output  # it warns in the caller's name
+
+    resize_output(out, shape, strides)
+
+
+def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None) -> Device:
+    """Where the operator runs: a 0-dim operand may stay on the host, unless it is the output.
 
     Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::compute_types
     """
-    common = next((each.device for each in operands if each.device.type != "cpu"), CPU)
-    for operand in operands:
+    every = [*operands] if out is None else [out, *operands]
+    common = next((each.device for each in every if each.device.type != "cpu"), CPU)
+    if common is CPU:
+        return CPU
+    for operand in every:
         is_scalar = operand.device.type == "cpu" and not operand.sizes and operand is not out
         if operand.device != common and not is_scalar:
             raise RuntimeError(
@@ -104,89 +343,64 @@ def _common_device(*operands: TensorImpl, out: TensorImpl | None = None) -> Devi
     return common
 
 
-def _converted(operand: TensorImpl, compute: DType) -> TensorImpl:
-    """The operand in the element type of the loop; a copy is laid out before strides are chosen."""
-    if operand.dtype is compute:
-        return operand
-    return copy.to_copy(operand, compute, operand.device)
+# -- rules of element types ---------------------------------------------------------------------
 
 
-def _run(name: str, compute: DType, out: TensorImpl, *operands: TensorImpl) -> None:
-    """Fill `out`: with a device kernel where it is on a device that has one, else on the host."""
-    if out.device.type != "cpu" and device_kernels.launch(name, compute, out, *operands):
-        return
-    arrays = [copy.values(_converted(copy.on_host(operand), compute)) for operand in operands]
-    with np.errstate(all="ignore"):
-        values = np.asarray(LOOPS[name](*arrays))
-    dtype = _result_dtype(name, compute)
-    copy.store(out, copy.convert(encode(values, dtype), dtype, out.dtype))
+def not_implemented(op: Pointwise, dtype: DType) -> RuntimeError:
+    """The error of an operator that has no loop for an element type."""
+    return RuntimeError(f"{op.base!r} not implemented for {dtype}")
 
 
-def binary(name: str, a: TensorImpl, b: TensorImpl) -> TensorImpl:
-    """A new tensor of the broadcast shape, in the promoted element type.
-
-    name  a key of `BINARY`
-
-    Raises   RuntimeError   shapes that do not broadcast, types that have no common one, or
-                            tensors on several devices
-    """
-    device = _common_device(a, b)
-    compute = _compute_dtype(name, a, b)
-    shape = broadcast_shapes(a.sizes, b.sizes)
-    if device == CPU:  # a device kernel casts as it loads: there the caller's strides decide
-        a, b = _converted(a, compute), _converted(b, compute)
-    strides = output_strides(shape, [(a.sizes, a.strides), (b.sizes, b.strides)])
-    dtype = _result_dtype(name, compute)
-    result = tensor_impl.empty_strided(shape, strides, dtype, device)
-    _run(name, compute, result, a, b)
-    return result
+def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
+    """The promoted type of all operands; no operator computes in a one-byte float."""
+    first = operands[0]
+    if len(operands) == 1:
+        common = first.dtype
+    else:
+        common = promotion.result_type(*operands)
+    if common.is_float8:
+        raise not_implemented(op, common)
+    return common
 
 
-def binary_(name: str, self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """The result written into `self`; its shape and element type stay.
-
-    Raises   RuntimeError   as `binary`; or the result does not fit `self`, or `self` shows an
-                            element twice, or the two share part of their memory
-    """
-    _common_device(self, other, out=self)
-    assert_no_internal_overlap(self.sizes, self.strides)
-    if other is not self:
-        assert_no_partial_overlap(self, other)
-    shape = broadcast_shapes(self.sizes, other.sizes)
-    if shape != self.sizes:
-        raise RuntimeError(
-            f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
-        )
-    compute = _compute_dtype(name, self, other)
-    result_dtype = _result_dtype(name, compute)
-    if not promotion.can_cast(result_dtype, self.dtype):
-        raise RuntimeError(
-            f"result type {result_dtype.name} can't be cast to the desired output type "
-            f"{self.dtype.name}"
-        )
-    _run(name, compute, self, self, other)
-    self.bump_version()
-    return self
+def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+    """Compute and answer in the promoted type."""
+    common = common_dtype(op, operands)
+    return common, common
 
 
-def unary(name: str, self: TensorImpl) -> TensorImpl:
-    """A new tensor of the same shape: negative, inverted, or absolute values."""
-    if name == "neg" and self.dtype.kind == "bool":
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
-            "`logical_not()` operator instead."
-        )
-    if name == "bitwise_not" and not (self.dtype.is_integral or self.dtype.kind == "bool"):
-        raise RuntimeError(f"{name!r} not implemented for {self.dtype}")
-    strides = output_strides(self.sizes, [(self.sizes, self.strides)])
-    dtype = _result_dtype(name, self.dtype)
-    result = tensor_impl.empty_strided(self.sizes, strides, dtype, self.device)
-    _run(name, self.dtype, result, self)
-    return result
+def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+    """Likewise, whole numbers in the default floating type."""
+    common = common_dtype(op, operands)
+    if not (common.is_floating_point or common.is_complex):
+        common = promotion.get_default_dtype()
+    return common, common
 
 
-def equal(a: TensorImpl, b: TensorImpl) -> bool:
-    """True when sizes and all values are equal."""
-    _common_device(a, b)
-    fallback.note_if_on_device("equal", a, b)
-    return a.sizes == b.sizes and bool(np.array_equal(copy.values(a), copy.values(b)))
+def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+    """Compute in the promoted type, answer in bool."""
+    return common_dtype(op, operands), dtypes.bool_
+
+
+def REAL_COMPARISON(  # noqa: N802
+    op: Pointwise, operands: Sequence[TensorImpl], _: Any
+) -> tuple[DType, DType]:
+    """Likewise; complex numbers have no order."""
+    common = common_dtype(op, operands)
+    if common.is_complex:
+        raise not_implemented(op, common)
+    return common, dtypes.bool_
+
+
+def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+    """Whole numbers and bool only."""
+    common = common_dtype(op, operands)
+    if common.is_floating_point or common.is_complex:
+        raise not_implemented(op, common)
+    return common, common
+
+
+def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+    """Compute in the type, answer in its real type."""
+    common = common_dtype(op, operands)
+    return common, dtypes.to_real(common)

@@ -6,9 +6,13 @@ Source   aten/src/ATen/native/TensorConversions.cpp  view_dtype
 
 from labkit.core.dtype import DType, to_complex, to_real
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import view
+from labkit.ops.registration import kernel
 
 
+@kernel(
+    "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def view_dtype(self: TensorImpl, dtype: DType) -> TensorImpl:
     """The same bytes as elements of `dtype`; the last dimension grows or shrinks to fit.
 
@@ -53,6 +57,10 @@ def view_dtype(self: TensorImpl, dtype: DType) -> TensorImpl:
     return result
 
 
+@kernel(
+    "view_as_real(Tensor(a) self) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def view_as_real(self: TensorImpl) -> TensorImpl:
     """Complex numbers as pairs: a last dimension of size 2 is added.
 
@@ -68,6 +76,10 @@ def view_as_real(self: TensorImpl) -> TensorImpl:
     )
 
 
+@kernel(
+    "view_as_complex(Tensor(a) self) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def view_as_complex(self: TensorImpl) -> TensorImpl:
     """Pairs in the last dimension as complex numbers.
 
@@ -101,20 +113,3 @@ def view_as_complex(self: TensorImpl) -> TensorImpl:
         self.storage_offset() // 2,
         to_complex(self.dtype),
     )
-
-
-def real(self: TensorImpl) -> TensorImpl:
-    """The real parts; the tensor itself when it is not complex."""
-    return view.select(view_as_real(self), -1, 0) if self.dtype.is_complex else self
-
-
-def imag(self: TensorImpl) -> TensorImpl:
-    """The imaginary parts.
-
-    Raises   RuntimeError   not a complex tensor
-    """
-    if not self.dtype.is_complex:
-        raise RuntimeError(
-            f"imag is not implemented for tensors with non-complex dtypes, got {self.dtype}"
-        )
-    return view.select(view_as_real(self), -1, 1)

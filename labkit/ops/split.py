@@ -1,4 +1,4 @@
-"""Views that come several at a time: split, chunk, tensor_split, unbind.
+"""Views that come several at a time; what is made of them is in `labkit.ops.shape`.
 
 Source   aten/src/ATen/native/TensorShape.cpp
 """
@@ -6,11 +6,16 @@ Source   aten/src/ATen/native/TensorShape.cpp
 from labkit.core.memory_format import Ints
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.registration import kernel
 from labkit.ops.view import select, slice_
 
 Views = tuple[TensorImpl, ...]
 
 
+@kernel(
+    "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+    "CompositeExplicitAutograd",
+)
 def split(self: TensorImpl, split_size: int, dim: int = 0) -> Views:
     """Pieces of `split_size` positions, the last one possibly smaller.
 
@@ -32,6 +37,10 @@ def split(self: TensorImpl, split_size: int, dim: int = 0) -> Views:
     return tuple([slice_(self, dim, start, start + split_size) for start in starts])
 
 
+@kernel(
+    "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+    "CompositeExplicitAutograd",
+)
 def split_with_sizes(self: TensorImpl, split_sizes: Ints, dim: int = 0) -> Views:
     """Pieces of the stated sizes, which add up to the dimension."""
     if not self.sizes:
@@ -55,69 +64,10 @@ def split_with_sizes(self: TensorImpl, split_sizes: Ints, dim: int = 0) -> Views
     return tuple([slice_(self, dim, first, first + length) for first, length in pieces])
 
 
-def chunk(self: TensorImpl, chunks: int, dim: int = 0) -> Views:
-    """At most `chunks` pieces of equal size, the last one possibly smaller."""
-    if not self.sizes:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    dim = maybe_wrap_dim(dim, self.dim())
-    size = self.sizes[dim]
-    if size == 0:  # there is no piece size that would give the right number of empty pieces
-        return split_with_sizes(self, (0,) * chunks, dim)
-    return split(self, -(-size // chunks), dim)
-
-
-def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:
-    """`sections` pieces whose sizes differ by at most one, or pieces cut at stated positions."""
-    if not self.sizes:
-        raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
-        )
-    dim = maybe_wrap_dim(dim, self.dim())
-    size = self.sizes[dim]
-    if isinstance(sections, int):
-        if sections <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
-        least, larger = divmod(size, sections)
-        cuts = [least * i + min(i, larger) for i in range(1, sections)]
-    else:
-        cuts = list(sections)
-    ends = [*cuts, size]
-    starts = [0, *cuts]
-    return tuple([slice_(self, dim, start, end) for start, end in zip(starts, ends, strict=True)])
-
-
-def _numpy_split(self: TensorImpl, sections: int | Ints, dim: int, name: str, least: int) -> Views:
-    if self.dim() < least:
-        raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension"
-            f"{'s' if least > 1 else ''}, but got a tensor with {self.dim()} dimensions!"
-        )
-    size = self.sizes[dim]
-    if isinstance(sections, int) and (sections == 0 or size % sections):
-        raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the "
-            f"dimension {size} is not divisible by the split_size {sections}!"
-        )
-    return tensor_split(self, sections, dim)
-
-
-def hsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the columns (of the only dimension for a vector)."""
-    return _numpy_split(self, sections, 0 if self.dim() == 1 else 1, "hsplit", 1)
-
-
-def vsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the rows."""
-    return _numpy_split(self, sections, 0, "vsplit", 2)
-
-
-def dsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the third dimension."""
-    return _numpy_split(self, sections, 2, "dsplit", 3)
-
-
+@kernel(
+    "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
+    "CompositeExplicitAutograd",
+)
 def unbind(self: TensorImpl, dim: int = 0) -> Views:
     """One view per position of a dimension, which disappears."""
     dim = maybe_wrap_dim(dim, self.dim())

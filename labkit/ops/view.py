@@ -1,7 +1,7 @@
 """The view operations: new sizes, strides and offset over the same storage; no byte moves.
 
-One function each, named as in PyTorch, from `TensorImpl` to `TensorImpl`. Only `reshape` and
-`flatten` may have to copy. Dimensions count from the back when negative.
+One function each, named as in PyTorch, from `TensorImpl` to `TensorImpl`. Dimensions count from the
+back when negative. What is made of several of these is in `labkit.ops.shape`.
 
 Source   aten/src/ATen/native/TensorShape.cpp
 """
@@ -12,6 +12,7 @@ from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
+from labkit.ops.registration import kernel
 
 
 def _wrap_distinct(dims: Ints, ndim: int) -> list[int]:
@@ -23,16 +24,28 @@ def _wrap_distinct(dims: Ints, ndim: int) -> list[int]:
     return wrapped
 
 
+@kernel(
+    "alias(Tensor(a) self) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def alias(self: TensorImpl) -> TensorImpl:
     """A view of everything, unchanged."""
     return self.alias(self.sizes, self.strides, self.storage_offset())
 
 
+@kernel(
+    "detach(Tensor(a) self) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def detach(self: TensorImpl) -> TensorImpl:
     """The same elements and version counter, in a tensor that is nobody's view."""
     return self.shallow_copy_and_detach(self.version_counter)
 
 
+@kernel(
+    "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def view(self: TensorImpl, sizes: Ints) -> TensorImpl:
     """The same elements in a new shape, in the same order.
 
@@ -51,13 +64,11 @@ def view(self: TensorImpl, sizes: Ints) -> TensorImpl:
     return self.alias(inferred, strides, self.storage_offset())
 
 
-def view_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """A view in the shape of another tensor."""
-    return view(self, other.sizes)
-
-
 def reshape(self: TensorImpl, sizes: Ints) -> TensorImpl:
-    """The same elements in a new shape: a view where the strides allow, else a copy."""
+    """The same elements in a new shape: a view where the strides allow, else a copy.
+
+    For kernels; `aten.reshape` is the operator.
+    """
     inferred = stride_rules.infer_size(sizes, self.numel())
     strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
     if strides is None:
@@ -65,6 +76,20 @@ def reshape(self: TensorImpl, sizes: Ints) -> TensorImpl:
     return self.alias(inferred, strides, self.storage_offset())
 
 
+@kernel(
+    "_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+    variants="",
+)
+def _reshape_alias(self: TensorImpl, sizes: Ints, strides: Ints) -> TensorImpl:
+    """What `reshape` makes of a tensor with gaps when no copy is needed."""
+    return self.alias(tuple(sizes), tuple(strides), self.storage_offset())
+
+
+@kernel(
+    "_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
+    "CompositeExplicitAutograd",
+)
 def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
     """A new shape for a tensor nobody else has seen, so it need not count as a view.
 
@@ -74,50 +99,10 @@ def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
     return tensor_impl.make(fresh.storage(), fresh.dtype, sizes, strides)
 
 
-def reshape_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """`reshape` to the shape of another tensor."""
-    return reshape(self, other.sizes)
-
-
-def ravel(self: TensorImpl) -> TensorImpl:
-    """One dimension, row-major: a view where the strides allow, else a copy."""
-    return view(copy.contiguous(self), (-1,))
-
-
-def flatten(self: TensorImpl, start_dim: int = 0, end_dim: int = -1) -> TensorImpl:
-    """The dimensions from start to end, both included, as one; the tensor itself for just one."""
-    start, end = maybe_wrap_dim(start_dim, self.dim()), maybe_wrap_dim(end_dim, self.dim())
-    if start > end:
-        raise RuntimeError(
-            f"flatten() has invalid args: start_dim ({start_dim}) cannot come after end_dim "
-            f"({end_dim})"
-        )
-    if not self.sizes:
-        return reshape(self, (1,))
-    if start == end:
-        return self
-    merged = stride_rules.numel(self.sizes[start : end + 1])
-    return reshape(self, (*self.sizes[:start], merged, *self.sizes[end + 1 :]))
-
-
-def unflatten(self: TensorImpl, dim: int, sizes: Ints) -> TensorImpl:
-    """One dimension as several, which multiply up to it; one of them may be -1."""
-    if not sizes:
-        raise RuntimeError("unflatten: sizes must be non-empty")
-    dim = maybe_wrap_dim(dim, self.dim())
-    if not self.sizes:
-        raise RuntimeError("unflatten() cannot be applied to a 0-dim tensor")
-    size = self.sizes[dim]
-    try:
-        inferred = stride_rules.infer_size(sizes, size)
-    except RuntimeError:
-        raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
-            f"({size}) in the input tensor"
-        ) from None
-    return view(self, (*self.sizes[:dim], *inferred, *self.sizes[dim + 1 :]))
-
-
+@kernel(
+    "permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def permute(self: TensorImpl, dims: Ints) -> TensorImpl:
     """The dimensions in a new order: dimension i of the result is `dims[i]` of the input."""
     if len(dims) != self.dim():
@@ -139,6 +124,10 @@ def permute(self: TensorImpl, dims: Ints) -> TensorImpl:
     )
 
 
+@kernel(
+    "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def transpose(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
     """Two dimensions change places."""
     dim0, dim1 = maybe_wrap_dim(dim0, self.dim()), maybe_wrap_dim(dim1, self.dim())
@@ -149,9 +138,10 @@ def transpose(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
     return self.alias(tuple(sizes), tuple(strides), self.storage_offset())
 
 
-swapaxes = swapdims = transpose
-
-
+@kernel(
+    "t(Tensor(a) self) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def t(self: TensorImpl) -> TensorImpl:
     """The transpose of a matrix; a vector or a 0-dim tensor as it is."""
     if self.dim() > 2:
@@ -159,77 +149,15 @@ def t(self: TensorImpl) -> TensorImpl:
     return transpose(self, 0, 0 if self.dim() < 2 else 1)
 
 
-def numpy_T(self: TensorImpl) -> TensorImpl:
-    """All dimensions in reverse order: what `.T` gives."""
-    return permute(self, tuple(range(self.dim() - 1, -1, -1)))
-
-
-def matrix_H(self: TensorImpl) -> TensorImpl:
-    """The transpose of a real matrix: what `.H` gives. The lab has no lazy conjugate."""
-    if self.dim() == 0:
-        return self
-    if self.dim() != 2:
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor."
-        )
-    _refuse_conjugate(self, "H")
-    return transpose(self, 0, 1)
-
-
-def mT(self: TensorImpl) -> TensorImpl:
-    """The last two dimensions change places."""
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
-    return transpose(self, -2, -1) if self.dim() else self
-
-
-def adjoint(self: TensorImpl) -> TensorImpl:
-    """The last two dimensions of a real tensor change places."""
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
-    _refuse_conjugate(self, "adjoint")
-    return transpose(self, -2, -1) if self.dim() else self
-
-
-def _refuse_conjugate(self: TensorImpl, name: str) -> None:
-    if self.dtype.is_complex:
-        raise NotImplementedError(f"{name} of {self.dtype}: labkit has no lazy conjugate bit")
-
-
-def movedim(self: TensorImpl, source: Ints, destination: Ints) -> TensorImpl:
-    """Some dimensions go to stated places; the others keep their order around them."""
-    if len(source) != len(destination):
-        raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should "
-            f"contain the same number of dims as destination ({list(destination)} dims)"
-        )
-    sources = _wrap_distinct_for_movedim(source, self.dim(), "source")
-    destinations = _wrap_distinct_for_movedim(destination, self.dim(), "destination")
-    if not self.sizes:
-        return alias(self)
-    order = dict(zip(destinations, sources, strict=True))
-    rest = iter([dim for dim in range(self.dim()) if dim not in sources])
-    return permute(self, tuple([order[i] if i in order else next(rest) for i in range(self.dim())]))
-
-
-moveaxis = movedim
-
-
-def _wrap_distinct_for_movedim(dims: Ints, ndim: int, role: str) -> list[int]:
-    wrapped = [maybe_wrap_dim(dim, ndim) for dim in dims]
-    if len(set(wrapped)) != len(wrapped):
-        raise RuntimeError(f"movedim: repeated dim in `{role}` ({list(dims)})")
-    return wrapped
-
-
-def expand(self: TensorImpl, sizes: Ints) -> TensorImpl:
+@kernel(
+    "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
+def expand(self: TensorImpl, sizes: Ints, *, implicit: bool = False) -> TensorImpl:
     """Dimensions of size 1, and new ones in front, stretched by a stride of 0.
 
-    sizes  -1 keeps the existing size
+    sizes     -1 keeps the existing size
+    implicit  True when an operator broadcasts; it changes nothing
 
     Raises   RuntimeError   fewer dimensions than before, or a size other than 1 would change
     """
@@ -250,14 +178,9 @@ def _check_not_negative(sizes: Ints) -> None:
         raise RuntimeError(f"sizes must not be negative: {list(sizes)}")
 
 
-def expand_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """`expand` to the shape of another tensor."""
-    return expand(self, other.sizes)
-
-
-broadcast_to = expand
-
-
+@kernel("squeeze(Tensor(a) self) -> Tensor(a)", "CompositeExplicitAutograd")
+@kernel("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", "CompositeExplicitAutograd")
+@kernel("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", "CompositeExplicitAutograd")
 def squeeze(self: TensorImpl, dim: int | Ints | None = None) -> TensorImpl:
     """Without the dimensions of size 1: all of them, or those named."""
     if dim is None:
@@ -274,6 +197,10 @@ def squeeze(self: TensorImpl, dim: int | Ints | None = None) -> TensorImpl:
     )
 
 
+@kernel(
+    "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def unsqueeze(self: TensorImpl, dim: int) -> TensorImpl:
     """A new dimension of size 1 before `dim`."""
     dim = maybe_wrap_dim(dim, self.dim() + 1)
@@ -285,6 +212,10 @@ def unsqueeze(self: TensorImpl, dim: int) -> TensorImpl:
     )
 
 
+@kernel(
+    "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def select(self: TensorImpl, dim: int, index: int) -> TensorImpl:
     """One position of a dimension, which disappears.
 
@@ -307,6 +238,11 @@ def select(self: TensorImpl, dim: int, index: int) -> TensorImpl:
     )
 
 
+@kernel(
+    "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? "
+    "end=None, SymInt step=1) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def slice_(
     self: TensorImpl,
     dim: int = 0,
@@ -341,28 +277,10 @@ def slice_(
     )
 
 
-def narrow(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
-    """`length` positions of a dimension from `start`; nothing is clamped.
-
-    Raises   IndexError     start lies outside
-             RuntimeError   a 0-dim tensor, a negative length, or the end lies outside
-    """
-    if not self.sizes:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    if length < 0:
-        raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
-    size = self.sizes[maybe_wrap_dim(dim, self.dim())]
-    if not -size <= start <= size:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
-        )
-    if start < 0:
-        start += size
-    if start > size - length:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return slice_(self, dim, start, start + length)
-
-
+@kernel(
+    "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def diagonal(self: TensorImpl, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorImpl:
     """The diagonal of two dimensions as one new last dimension, `offset` columns to the right."""
     dim1, dim2 = maybe_wrap_dim(dim1, self.dim()), maybe_wrap_dim(dim2, self.dim())
@@ -381,6 +299,10 @@ def diagonal(self: TensorImpl, offset: int = 0, dim1: int = 0, dim2: int = 1) ->
     )
 
 
+@kernel(
+    "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def unfold(self: TensorImpl, dimension: int, size: int, step: int) -> TensorImpl:
     """Windows of `size` every `step` positions; the window becomes a new last dimension.
 
@@ -406,6 +328,11 @@ def unfold(self: TensorImpl, dimension: int, size: int, step: int) -> TensorImpl
     )
 
 
+@kernel(
+    "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? "
+    "storage_offset=None) -> Tensor(a)",
+    "CompositeExplicitAutograd",
+)
 def as_strided(
     self: TensorImpl, sizes: Ints, strides: Ints, storage_offset: int | None = None
 ) -> TensorImpl:
@@ -418,24 +345,3 @@ def as_strided(
     result = alias(self)
     result.set_sizes_and_strides(sizes, strides, storage_offset)
     return result
-
-
-def atleast_1d(self: TensorImpl) -> TensorImpl:
-    """The tensor, or a view of one dimension of a 0-dim tensor."""
-    return self if self.sizes else reshape(self, (1,))
-
-
-def atleast_2d(self: TensorImpl) -> TensorImpl:
-    """The tensor, with dimensions in front until there are two."""
-    if self.dim() >= 2:
-        return self
-    return unsqueeze(self, 0) if self.sizes else reshape(self, (1, 1))
-
-
-def atleast_3d(self: TensorImpl) -> TensorImpl:
-    """The tensor, with dimensions around it until there are three."""
-    if self.dim() >= 3:
-        return self
-    if self.dim() == 2:
-        return unsqueeze(self, -1)
-    return unsqueeze(unsqueeze(self, 0), -1) if self.sizes else reshape(self, (1, 1, 1))

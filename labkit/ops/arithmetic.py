@@ -1,0 +1,133 @@
+"""Arithmetic, comparison and bitwise operators: one loop and one rule each.
+
+Source   aten/src/ATen/native/BinaryOps.cpp, UnaryOps.cpp
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labkit.core import promotion
+from labkit.core.dtype import DType
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy, fallback
+from labkit.ops.pointwise import (
+    ARITHMETIC,
+    COMPARISON,
+    FLOAT,
+    MAGNITUDE,
+    REAL_COMPARISON,
+    WHOLE,
+    Array,
+    Pointwise,
+    common_device,
+    common_dtype,
+    not_implemented,
+    pointwise,
+)
+
+
+def _scaled(y: Array, alpha: complex) -> Array:
+    return y if alpha == 1 else y * np.asarray(alpha).astype(y.dtype)
+
+
+def _with_alpha(
+    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
+) -> tuple[DType, DType]:
+    """The promoted type; `alpha` may not be of a higher kind than it.
+
+    Source   aten/src/ATen/native/BinaryOps.h  alpha_check
+    """
+    common = common_dtype(op, operands)
+    alpha = others["alpha"]
+    if isinstance(alpha, bool) and common.kind != "bool":
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    whole = not (common.is_floating_point or common.is_complex)
+    if whole and not isinstance(alpha, int):
+        raise RuntimeError(
+            f"For integral input tensors, argument alpha must not be a floating point number: "
+            f"{alpha!r}"
+        )
+    if isinstance(alpha, complex) and not common.is_complex:
+        raise RuntimeError(
+            f"For non-complex input tensors, argument alpha must not be a complex number: {alpha!r}"
+        )
+    return common, common
+
+
+def _no_bool_sub(
+    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
+) -> tuple[DType, DType]:
+    if any(operand.dtype.kind == "bool" for operand in operands):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^`, the "
+            "`~` or the `logical_xor()` operator instead."
+        )
+    return _with_alpha(op, operands, others)
+
+
+def _no_bool_neg(
+    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
+) -> tuple[DType, DType]:
+    if operands[0].dtype.kind == "bool":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    return ARITHMETIC(op, operands, others)
+
+
+def _real_numbers(
+    op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]
+) -> tuple[DType, DType]:
+    common = common_dtype(op, operands)
+    if common.is_complex or common.kind == "bool":
+        raise not_implemented(op, common)
+    return common, common
+
+
+def _add(x: Array, y: Array, alpha: complex = 1) -> Array:
+    result: Array = np.add(x, _scaled(y, alpha))
+    return result
+
+
+def _sub(x: Array, y: Array, alpha: complex = 1) -> Array:
+    result: Array = np.subtract(x, _scaled(y, alpha))
+    return result
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    if x.dtype.kind in "iu" and not np.all(y):
+        raise RuntimeError("ZeroDivisionError: remainder of whole numbers by 0")
+    result: Array = np.remainder(x, y)
+    return result
+
+
+_BINARY = "(Tensor self, Tensor other) -> Tensor"
+_ALPHA = "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+pointwise(f"add.Tensor{_ALPHA}", _with_alpha, fast=np.add)(_add)
+pointwise(f"sub.Tensor{_ALPHA}", _no_bool_sub, fast=np.subtract)(_sub)
+pointwise(f"mul.Tensor{_BINARY}", ARITHMETIC, fast=np.multiply)(np.multiply)
+pointwise(f"div.Tensor{_BINARY}", FLOAT, fast=np.true_divide)(np.true_divide)
+pointwise(f"remainder.Tensor{_BINARY}", _real_numbers, out="Tensor_out")(_remainder)
+for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal}.items():
+    pointwise(f"{_name}.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(_ufunc)
+for _name, _ufunc in {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal
+}.items():  # fmt: skip
+    pointwise(f"{_name}.Tensor{_BINARY}", REAL_COMPARISON, out="Tensor_out")(_ufunc)
+for _name, _ufunc in {
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
+}.items():  # fmt: skip
+    pointwise(f"{_name}.Tensor{_BINARY}", WHOLE, out="Tensor_out")(_ufunc)
+pointwise("neg(Tensor self) -> Tensor", _no_bool_neg, fast=np.negative)(np.negative)
+pointwise("bitwise_not(Tensor self) -> Tensor", WHOLE)(np.invert)
+pointwise("abs(Tensor self) -> Tensor", MAGNITUDE, fast=np.abs)(np.abs)
+
+
+def equal(a: TensorImpl, b: TensorImpl) -> bool:
+    """True when sizes and all values are equal."""
+    common_device([a, b])
+    fallback.note_if_on_device("equal", a, b)
+    return a.sizes == b.sizes and bool(np.array_equal(copy.values(a), copy.values(b)))
