@@ -91,3 +91,17 @@ __device__ __forceinline__ void store_positions(float* to, const float (&values)
         to[(image * channels + channel) * plane + rest] = values[j];
     }
 }
+
+// What a bias and a batch norm in inference do to a channel: v * scale + shift.
+struct Affine {
+    float scale, shift;
+};
+
+// bias, gamma and beta may be null: none, ones and zeros.
+__device__ __forceinline__ Affine batch_norm_of(int k, const float* bias, const float* gamma,
+                                                const float* beta, const float* mean,
+                                                const float* variance, float epsilon) {
+    const float scale = (gamma ? gamma[k] : 1.0f) / sqrtf(variance[k] + epsilon);
+    const float centre = (bias ? bias[k] : 0.0f) - mean[k];
+    return {scale, centre * scale + (beta ? beta[k] : 0.0f)};
+}

@@ -1,6 +1,6 @@
 """The ladders of convolutions."""
 
-from labkit.cuda.shelf import conv2d, conv2d_gradients, depthwise
+from labkit.cuda.shelf import conv2d, conv2d_gradients, conv_bn_relu, depthwise
 from labkit.cuda.shelf.rung import Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -11,5 +11,6 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "depthwise_conv2d": depthwise.RUNGS,
     "depthwise_conv2d_input_gradient": depthwise.INPUT,
     "depthwise_conv2d_weight_gradient": depthwise.WEIGHT,
+    "conv_bn_relu": conv_bn_relu.RUNGS,
 }
 """Op -> its rungs, in order."""
