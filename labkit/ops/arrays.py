@@ -1,0 +1,77 @@
+"""From a tensor to numbers a kernel can compute with, and from the numbers to a new tensor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.core import tensor_impl
+from labkit.core.dtype import DType
+from labkit.core.formats import encode
+from labkit.core.memory_format import Ints
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+
+Array = NDArray[Any]
+
+
+def wide(self: TensorImpl) -> Array:
+    """The values; those of two-byte floats as float32, which is what sums of them are kept in."""
+    found = copy.values(self)
+    return found.astype(np.float32) if found.dtype == np.float16 else found
+
+
+def new_tensor(values: Any, dtype: DType, strides: Ints | None = None) -> TensorImpl:
+    """A tensor with these values, rounded to the element type.
+
+    strides  elements; None for contiguous
+    """
+    values = np.asarray(values)
+    if strides is None:
+        result = tensor_impl.empty(values.shape, dtype)
+    else:
+        result = tensor_impl.empty_strided(values.shape, strides, dtype)
+    if values.size:
+        result.raw(writable=True)[...] = encode(values, dtype)
+    return result
+
+
+def new_raw(raw: Array, dtype: DType, strides: Ints | None = None) -> TensorImpl:
+    """A tensor with these raw elements, moved unread."""
+    if strides is None:
+        result = tensor_impl.empty(raw.shape, dtype)
+    else:
+        result = tensor_impl.empty_strided(raw.shape, strides, dtype)
+    if raw.size:
+        result.raw(writable=True)[...] = raw
+    return result
+
+
+def overwrite(self: TensorImpl, result: TensorImpl) -> TensorImpl:
+    """`self` holds the elements of a result of its own shape and type; one more version."""
+    if result.numel():
+        copy.store(self, result.raw())
+    self.bump_version()
+    return self
+
+
+def refuse_unless(name: str, dtype: DType, kinds: Sequence[str]) -> None:
+    """Pass when the element type is of one of the kinds, and no one-byte float.
+
+    Raises   NotImplementedError   names the operator and the type
+    """
+    if dtype.kind not in kinds or dtype.is_float8:
+        raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
+
+
+def refuse_mixed(name: str, *tensors: TensorImpl | None) -> None:
+    """Pass when all tensors have one element type.
+
+    Raises   RuntimeError   names the operator and the types
+    """
+    dtypes = [tensor.dtype for tensor in tensors if tensor is not None]
+    if any(dtype is not dtypes[0] for dtype in dtypes):
+        raise RuntimeError(
+            f"{name} expects tensors of one dtype, got {', '.join(each.name for each in dtypes)}"
+        )
