@@ -2,6 +2,7 @@
 
 from labkit.show.broadcast import broadcast
 from labkit.show.code import code, torch_file
+from labkit.show.compile import compile  # noqa: A004  (show.compile reads as what it is)
 from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
 from labkit.show.kernel import kernel
@@ -13,6 +14,7 @@ from labkit.show.timeline import timeline
 __all__ = [
     "broadcast",
     "code",
+    "compile",
     "dispatch",
     "dispatch_table",
     "graph",

@@ -66,6 +66,7 @@ function render({ model, el }) {
     rows.forEach((map, pane) => { for (const [number, row] of map) row.classList.toggle("lk-station", pane === now.pane && now.lines[0] <= number && number <= now.lines[1]); });
     columns.forEach((column, pane) => column.classList.toggle("lk-station-pane", pane === now.pane));
     reveal(rows[now.pane].get(now.lines[0]));
+    if (partners(now.pane, now.lines[0]).length) light(now.pane, now.lines[0]);
     lk.drew(root);
   }
   const tools = [...filters, fold].filter(Boolean);
