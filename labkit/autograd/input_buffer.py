@@ -9,9 +9,9 @@ from typing import Any
 from labkit.autograd.state import STATE
 from labkit.ops.aten import aten
 
-_UNSHARED = 4
-"""References to a gradient that only the engine holds: its local, the two parameters on the way
-here, and getrefcount's argument."""
+_UNSHARED = 3
+"""References to a gradient that only the engine holds: its local, the parameter here, and
+getrefcount's argument."""
 
 
 def accumulate(held: Any, grad: Any) -> Any:
@@ -19,8 +19,13 @@ def accumulate(held: Any, grad: Any) -> Any:
 
     Source   torch/csrc/autograd/input_buffer.cpp  accumulate
     """
-    if not STATE.grad and held.base is None and sys.getrefcount(held) <= _UNSHARED - 1:
-        if held.is_non_overlapping_and_dense and held.sizes == grad.sizes:
-            if held.dtype is grad.dtype:
-                return aten.add_.Tensor(held, grad)
+    if (
+        not STATE.grad
+        and sys.getrefcount(held) <= _UNSHARED
+        and held.base is None
+        and held.dtype is grad.dtype
+        and held.sizes == grad.sizes
+        and held.is_non_overlapping_and_dense
+    ):
+        return aten.add_.Tensor(held, grad)
     return aten.add.Tensor(held, grad)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.autograd.node import Node
-from labkit.core.strides import is_expandable_to
 from labkit.ops.aten import aten
 
 
@@ -38,14 +37,30 @@ def validate_outputs(edges: Sequence[Any], grads: Any, node: Node | None) -> Any
             continue
         if not isinstance(grads, list):
             grads = list(grads)
-        grads[i] = reduced(grad, *inputs[at : at + 3], i, node)
+        sizes, dtype, device = inputs[at : at + 3]
+        grads[i] = reduced(grad, sizes, dtype, device, i, node)
     return grads
+
+
+def is_expandable_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
+    """True when broadcasting can stretch the shape to the desired one.
+
+    Source   aten/src/ATen/ExpandUtils.h  is_expandable_to
+    """
+    if len(shape) > len(desired):
+        return False
+    pairs = zip(reversed(shape), reversed(desired), strict=False)
+    return all(size in (1, wanted) for size, wanted in pairs)
 
 
 def reduced(
     grad: Any, sizes: tuple[int, ...], dtype: Any, device: Any, index: int, node: Node | None
 ) -> Any:
-    """The gradient summed over the dimensions that forward had stretched, and cast."""
+    """The gradient summed over the dimensions that forward had stretched, and cast.
+
+    Differs  PyTorch's formulas take the real part for a real argument one by one
+             (`handle_r_to_c`); here it is done once, for all.
+    """
     who = f"Function {node.name()} returned an " if node is not None else ""
     if grad.sizes != sizes:
         if sizes is None or not is_expandable_to(sizes, grad.sizes):
@@ -56,11 +71,9 @@ def reduced(
         grad = aten.sum_to_size.default(grad, list(sizes))
     if grad.dtype is not dtype:
         if grad.dtype.is_complex and not dtype.is_complex:
-            raise RuntimeError(
-                f"{who}invalid gradient at index {index} - expected a real gradient, got "
-                f"{grad.dtype}"
-            )
-        grad = aten._to_copy.default(grad, dtype=dtype)
+            grad = aten.real.default(grad)  # a real argument moves along the real axis only
+        if grad.dtype is not dtype:
+            grad = aten._to_copy.default(grad, dtype=dtype)
     if grad.device != device:
         if grad.dim() == 0:
             return aten._to_copy.default(grad, device=device)

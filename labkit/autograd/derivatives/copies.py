@@ -1,5 +1,22 @@
-"""Derivatives: copies."""
+"""Derivatives of copies: the same numbers elsewhere, in another type, or filled in."""
 
-from labkit.autograd.derivatives.row import Row
+from labkit.autograd.derivatives.row import Row, row
 
-ROWS: list[Row] = []
+LINEAR = "auto_linear"
+
+ROWS: list[Row] = [
+    row("clone", "CloneBackward0", self="grad", jvp=LINEAR),
+    row("_lazy_clone", "LazyCloneBackward0", self="grad", jvp=LINEAR),
+    row("_to_copy", "ToCopyBackward0", self="to_copy_backward(grad, self.dtype, self.device)",
+        jvp="to_copy_jvp(self_t, result)"),
+    row("copy_", "CopyBackwards",
+        self="aten.zeros_like.default(grad)",
+        src="copy_backward_source(grad, src.dtype, src.device)",
+        jvp="copy_jvp(self_p, src_t)"),
+    row("fill.Scalar", "FillBackward0", self="aten.zeros_like.default(grad)",
+        jvp="aten.zeros_like.default(self_p)"),
+    row("fill.Tensor", "FillBackward1", self="aten.zeros_like.default(grad)",
+        value="aten.sum.default(grad)", jvp="fill_jvp(self_p, value_t)"),
+    row("zero", "ZeroBackward0", self="aten.zeros_like.default(grad)",
+        jvp="aten.zeros_like.default(self_p)"),
+]  # fmt: skip

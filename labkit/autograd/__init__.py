@@ -1,0 +1,36 @@
+"""A graph of every recorded call, and the engine that runs it backward.
+
+Source   torch/csrc/autograd; torch/autograd
+"""
+
+from labkit.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from labkit.autograd.backward import GradientEdge, backward, grad
+from labkit.autograd.derivatives import derivatives
+from labkit.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from labkit.autograd.install import install
+from labkit.autograd.recording import recording
+
+__all__ = [
+    "GradientEdge",
+    "backward",
+    "derivatives",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "install",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "recording",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]

@@ -1,0 +1,315 @@
+"""`backward` and `grad`: what a user calls, checked, as roots and gradients for the engine.
+
+Source   torch/autograd/__init__.py
+         torch/csrc/autograd/python_engine.cpp  THPEngine_run_backward
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from labkit.autograd import variable
+from labkit.autograd.engine import execute
+from labkit.autograd.node import Edge, InputMetadata, Node
+from labkit.autograd.retain import retain_grad
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient goes: a node, and which of its inputs.
+
+    ownership_token  keeps alive what would otherwise be gone with its tensor
+
+    Source   torch/autograd/graph.py  GradientEdge
+    """
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+class _Unreachable(Node):
+    """Stands for a leaf that no graph holds: nothing leads to it."""
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Every leaf the tensors were computed from has its gradient added to `grad`.
+
+    tensors        tensors or GradientEdges
+    grad_tensors   per tensor, the gradient to start from; not needed for one element
+    retain_graph   the graph can be run again; default: create_graph
+    create_graph   backward is itself recorded, for second derivatives
+    inputs         only the gradients of these are computed
+
+    Raises   RuntimeError   PyTorch's reasons, in its words
+    Source   torch/autograd/__init__.py  backward
+    """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    wanted = _inputs(inputs, "backward")
+    if inputs is not None and not wanted:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    roots = _several(tensors)
+    grads = make_grads(roots, _grads(grad_tensors, len(roots)))
+    keep = create_graph if retain_graph is None else retain_graph
+    _run(roots, grads, keep, create_graph, wanted, True, accumulate_grad=True)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of the outputs with respect to each input; no `grad` changes.
+
+    inputs             tensors, GradientEdges, or a dict of them (then the result is one)
+    grad_outputs       per output, the gradient to start from; not needed for one element
+    allow_unused       None for an input that was not used, instead of an error
+    materialize_grads  zeros for an input that was not used
+
+    Raises   RuntimeError   PyTorch's reasons, in its words
+    Source   torch/autograd/__init__.py  grad
+    Differs  `is_grads_batched` runs backward once per gradient of the batch.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    roots = _several(outputs)
+    wanted = _inputs(inputs, "grad")
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use "
+            "torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    keep = create_graph if retain_graph is None else retain_graph
+    given = _grads(grad_outputs, len(roots))
+    if is_grads_batched:
+        result = _batched(roots, given, keep, create_graph, wanted, allow_unused)
+    else:
+        grads = make_grads(roots, given)
+        result = _run(roots, grads, keep, create_graph, wanted, allow_unused, accumulate_grad=False)
+    if materialize_grads:
+        result = _materialized(result, wanted, create_graph)
+    if isinstance(inputs, dict):
+        return dict(zip(inputs, result, strict=True))
+    return tuple(result)
+
+
+def _batched(
+    roots: tuple[Any, ...],
+    grads: tuple[Any, ...],
+    keep: bool,
+    create_graph: bool,
+    wanted: tuple[Any, ...],
+    allow_unused: bool,
+) -> list[Any]:
+    sizes = {grad.sizes[0] for grad in grads if grad is not None}
+    if len(sizes) != 1:
+        raise ValueError(f"is_grads_batched needs one batch size, got {sorted(sizes)}")
+    (size,) = sizes
+    rows = []
+    for i in range(size):
+        one = tuple(None if g is None else aten.select.int(g, 0, i) for g in grads)
+        last = i == size - 1
+        made = make_grads(roots, one)
+        rows.append(_run(roots, made, keep or not last, create_graph, wanted, allow_unused, False))
+    columns = zip(*rows, strict=True)
+    return [None if each[0] is None else aten.stack.default(list(each)) for each in columns]
+
+
+def _materialized(result: list[Any], wanted: tuple[Any, ...], create_graph: bool) -> list[Any]:
+    if any(
+        r is None and not isinstance(w, TensorImpl) for r, w in zip(result, wanted, strict=True)
+    ):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    made = []
+    for gradient, tensor in zip(result, wanted, strict=True):
+        if gradient is None:
+            gradient = aten.zeros_like.default(tensor)
+            if create_graph:
+                variable.meta_of(gradient).requires_grad = True
+        made.append(gradient)
+    return made
+
+
+def _several(values: Any) -> tuple[Any, ...]:
+    if isinstance(values, TensorImpl | GradientEdge):
+        return (values,)
+    return tuple(values)
+
+
+def _inputs(inputs: Any, name: str) -> tuple[Any, ...]:
+    if inputs is None:
+        return ()
+    if isinstance(inputs, TensorImpl | GradientEdge):
+        return (inputs,)
+    if type(inputs) is dict:
+        return tuple(inputs.values())
+    if isinstance(inputs, Mapping):
+        raise TypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other "
+            "Mapping types are not supported."
+        )
+    return tuple(inputs)
+
+
+def _grads(grads: Any, count: int) -> tuple[Any, ...]:
+    """Source   torch/autograd/__init__.py  _tensor_or_tensors_to_tuple."""
+    if grads is None:
+        return (None,) * count
+    if isinstance(grads, TensorImpl):
+        return (grads,)
+    return tuple(grads)
+
+
+def make_grads(roots: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Per root the gradient to start from; ones for a root of one element that was given none.
+
+    Raises   RuntimeError, TypeError   a gradient of another shape; none for several elements
+    Source   torch/autograd/__init__.py  _make_grads
+    """
+    made: list[Any] = []
+    for i, (root, grad) in enumerate(zip(roots, grads, strict=False)):
+        about = _describe(root)
+        if isinstance(grad, TensorImpl):
+            _check_grad(i, about, grad)
+            made.append(grad)
+        elif grad is None:
+            is_edge = isinstance(root, GradientEdge)
+            if not is_edge and not variable.requires_grad(root):
+                made.append(None)
+                continue
+            if any(size != 1 for size in about.shape):
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not about.dtype.is_floating_point:
+                raise RuntimeError(
+                    "grad can be implicitly created only for real scalar outputs but got "
+                    f"{about.dtype}"
+                )
+            if is_edge:
+                ones = aten.ones.default(list(about.shape), dtype=about.dtype, device=about.device)
+            else:
+                ones = aten.ones_like.default(variable_data(root))
+            made.append(ones)
+        else:
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(grad).__name__}"
+            )
+    return tuple(made)
+
+
+def variable_data(tensor: TensorImpl) -> TensorImpl:
+    """The same elements without history."""
+    return tensor.shallow_copy_and_detach()
+
+
+def _describe(root: Any) -> InputMetadata:
+    if isinstance(root, GradientEdge):
+        return root.node._input_metadata[root.output_nr]
+    return InputMetadata(root.sizes, root.dtype, root.device)
+
+
+def _check_grad(i: int, about: InputMetadata, grad: TensorImpl) -> None:
+    if grad.sizes != about.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {_size(grad.sizes)} and "
+            f"output[{i}] has a shape of {_size(about.shape)}."
+        )
+    if about.dtype.is_complex != grad.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same "
+            f"dtype. Mismatch in dtype: grad_output[{i}] has a dtype of {grad.dtype} and "
+            f"output[{i}] has a dtype of {about.dtype}."
+        )
+
+
+def _size(sizes: Sequence[int]) -> str:
+    return f"torch.Size({list(sizes)})"
+
+
+def _run(
+    roots: tuple[Any, ...],
+    grads: tuple[Any, ...],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: tuple[Any, ...],
+    allow_unreachable: bool,
+    accumulate_grad: bool,
+) -> list[Any]:
+    """Source   torch/csrc/autograd/python_engine.cpp  THPEngine_run_backward."""
+    if len(roots) != len(grads):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    edges: list[Edge] = []
+    for i, root in enumerate(roots):
+        if isinstance(root, GradientEdge):
+            edges.append((root.node, root.output_nr))
+            continue
+        edge = variable.gradient_edge(root)
+        if not edge:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+        edges.append(edge)
+    targets = [_target(each, accumulate_grad) for each in inputs]
+    result = execute(edges, list(grads), keep_graph, create_graph, targets, accumulate_grad)
+    if not accumulate_grad and not allow_unreachable:
+        for i, gradient in enumerate(result):
+            if gradient is None:
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {i} appears to not have been used in the "
+                    "graph. Set allow_unused=True if this is the desired behavior."
+                )
+    return result
+
+
+def _target(tensor: Any, accumulate_grad: bool) -> Edge:
+    if isinstance(tensor, GradientEdge):
+        return tensor.node, tensor.output_nr
+    if not isinstance(tensor, TensorImpl):
+        raise TypeError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}"
+        )
+    if not variable.requires_grad(tensor):
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    if accumulate_grad:
+        retain_grad(tensor)
+    edge = variable.edge_of_history(tensor)
+    if edge is not None:
+        return edge
+    held = variable.try_get_grad_accumulator(tensor)
+    return (held, 0) if held is not None else (_Unreachable(), 0)

@@ -1,0 +1,98 @@
+"""What a recorded call does to the history of the tensors it made or wrote.
+
+Source   torch/csrc/autograd/VariableTypeUtils.h
+         torch/csrc/autograd/variable.cpp  impl::rebase_history
+"""
+
+from typing import Any
+
+from labkit.autograd.meta import AutogradMeta
+from labkit.autograd.node import Node
+from labkit.autograd.state import STATE
+from labkit.autograd.variable import (
+    add_input,
+    add_undefined_input,
+    can_require_grad,
+    edge_of_history,
+    is_leaf,
+    meta_of,
+    requires_grad,
+    set_gradient_edge,
+)
+from labkit.autograd.view_errors import view_modified
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+
+
+def check_inplace(tensor: TensorImpl) -> None:
+    """Nothing, if a recorded call may write the tensor.
+
+    Raises   RuntimeError   a leaf that requires grad, or a view that must not be written
+    Source   torch/csrc/autograd/VariableTypeUtils.h  check_inplace
+    """
+    meta = tensor.autograd_meta
+    is_view = meta is not None and meta.is_view
+    if is_view:
+        view_modified(meta)
+    if requires_grad(tensor) and is_leaf(tensor):
+        of_view = "view of a " if is_view else ""
+        raise RuntimeError(
+            f"a {of_view}leaf Variable that requires grad is being used in an in-place operation."
+        )
+
+
+def before_write(tensor: TensorImpl) -> TensorImpl:
+    """A copy of what an in-place call is about to write, for its backward."""
+    grad, STATE.grad = STATE.grad, False
+    try:
+        return copy.clone(tensor)
+    finally:
+        STATE.grad = grad
+
+
+original_for_forward = before_write
+
+
+def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> None:
+    """Each result is the node's next output, unless it has no derivative.
+
+    flags   which can have one; None: those of a differentiable type
+    """
+    for i, result in enumerate(results):
+        if flags is not None and not flags[i]:
+            continue
+        if result is None:
+            add_undefined_input(node)
+        elif can_require_grad(result.dtype):
+            meta = result.autograd_meta = AutogradMeta()
+            meta.edge = (node, add_input(node, result))
+
+
+def rebase(tensor: TensorImpl, node: Node) -> None:
+    """A recorded call wrote the tensor: its history, and its base's, now contain the node.
+
+    Source   torch/csrc/autograd/variable.cpp  impl::rebase_history
+    """
+    add_input(node, tensor)
+    if tensor.base is not None:
+        from labkit.autograd.rebase import rebase_base  # it calls operators, which call this
+
+        rebase_base(tensor, node)
+        return
+    old = edge_of_history(tensor)
+    set_gradient_edge(tensor, (node, 0))
+    move_hooks(tensor, old, (node, 0))
+
+
+def move_hooks(tensor: TensorImpl, old: Any, new: Any) -> None:
+    """Hooks that were registered stay with the old value; a retained gradient is the new one's.
+
+    Source   torch/csrc/autograd/variable.cpp  update_tensor_hooks_on_new_gradient
+    """
+    meta = meta_of(tensor)
+    meta.hooks = None
+    if meta.retains_grad and old is not None:
+        retain = old[0].retains_grad_hooks.pop(old[1])
+        if new[0].retains_grad_hooks is None:
+            new[0].retains_grad_hooks = {}
+        new[0].retains_grad_hooks[new[1]] = retain

@@ -1,0 +1,84 @@
+"""Autograd kernels of operators that have no row: they compute, and refuse to be differentiated.
+
+Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
+         torch/csrc/autograd/functions/utils.h  NotImplemented
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from labkit.autograd.history import rebase, set_histories
+from labkit.autograd.node import Node, next_sequence_nr
+from labkit.autograd.state import STATE
+from labkit.autograd.variable import gradient_edge, requires_grad
+from labkit.core.tensor_impl import TensorImpl
+from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
+from labkit.dispatch.operator import OperatorHandle
+
+Kernel = Callable[..., Any]
+
+
+class NotImplemented(Node):  # noqa: A001 (PyTorch's name)
+    """The node of a call that cannot be differentiated: an error when a gradient comes.
+
+    Source   torch/csrc/autograd/functions/basic_ops.h  NotImplemented
+    """
+
+    def __init__(self, operator: str, edges: tuple[Any, ...]) -> None:
+        self.sequence_nr = next_sequence_nr()
+        self.operator = operator
+        self.next_edges = edges
+
+    def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> Any:
+        """Raises."""
+        raise NotImplementedError(f"derivative for {self.operator} is not implemented")
+
+
+def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[TensorImpl]:
+    """Every tensor argument, lists flattened."""
+    for value in (*args, *kwargs.values()):
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, TensorImpl):
+                yield each
+
+
+def not_implemented_kernel(op: OperatorHandle) -> Kernel:
+    """Computes; results of arguments that require grad get a `NotImplemented` node."""
+    redispatch = op._on_redispatch
+    writes = op.schema.is_mutable
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        node = None
+        if STATE.grad:
+            edges = tuple(gradient_edge(tensor) for tensor in tensors_in(args, kwargs))
+            if any(edge is not None for edge in edges):
+                node = NotImplemented(op.name, edges)
+        result = redispatch[keys.raw & AFTER_AUTOGRAD.raw](*args, **kwargs)
+        if node is not None:
+            if writes:
+                rebase(args[0], node)
+            elif result is not None:
+                several = isinstance(result, list | tuple)
+                set_histories(node, result if several else (result,), None)
+        return result
+
+    return kernel
+
+
+def out_kernel(op: OperatorHandle) -> Kernel:
+    """Computes into `out`, unless a gradient would have to be recorded.
+
+    Source   torch/csrc/autograd/VariableTypeUtils.h  throw_error_out_requires_grad
+    """
+    redispatch = op._on_redispatch
+    name = op.schema.name.partition("::")[2]
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if STATE.grad and any(requires_grad(tensor) for tensor in tensors_in(args, kwargs)):
+            raise RuntimeError(
+                f"{name}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
+            )
+        return redispatch[keys.raw & AFTER_AUTOGRAD.raw](*args, **kwargs)
+
+    return kernel

@@ -1,0 +1,131 @@
+"""Writing to a view changes its base: the base's history gets a node that says so.
+
+`CopySlices` hands the part of the gradient that the view shows to the node of the write, and
+copies the rest. Every view of the base is out of date then, and gets a new node when it is next
+asked for one.
+
+Source   torch/csrc/autograd/functions/tensor.h  CopySlices
+         torch/csrc/autograd/variable.cpp  impl::rebase_history
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from labkit.autograd.history import move_hooks
+from labkit.autograd.meta import ViewMeta
+from labkit.autograd.node import Edge, Node, next_sequence_nr
+from labkit.autograd.saved_variable import BACKWARD_TWICE
+from labkit.autograd.variable import (
+    add_input,
+    edge_of_history,
+    gradient_edge,
+    set_gradient_edge,
+)
+from labkit.autograd.views import geometry
+from labkit.core.memory_format import MemoryFormat
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
+
+
+class CopySlices(Node):
+    """The base after a write to one of its views.
+
+    base     geometry of the base
+    view     geometry of the view
+    view_fn  base -> view, where `as_strided` cannot say it
+    fn       the node of the write
+
+    Source   torch/csrc/autograd/functions/tensor.cpp  CopySlices
+    """
+
+    def __init__(
+        self,
+        base: TensorImpl,
+        view: TensorImpl,
+        view_fn: Callable[[Any], Any] | None,
+        fn: Node,
+    ) -> None:
+        self.sequence_nr = next_sequence_nr()
+        self.base = geometry(base)
+        self.view = geometry(view)
+        self.view_fn = view_fn
+        self.fn: Node | None = fn
+        self.next_edges = (gradient_edge(base), *fn.next_edges[1:])
+        add_input(self, base)
+
+    @classmethod
+    def name(cls) -> str:
+        """As C++ prints it."""
+        return "torch::autograd::CopySlices"
+
+    def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> Any:
+        """The gradient of the base before the write, and those of what was written."""
+        grad = grads[0]
+        if grad is None:
+            return [None] * len(self.next_edges)
+        if self.fn is None:
+            raise RuntimeError(BACKWARD_TWICE)
+        sizes, strides, base_offset = self.base
+        result = aten.new_empty_strided.default(grad, sizes, strides)
+        aten.copy_.default(result, grad)
+        if self.view_fn is not None:
+            part = self.view_fn(result)
+        else:
+            view_sizes, view_strides, offset = self.view
+            part = aten.as_strided.default(result, view_sizes, view_strides, offset - base_offset)
+        copied = aten.clone.default(part, memory_format=MemoryFormat.contiguous_format)
+        given = list(self.fn.apply([copied], needs))
+        if needs and needs[0] and given[0] is not None:
+            aten.copy_.default(part, given[0])
+            given[0] = result
+        return given
+
+    def release_variables(self) -> None:
+        """The node of the write is gone."""
+        self.fn = None
+
+
+def rebase_base(tensor: TensorImpl, node: Node) -> None:
+    """A view was written by the node: its base has a new history, and so has it.
+
+    Source   torch/csrc/autograd/variable.cpp  impl::rebase_history
+    """
+    base, meta = tensor.base, tensor.autograd_meta
+    assert base is not None
+    if node.num_inputs != 1:
+        raise RuntimeError("Functions which modify views in-place must return a single Variable")
+    old_view, old_base = meta.view_edge, edge_of_history(base)
+    copy_slices = CopySlices(base, tensor, meta.view_fn, node)
+    set_gradient_edge(base, (copy_slices, 0))
+    move_hooks(base, old_base, (copy_slices, 0))
+    new = edge_of_history(tensor)
+    if new is not None and new != old_view:
+        move_hooks(tensor, old_view, new)
+
+
+def regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Edge | None:
+    """The history of a view whose base was written: the view, taken again from the base.
+
+    Source   torch/csrc/autograd/variable.cpp  VariableHooks::grad_fn
+    """
+    if meta.view_fn is not None:
+        again = meta.view_fn(base)
+        edge = edge_of_history(again)
+        assert edge is not None
+        return edge
+    node = as_strided_node(base, *geometry(tensor))
+    return node, add_input(node, tensor)
+
+
+def as_strided_node(base: TensorImpl, sizes: list[int], strides: list[int], offset: int) -> Node:
+    """An `AsStridedBackward0` from the base, made without calling the operator."""
+    from labkit.autograd.install import node_class_of  # it generates kernels, which use this
+
+    node = node_class_of("as_strided")()
+    node.sequence_nr = next_sequence_nr()
+    node.next_edges = (gradient_edge(base),)
+    node._saved_self_geometry = geometry(base)  # type: ignore[attr-defined]
+    node._saved_size = sizes  # type: ignore[attr-defined]
+    node._saved_stride = strides  # type: ignore[attr-defined]
+    node._saved_storage_offset = offset  # type: ignore[attr-defined]
+    return node

@@ -1,0 +1,100 @@
+"""Results that show the memory of an argument: linked to their base, and how they came to be.
+
+Source   torch/csrc/autograd/VariableTypeUtils.h  as_view
+"""
+
+from collections.abc import Callable, Sequence
+
+from labkit.autograd.meta import CreationMeta, ViewMeta
+from labkit.autograd.node import Node
+from labkit.autograd.state import STATE
+from labkit.core.tensor_impl import TensorImpl
+
+OTHER_ELEMENTS = {
+    "aten::view_as_real", "aten::view_as_complex", "aten::view.dtype", "aten::_conj",
+    "aten::_neg_view", "aten::real", "aten::imag",
+}  # fmt: skip
+"""Views whose elements are not the base's: `as_strided` cannot make them again."""
+
+ViewFn = Callable[[TensorImpl], TensorImpl]
+
+
+def link(
+    parent: TensorImpl, view: TensorImpl, node: Node | None, again: ViewFn | None = None
+) -> None:
+    """The result is a view of the parent, made by the node (None: nothing was recorded).
+
+    again   makes the view again from the parent, where `as_strided` could not
+    """
+    creation = CreationMeta.DEFAULT if STATE.grad else CreationMeta.NO_GRAD_MODE
+    _link(parent, view, node, creation, again)
+
+
+def link_list(parent: TensorImpl, result: Sequence[TensorImpl], node: Node | None) -> None:
+    """The results are views of the parent, made together: none may be written while recorded."""
+    creation = CreationMeta.MULTI_OUTPUT_NODE if STATE.grad else CreationMeta.NO_GRAD_MODE
+    for view in result:
+        _link(parent, view, node, creation, None)
+
+
+def _link(
+    parent: TensorImpl,
+    view: TensorImpl,
+    node: Node | None,
+    creation: CreationMeta,
+    again: ViewFn | None,
+) -> None:
+    if view is parent:
+        return
+    meta = ViewMeta()
+    above = parent.autograd_meta
+    if above is not None and above.is_view:
+        if creation is CreationMeta.DEFAULT:
+            creation = above.creation
+        if above.view_fn is not None or again is not None:
+            meta.view_fn = _chained(parent, view, above.view_fn, again)
+    else:
+        meta.view_fn = again
+    meta.creation = creation
+    counter = view._version_counter
+    meta.attr_version = 0 if counter is None else counter.version
+    if node is not None:
+        meta.view_edge = (node, len(node.inputs) // 3)
+        node.inputs = (*node.inputs, view.sizes, view.dtype, view.device)
+    view.autograd_meta = meta
+
+
+def _chained(
+    parent: TensorImpl, view: TensorImpl, before: ViewFn | None, again: ViewFn | None
+) -> ViewFn:
+    """Base -> view, through the parent.
+
+    Source   torch/csrc/autograd/variable.cpp  ViewInfo::chain
+    """
+    from labkit.ops.aten import aten  # operators are only needed when the view is made again
+
+    if before is None:
+        sizes, strides = list(parent.sizes), list(parent.strides)
+        offset = parent.storage_offset()
+
+        def before(base: TensorImpl) -> TensorImpl:
+            return aten.as_strided.default(base, sizes, strides, offset)  # type: ignore[no-any-return]
+
+    first = before
+    if again is not None:
+        second = again
+        return lambda base: second(first(base))
+    sizes2, strides2 = list(view.sizes), list(view.strides)
+    offset2 = view.storage_offset()
+    return lambda base: aten.as_strided.default(first(base), sizes2, strides2, offset2)
+
+
+Geometry = tuple[list[int], list[int], int]
+
+
+def geometry(tensor: TensorImpl) -> Geometry:
+    """Sizes, strides and offset.
+
+    Source   aten/src/ATen/TensorGeometry.h  TensorGeometry
+    """
+    return list(tensor.sizes), list(tensor.strides), tensor.storage_offset()
