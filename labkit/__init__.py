@@ -5,6 +5,7 @@
 """
 
 import importlib
+import importlib.util
 from typing import Any
 
 _DTYPES = (
@@ -49,7 +50,7 @@ def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         module_name, attribute = _EXPORTS[name]
         return getattr(importlib.import_module(module_name), attribute)
-    if not name.startswith("_"):
+    if not name.startswith("_") and importlib.util.find_spec(f"labkit.{name}") is None:
         importlib.import_module("labkit._tensor")
         function = importlib.import_module("labkit._tensor.bindings").function(name)
         if function is not None:

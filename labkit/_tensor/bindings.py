@@ -79,7 +79,8 @@ class PythonFunction:
             except _Refused as refusal:
                 refusals.append(f"{signature.handle.schema}\n      {refusal}")
             else:
-                return signature.handle(*positional, **named)
+                result = signature.handle(*positional, **named)
+                return tuple(result) if isinstance(result, list) else result
         given = ", ".join(
             [type(each).__name__ for each in args]
             + [f"{name}={type(each).__name__}" for name, each in kwargs.items()]

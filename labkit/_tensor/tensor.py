@@ -413,8 +413,17 @@ def _reflected(op: OperatorHandle) -> Callable[[Tensor, Any], Any]:
     return method
 
 
+_UNARY_SYMBOLS = {"neg": "neg", "bitwise_not": "invert", "abs": "abs"}
+
+
+def _prefix(op: OperatorHandle) -> Callable[[Tensor], Any]:
+    return lambda self: op(self)
+
+
 def _install_symbols() -> None:
-    """Give `Tensor` x + y, y + x and x += y of every operator that has a symbol."""
+    """Give `Tensor` x + y, y + x and x += y of every operator that has a symbol, and -x."""
+    for name, symbol in _UNARY_SYMBOLS.items():
+        setattr(Tensor, f"__{symbol}__", _prefix(getattr(aten, name).default))
     for name, symbol in _SYMBOLS.items():
         op = getattr(aten, name).Tensor
         methods = {f"__{symbol}__": _infix(op)}

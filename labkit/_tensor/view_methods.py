@@ -20,8 +20,8 @@ class ViewMethods(TensorImpl):
     def _face(self, impl: TensorImpl) -> Self:
         return cast(Self, impl)
 
-    def _faces(self, impls: tuple[TensorImpl, ...]) -> tuple[Self, ...]:
-        return cast(tuple[Self, ...], impls)
+    def _faces(self, impls: list[TensorImpl]) -> tuple[Self, ...]:
+        return tuple(cast(list[Self], impls))
 
     def view(self, *shape: Any) -> Self:
         """The same elements in a new shape, or the same bytes as another element type."""

@@ -5,6 +5,7 @@ A new module adds its line.
 
 from labkit.ops import (  # noqa: F401
     arithmetic,
+    cpu_fallback,
     moving,
     reinterpret,
     shape,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, fallback

@@ -233,19 +233,24 @@ def pointwise(
         base = name.partition(".")[0]
         run = op.functional if fast is None else _with_shortcut(op, fast)
         kernel(schema, variants=variants)(run)
-        kernel(name, "CUDA")(op.functional)
+        _on_devices(name, op.functional)
         OPERATORS[name] = op
         if inplace:
             written = schema.replace(base, f"{base}_", 1).replace("Tensor self", "Tensor(a!) self")
             text = written.replace("-> Tensor", "-> Tensor(a!)")
             kernel(text, variants="method" if "method" in variants else "")(op.in_place)
-            kernel(text.partition("(")[0], "CUDA")(op.in_place)
+            _on_devices(text.partition("(")[0], op.in_place)
         if out is not None:
             kernel(_out_schema(schema, base, out), variants="function" if variants else "")(op.into)
-            kernel(f"{base}.{out}", "CUDA")(op.into)
+            _on_devices(f"{base}.{out}", op.into)
         return loop
 
     return register
+
+
+def _on_devices(name: str, function: Loop) -> None:
+    for key in ("CUDA", "PrivateUse1"):
+        kernel(name, key)(function)
 
 
 OPERATORS: dict[str, Pointwise] = {}
@@ -354,22 +359,19 @@ def not_implemented(op: Pointwise, dtype: DType) -> RuntimeError:
 def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
     """The promoted type of all operands; no operator computes in a one-byte float."""
     first = operands[0]
-    if len(operands) == 1:
-        common = first.dtype
-    else:
-        common = promotion.result_type(*operands)
+    common = first.dtype if len(operands) == 1 else promotion.result_type(*operands)
     if common.is_float8:
         raise not_implemented(op, common)
     return common
 
 
-def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Compute and answer in the promoted type."""
     common = common_dtype(op, operands)
     return common, common
 
 
-def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Likewise, whole numbers in the default floating type."""
     common = common_dtype(op, operands)
     if not (common.is_floating_point or common.is_complex):
@@ -377,14 +379,12 @@ def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType,
     return common, common
 
 
-def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Compute in the promoted type, answer in bool."""
     return common_dtype(op, operands), dtypes.bool_
 
 
-def REAL_COMPARISON(  # noqa: N802
-    op: Pointwise, operands: Sequence[TensorImpl], _: Any
-) -> tuple[DType, DType]:
+def REAL_COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Likewise; complex numbers have no order."""
     common = common_dtype(op, operands)
     if common.is_complex:
@@ -392,7 +392,7 @@ def REAL_COMPARISON(  # noqa: N802
     return common, dtypes.bool_
 
 
-def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Whole numbers and bool only."""
     common = common_dtype(op, operands)
     if common.is_floating_point or common.is_complex:
@@ -400,7 +400,7 @@ def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType,
     return common, common
 
 
-def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:  # noqa: N802
+def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     """Compute in the type, answer in its real type."""
     common = common_dtype(op, operands)
     return common, dtypes.to_real(common)

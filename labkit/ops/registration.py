@@ -15,7 +15,8 @@
 
 A kernel runs below autograd: it calls other kernels as plain functions, never through the
 dispatcher. A composite calls operators by name, `aten.mul.Tensor(a, b)`. Either decorator gives the
-function back unchanged. `sizes`, `strides` and `dtype` of a tensor are attributes, `dim()`,
+function back unchanged. What the schema calls Tensor[] is returned as a list, several results as a
+tuple. `sizes`, `strides` and `dtype` of a tensor are attributes, `dim()`,
 `numel()` and `storage_offset()` methods, as in `labkit.core.tensor_impl`.
 
 Source   aten/src/ATen/native/native_functions.yaml

@@ -10,7 +10,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite
 
-Views = tuple[TensorImpl, ...]
+Views = list[TensorImpl]
 
 
 @composite("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)")
@@ -261,9 +261,9 @@ def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:
         cuts = list(sections)
     ends = [*cuts, size]
     starts = [0, *cuts]
-    return tuple(
-        [aten.slice.Tensor(self, dim, start, end) for start, end in zip(starts, ends, strict=True)]
-    )
+    return [
+        aten.slice.Tensor(self, dim, start, end) for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _numpy_split(self: TensorImpl, sections: int | Ints, dim: int, name: str, least: int) -> Views:

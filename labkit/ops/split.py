@@ -9,7 +9,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.registration import kernel
 from labkit.ops.view import select, slice_
 
-Views = tuple[TensorImpl, ...]
+Views = list[TensorImpl]
 
 
 @kernel(
@@ -34,7 +34,7 @@ def split(self: TensorImpl, split_size: int, dim: int = 0) -> Views:
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
         )
     starts = range(0, size, split_size) if split_size and size else [0]
-    return tuple([slice_(self, dim, start, start + split_size) for start in starts])
+    return [slice_(self, dim, start, start + split_size) for start in starts]
 
 
 @kernel(
@@ -61,7 +61,7 @@ def split_with_sizes(self: TensorImpl, split_sizes: Ints, dim: int = 0) -> Views
             f"split_with_sizes expects split_sizes to sum exactly to {self.sizes[dim]} (input "
             f"tensor's size at dimension {dim}), but got split_sizes={list(split_sizes)}"
         )
-    return tuple([slice_(self, dim, first, first + length) for first, length in pieces])
+    return [slice_(self, dim, first, first + length) for first, length in pieces]
 
 
 @kernel(
@@ -73,4 +73,4 @@ def unbind(self: TensorImpl, dim: int = 0) -> Views:
     dim = maybe_wrap_dim(dim, self.dim())
     if not self.sizes:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return tuple([select(self, dim, index) for index in range(self.sizes[dim])])
+    return [select(self, dim, index) for index in range(self.sizes[dim])]

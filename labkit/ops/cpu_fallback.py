@@ -1,0 +1,88 @@
+"""The kernel of every operator that a device has none for: the host computes it, seen and counted.
+
+Tensors come to the host, the host's kernel runs, results go back. What the schema says is written
+is copied back into the caller's tensor; a result that the schema calls a view cannot be made.
+
+Source   aten/src/ATen/native/CPUFallback.cpp  cpu_fallback
+"""
+
+from typing import Any
+
+from labkit.core.device import CPU, Device
+from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.core.tensor_impl import TensorImpl
+from labkit.dispatch.library import Library
+from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.schema import Argument
+from labkit.ops import copy, fallback
+
+_HOST = DispatchKeySet("CPU")
+LIBRARY = Library("_", "IMPL")
+
+
+def cpu_fallback(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) -> None:
+    """The results of the operator's host kernel, on the device of its arguments.
+
+    Raises   NotImplementedError   the operator has no host kernel either, or makes a view
+    """
+    schema = op.schema
+    if schema.is_view:
+        raise NotImplementedError(
+            f"{op.name} makes a view: the host cannot make one of memory on a device"
+        )
+    fallback.note(schema.name.partition("::")[2], fallback.NO_KERNEL)
+    device = _device_of(stack)
+    staged: dict[int, TensorImpl] = {}
+    arguments = [_map(value, lambda tensor: _stage(tensor, staged)) for value in stack]
+    answer = op.redispatch_boxed(_HOST, arguments)
+    for argument, given, used in zip(schema.arguments, stack, arguments, strict=True):
+        if argument.is_write:
+            _write_back(argument, given, used)
+    results = list(answer) if isinstance(answer, tuple) else [] if answer is None else [answer]
+    owners = {id(used): given for given, used in zip(stack, arguments, strict=True)}
+    stack[:] = [
+        owners.get(id(result), _map(result, lambda tensor: _return(tensor, device)))
+        for result in results
+    ]
+
+
+def _map(value: Any, function: Any) -> Any:
+    if isinstance(value, TensorImpl):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return [_map(each, function) for each in value]
+    return value
+
+
+def _device_of(stack: list[Any]) -> Device:
+    found: list[Device] = []
+    for value in stack:
+        _map(value, lambda tensor: found.append(tensor.device))
+    return next((device for device in found if device != CPU), CPU)
+
+
+def _stage(tensor: TensorImpl, staged: dict[int, TensorImpl]) -> TensorImpl:
+    if id(tensor) not in staged:
+        staged[id(tensor)] = copy.on_host(tensor)
+    return staged[id(tensor)]
+
+
+def _write_back(argument: Argument, given: Any, used: Any) -> None:
+    if isinstance(given, list | tuple):
+        for each, host in zip(given, used, strict=True):
+            _write_back(argument, each, host)
+    elif isinstance(given, TensorImpl) and given is not used:
+        if used.sizes != given.sizes:
+            from labkit.ops.resize import resize_
+
+            resize_(given, used.sizes, used.strides)
+        copy.store(given, used.raw())
+        given.bump_version()
+
+
+def _return(tensor: TensorImpl, device: Device) -> TensorImpl:
+    return copy.to_copy(tensor, tensor.dtype, device) if tensor.device == CPU else tensor
+
+
+for _key in ("CUDA", "PrivateUse1"):
+    LIBRARY.fallback(cpu_fallback, _key)
