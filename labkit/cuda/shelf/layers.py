@@ -7,6 +7,7 @@ from labkit.cuda.shelf import (
     histogram,
     layer_norm,
     optimizers,
+    pooling,
     softmax,
 )
 from labkit.cuda.shelf.rung import Rung
@@ -25,4 +26,8 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "adam": optimizers.ADAM,
     "histogram": histogram.RUNGS,
     "convert": convert.RUNGS,
+    "max_pool2d": pooling.MAX,
+    "max_pool2d_backward": pooling.MAX_BACKWARD,
+    "avg_pool2d": pooling.AVG,
+    "avg_pool2d_backward": pooling.AVG_BACKWARD,
 }

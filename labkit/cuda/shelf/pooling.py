@@ -1,0 +1,165 @@
+"""Max and average pooling in two dimensions, forward and backward."""
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from labkit.cuda.shelf.rung import Array, Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+
+Two = tuple[int, int]
+TILE = (8, 32)
+SHARED_BYTES = 48 * 1024
+
+
+class Case(NamedTuple):
+    """x is [planes, *size]. dilation is for max, the last two are for avg pooling."""
+
+    planes: int
+    size: Two
+    kernel: Two
+    stride: Two = (1, 1)
+    padding: Two = (0, 0)
+    dilation: Two = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+
+
+class Axis(ctypes.Structure):
+    """One dimension, as the kernels take it."""
+
+    _fields_ = (
+        ("in_", ctypes.c_longlong),
+        ("out", ctypes.c_longlong),
+        *((name, ctypes.c_int) for name in ("kernel", "stride", "padding", "dilation")),
+    )
+
+
+class Pool(ctypes.Structure):
+    """The whole pooling, as the kernels take it."""
+
+    _fields_ = (
+        ("planes", ctypes.c_longlong),
+        ("h", Axis),
+        ("w", Axis),
+        ("count_include_pad", ctypes.c_bool),
+        ("divisor", ctypes.c_int),
+    )
+
+
+def _max(x: torch.Tensor, case: Case) -> tuple[torch.Tensor, torch.Tensor]:
+    y, index = functional.max_pool2d(
+        x[:, None], *case[2:6], ceil_mode=case.ceil_mode, return_indices=True
+    )
+    return y[:, 0], index[:, 0]
+
+
+def _avg(x: torch.Tensor, case: Case) -> torch.Tensor:
+    return functional.avg_pool2d(
+        x[:, None], *case[2:5], case.ceil_mode, case.count_include_pad, case.divisor_override
+    )[:, 0]
+
+
+def _pool(case: Case, out: tuple[int, ...], dilation: Two) -> Pool:
+    axes = (
+        Axis(case.size[d], out[d], case.kernel[d], case.stride[d], case.padding[d], dilation[d])
+        for d in range(2)
+    )
+    return Pool(case.planes, *axes, case.count_include_pad, case.divisor_override or 0)
+
+
+def _forward(rung: Rung, case: Case, pool: Pool, args: list[Any], sums: bool) -> Launch:
+    """Rung 2 keeps a patch in shared memory, and `sums` of its rows, where they fit."""
+    outputs = case.planes * pool.h.out * pool.w.out
+    if rung.number == 1:
+        return Launch((blocks(outputs, 1024),), (256,), [*args, pool])
+    rows, cols = (
+        (TILE[d] - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
+        for d, axis in enumerate((pool.h, pool.w))
+    )
+    shared = 4 * rows * (cols + (TILE[1] if sums else 0))
+    fits = shared <= SHARED_BYTES
+    tiles = case.planes * blocks(pool.h.out, TILE[0]) * blocks(pool.w.out, TILE[1])
+    return Launch((max(1, tiles),), (256,), [*args, pool, fits], shared if fits else 0)
+
+
+def make_max(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """Random numbers with many ties, some NaN and some minus infinity among them."""
+    x = np.round(2 * generator.standard_normal((case.planes, *case.size))).astype(np.float32)
+    kind = generator.integers(0, 50, x.shape)
+    x[kind == 0], x[kind == 1] = np.nan, -np.inf
+    expected, where = _max(torch.from_numpy(x).double(), case)
+    y, index = poisoned(expected.shape), poisoned(expected.shape, np.int64)
+    pool = _pool(case, expected.shape[1:], case.dilation)
+    launch = _forward(rung, case, pool, [x, y, index], sums=False)
+    more = [Output(index, where.numpy(), 0.0, 0.0)]
+    return Problem([x], y, expected.numpy(), [launch], atol=0.0, rtol=0.0, more=more)
+
+
+def make_max_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient, for the maxima of random numbers with many ties."""
+    x = np.round(2 * generator.standard_normal((case.planes, *case.size)))
+    wide = torch.from_numpy(x).requires_grad_()
+    y, index = _max(wide, case)
+    pool = _pool(case, y.shape[1:], case.dilation)
+    return _backward(rung, generator, case, pool, wide, y, [index.numpy()])
+
+
+def make_avg(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """Random numbers."""
+    x = generator.standard_normal((case.planes, *case.size)).astype(np.float32)
+    expected = _avg(torch.from_numpy(x).double(), case)
+    y = poisoned(expected.shape)
+    pool = _pool(case, expected.shape[1:], (1, 1))
+    launch = _forward(rung, case, pool, [x, y], sums=True)
+    return Problem([x], y, expected.numpy(), [launch], atol=2e-6)
+
+
+def make_avg_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient."""
+    wide = torch.zeros((case.planes, *case.size), dtype=torch.float64, requires_grad=True)
+    y = _avg(wide, case)
+    return _backward(rung, generator, case, _pool(case, y.shape[1:], (1, 1)), wide, y, [])
+
+
+def _backward(
+    rung: Rung,
+    generator: np.random.Generator,
+    case: Case,
+    pool: Pool,
+    wide: torch.Tensor,
+    y: torch.Tensor,
+    index: list[Array],
+) -> Problem:
+    dy = generator.standard_normal(tuple(y.shape)).astype(np.float32)
+    (expected,) = torch.autograd.grad(y, wide, torch.from_numpy(dy).double())
+    shape = tuple(wide.shape)
+    dx = np.zeros(shape, np.float32) if rung.number == 1 else poisoned(shape)  # rung 1 adds to it
+    threads = dy.size if rung.number == 1 else dx.size
+    launch = Launch((blocks(threads, 1024),), (256,), (dy, *index, dx, pool))
+    bases = {"gradient": float(dy.size)}
+    return Problem([dy], dx, expected.numpy(), [launch], atol=5e-6, bases=bases)
+
+
+PROBE = Case(2, (18, 66), (3, 3))
+CASES = [
+    Case(0, (4, 4), (2, 2), (2, 2)), Case(3, (1, 1), (1, 1)),
+    Case(2, (9, 70), (3, 2), (2, 3), (1, 1), ceil_mode=True),
+    Case(1, (40, 90), (30, 40), (9, 11), (15, 20)),
+    Case(3, (13, 17), (4, 5), (3, 2), (2, 2), ceil_mode=True),
+]  # fmt: skip
+MAX_CASES = [
+    *CASES, Case(1, (20, 20), (3, 3), (1, 2), (1, 1), (4, 3)),
+    Case(2, (15, 37), (3, 2), (2, 2), (1, 1), (2, 3), ceil_mode=True),
+]  # fmt: skip
+AVG_CASES = [
+    *CASES, Case(1, (8, 9), (3, 3), (2, 2), (1, 1), divisor_override=7),
+    Case(2, (15, 36), (3, 4), (2, 3), (1, 2), ceil_mode=True, count_include_pad=False),
+]  # fmt: skip
+MAX = rungs_of("max_pool2d", make_max, PROBE, MAX_CASES)
+MAX_BACKWARD = rungs_of("max_pool2d_backward", make_max_backward, PROBE, MAX_CASES)
+AVG = rungs_of("avg_pool2d", make_avg, PROBE, AVG_CASES)
+AVG_BACKWARD = rungs_of("avg_pool2d_backward", make_avg_backward, PROBE, AVG_CASES)
