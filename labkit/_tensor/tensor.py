@@ -25,7 +25,6 @@ from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, set_python_class
 from labkit.dispatch.operator import OperatorHandle
 from labkit.ops import (
-    advanced_indexing,
     arithmetic,
     copy,
     indexing,
@@ -291,18 +290,17 @@ class Tensor(ViewMethods):
     def index_put_(self, indices: Any, values: "Tensor", accumulate: bool = False) -> "Tensor":
         """The elements at the index positions become `values`, or grow by them."""
         impls = [impl_of(index, "index_put_") for index in indices]
-        advanced_indexing.index_put_(self, impls, impl_of(values, "index_put_"), accumulate)
-        return self
+        values = impl_of(values, "index_put_")
+        return cast(Tensor, aten.index_put_.default(self, impls, values, accumulate))
 
     def masked_fill_(self, mask: "Tensor", value: Any) -> "Tensor":
         """The elements where the mask is true become `value`."""
         number = value.item() if isinstance(value, Tensor) else value
-        advanced_indexing.masked_fill_(self, impl_of(mask, "masked_fill_"), number)
-        return self
+        return cast(Tensor, aten.masked_fill_.Scalar(self, impl_of(mask, "masked_fill_"), number))
 
     def nonzero(self) -> "Tensor":
         """The positions of the elements that are not zero, one row each."""
-        return Tensor(advanced_indexing.nonzero(self))
+        return cast(Tensor, aten.nonzero.default(self))
 
     def copy_(self, source: "Tensor") -> "Tensor":
         """Every element becomes the broadcast, converted element of another tensor."""

@@ -24,11 +24,16 @@ from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, fallback, view
 from labkit.ops.iteration_order import broadcast_strides, iteration_order, output_strides
+from labkit.ops.registration import kernel
 
 Index = TensorImpl | None
 MASKS = (dtypes.bool_, dtypes.uint8)
 
 
+@kernel(
+    "nonzero(Tensor self) -> Tensor",
+    "CompositeExplicitAutograd",
+)
 def nonzero(self: TensorImpl) -> TensorImpl:
     """The positions of the elements that are not zero, as [count, dim] int64, column by column.
 
@@ -179,6 +184,11 @@ def _geometry(impl: TensorImpl) -> tuple[Ints, Ints]:
     return impl.sizes, impl.strides
 
 
+@kernel(
+    "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    "CompositeExplicitAutograd",
+    variants="",
+)
 def index(self: TensorImpl, indices: Sequence[Index]) -> TensorImpl:
     """The elements at the broadcast index positions, gathered into a new tensor.
 
@@ -203,6 +213,11 @@ def _elements(self: TensorImpl, writable: bool) -> NDArray[Any]:
     return self.storage().bytes(writable)[:whole].view(self.dtype.raw)
 
 
+@kernel(
+    "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool "
+    "accumulate=False) -> Tensor(a!)",
+    "CompositeExplicitAutograd",
+)
 def index_put_(
     self: TensorImpl, indices: Sequence[Index], values: TensorImpl, accumulate: bool = False
 ) -> TensorImpl:
@@ -306,6 +321,10 @@ def _as_one_mask(
     return view.view(mask, mask.sizes + (1,) * (self.dim() - dims))
 
 
+@kernel(
+    "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
+    "CompositeExplicitAutograd",
+)
 def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> TensorImpl:
     """The elements where the broadcast mask is true become `value`.
 

@@ -4,6 +4,7 @@ A new module adds its line.
 """
 
 from labkit.ops import (  # noqa: F401
+    advanced_indexing,
     arithmetic,
     cpu_fallback,
     moving,

@@ -15,8 +15,9 @@ from labkit.core import dtype as dtypes
 from labkit.core.device import CPU
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy, tensor_new, view
-from labkit.ops.advanced_indexing import MASKS, Index, index, index_put_
+from labkit.ops import copy, tensor_new
+from labkit.ops.advanced_indexing import MASKS, Index
+from labkit.ops.aten import aten
 
 _SEQUENCES = (list, tuple, range, str, bytes, np.ndarray)
 _INT64 = np.iinfo(np.int64)
@@ -31,8 +32,8 @@ def getitem(self: TensorImpl, item: Any) -> TensorImpl:
     """
     sliced, indices = _apply(self, _as_tuple(item))
     if indices:
-        return index(sliced, indices)
-    return view.alias(self) if sliced is self else sliced
+        return aten.index.Tensor(sliced, indices)
+    return aten.alias.default(self) if sliced is self else sliced
 
 
 def setitem(self: TensorImpl, item: Any, value: Any) -> None:
@@ -50,7 +51,8 @@ def setitem(self: TensorImpl, item: Any, value: Any) -> None:
         _copy_to(sliced, source)
         return
     shown = _without_leading_ones(source.sizes)
-    index_put_(sliced, indices, source if shown == source.sizes else view.view(source, shown))
+    values = source if shown == source.sizes else aten.view.default(source, shown)
+    aten.index_put_.default(sliced, indices, values)
 
 
 def _value(self: TensorImpl, value: Any) -> TensorImpl:
@@ -74,9 +76,9 @@ def _copy_to(destination: TensorImpl, source: TensorImpl) -> None:
     Source   aten/src/ATen/TensorIndexing.h  copy_to
     """
     if destination.sizes != source.sizes and source.sizes:
-        source = view.view(source, _without_leading_ones(source.sizes))
-        source = view.expand(source, destination.sizes)
-    copy.copy_(destination, source)
+        source = aten.view.default(source, _without_leading_ones(source.sizes))
+        source = aten.expand.default(source, destination.sizes)
+    aten.copy_.default(destination, source)
 
 
 def _without_leading_ones(sizes: Ints) -> Ints:
@@ -129,7 +131,7 @@ def _apply(
         if isinstance(item, TensorImpl) and not item.sizes and item.dtype in MASKS:
             item = bool(copy.item(item))
         if isinstance(item, bool):
-            result = view.unsqueeze(result, dim)
+            result = aten.unsqueeze.default(result, dim)
             if scalar_mask:
                 noted.append((dim, _position_list([0] if item else [])))
             dim += 1
@@ -141,7 +143,7 @@ def _apply(
         elif item is Ellipsis:
             dim += self.dim() - specified
         elif item is None:
-            result = view.unsqueeze(result, dim)
+            result = aten.unsqueeze.default(result, dim)
             dim += 1
         else:
             noted.append((dim, item))
@@ -226,7 +228,7 @@ def _select(self: TensorImpl, dim: int, position: int) -> TensorImpl:
     size = self.sizes[dim]
     if not -size <= position < size:
         raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
-    return view.select(self, dim, position)
+    return aten.select.int(self, dim, position)
 
 
 def _slice(self: TensorImpl, dim: int, item: slice) -> TensorImpl:
@@ -237,7 +239,7 @@ def _slice(self: TensorImpl, dim: int, item: slice) -> TensorImpl:
     whole = start in (None, 0) and stop is None and step in (None, 1)
     if whole and self.sizes:  # nothing to narrow, so not even the dimension is looked at
         return self
-    return view.slice_(self, dim, start, stop, 1 if step is None else step)
+    return aten.slice.Tensor(self, dim, start, stop, 1 if step is None else step)
 
 
 def _slice_bound(bound: Any) -> int | None:
