@@ -1,6 +1,14 @@
 """The kernel shelf: every rung of `kernels/`, with data to run it on and what must come out."""
 
-from labkit.cuda.shelf import convolutions, elementwise, layers, reduction, sgemm, transpose
+from labkit.cuda.shelf import (
+    convolutions,
+    elementwise,
+    layers,
+    reduction,
+    sgemm,
+    strided_copy,
+    transpose,
+)
 from labkit.cuda.shelf.rung import Problem, Rung
 
 LADDERS: dict[str, tuple[Rung, ...]] = {
@@ -8,6 +16,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "transpose": transpose.RUNGS,
     "reduction": reduction.RUNGS,
     "sgemm": sgemm.RUNGS,
+    "strided_copy": strided_copy.RUNGS,
     **layers.LADDERS,
     **convolutions.LADDERS,
 }
