@@ -9,6 +9,7 @@ from labkit.cuda.shelf import (
     optimizers,
     pooling,
     softmax,
+    squeeze_excite,
 )
 from labkit.cuda.shelf.rung import Rung
 
@@ -30,4 +31,5 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "max_pool2d_backward": pooling.MAX_BACKWARD,
     "avg_pool2d": pooling.AVG,
     "avg_pool2d_backward": pooling.AVG_BACKWARD,
+    "squeeze_excite": squeeze_excite.RUNGS,
 }

@@ -1,0 +1,74 @@
+"""Squeeze-excite: each channel scaled by what two small layers make of all channels' means."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+
+
+class Case(NamedTuple):
+    """x is [n, channels, spatial], with `hidden` units between the layers."""
+
+    n: int
+    channels: int
+    spatial: int
+    hidden: int
+    bias: bool = True
+
+
+def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """Random images and weights."""
+    n, channels, spatial, hidden, _ = case
+    x = generator.standard_normal((n, channels, spatial)).astype(np.float32)
+    w1, b1 = _layer(generator, hidden, channels, case.bias)
+    w2, b2 = _layer(generator, channels, hidden, case.bias)
+    y, planes = poisoned(x.shape), n * channels
+    mean, gate = poisoned((n, channels)), poisoned((n, channels))
+    middle = poisoned((n, hidden))
+    per_plane = Launch((max(1, planes),), (64,), (x, mean, planes, spatial))
+    scale = (x, gate, y, planes, spatial)
+    if rung.number == 1:
+        down = (mean, w1, b1, middle, n, channels, hidden)
+        up = (middle, w2, b2, gate, n, channels, hidden)
+        launches = [
+            per_plane,
+            Launch((blocks(middle.size, 256),), (256,), down, step="reduce"),
+            Launch((blocks(gate.size, 256),), (256,), up, step="expand"),
+            Launch((blocks(x.size, 1024),), (256,), scale, step="scale"),
+        ]
+    elif rung.number == 2:
+        args = (x, w1, b1, w2, b2, y, n, channels, spatial, hidden)
+        launches = [Launch((max(1, n),), (128,), args, shared=4 * (2 * channels + hidden))]
+    else:
+        gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden)
+        launches = [
+            per_plane,
+            Launch((max(1, n),), (128,), gates, shared=4 * hidden, step="gates"),
+            Launch((max(1, planes),), (64,), scale, step="scale"),
+        ]
+    expected = _truth(*(_wide(one) for one in (x, w1, b1, w2, b2)))
+    return Problem([x], y, expected.numpy(), launches, atol=1e-5)
+
+
+def _layer(generator: np.random.Generator, rows: int, cols: int, bias: bool) -> tuple[Any, Any]:
+    weights = generator.standard_normal((rows, cols)).astype(np.float32)
+    return weights, generator.standard_normal(rows).astype(np.float32) if bias else None
+
+
+def _wide(array: Any) -> Any:
+    return None if array is None else torch.from_numpy(array).double()
+
+
+def _truth(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    linear = torch.nn.functional.linear
+    gate = torch.sigmoid(linear(torch.relu(linear(x.mean(2), w1, b1)), w2, b2))
+    return x * gate[:, :, None]
+
+
+CASES = [
+    Case(0, 3, 4, 2), Case(1, 1, 1, 1), Case(3, 17, 49, 5), Case(2, 40, 6, 33, bias=False),
+    Case(2, 9, 130, 4),
+]  # fmt: skip
+RUNGS = rungs_of("squeeze_excite", make, Case(2, 64, 256, 32), CASES)
