@@ -12,7 +12,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit import autograd
 from labkit._tensor.arguments import impl_of, integer, integers
+from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
 from labkit._tensor.devices import ready
 from labkit._tensor.view_methods import ViewMethods
@@ -59,7 +61,7 @@ class Size(tuple[int, ...]):
         return f"labkit.Size({list(self)})"
 
 
-class Tensor(ViewMethods):
+class Tensor(AutogradMethods, ViewMethods):
     """Elements of one type in a storage, seen through sizes, strides and an offset.
 
     Every tensor the lab makes is of this class: it is a `TensorImpl` with PyTorch's methods.
@@ -219,7 +221,7 @@ class Tensor(ViewMethods):
         return tensor_str(self)
 
     def detach(self) -> "Tensor":
-        """The same elements, in a tensor that is nobody's view."""
+        """The same elements, in a tensor that is nobody's view and that no gradient reaches."""
         return cast(Tensor, aten.detach.default(self))
 
     @property
@@ -437,4 +439,5 @@ def _install_symbols() -> None:
 
 _install_symbols()
 install_methods(Tensor)
+autograd.install()
 set_python_class(Tensor)

@@ -44,7 +44,7 @@ def _link(
     creation: CreationMeta,
     again: ViewFn | None,
 ) -> None:
-    if view is parent:
+    if view is parent or view.base is None:  # a view as another element type is nobody's view
         return
     meta = ViewMeta()
     above = parent.autograd_meta

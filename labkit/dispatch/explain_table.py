@@ -32,9 +32,22 @@ def explain_table(op: Any) -> dict[str, Any]:
     """
     if isinstance(op, OverloadPacket):
         op = op.default
-    if isinstance(op, str) and op in default_dispatcher().operators:
-        op = default_dispatcher().find(op)
+    op = named(op)
     return _labkit_table(op) if isinstance(op, OperatorHandle) else _torch_table(op)
+
+
+def named(op: Any) -> Any:
+    """The labkit operator of a name that PyTorch does not have; whatever else is given, as it is.
+
+    labkit's own `aten` operators are named after PyTorch's: pass the operator to mean labkit's.
+    """
+    from labkit.dispatch import torch_tables
+
+    if not isinstance(op, str) or op not in default_dispatcher().operators:
+        return op
+    if op.startswith("aten::") and op in torch_tables.operator_names():
+        return op
+    return default_dispatcher().find(op)
 
 
 def explain_cell(op: Any, slot: str | DispatchKey) -> list[dict[str, Any]]:
@@ -67,8 +80,7 @@ def _rank(name: str, text: str) -> tuple[int, int, str]:
 def _kernels_and_fallbacks(
     op: Any,
 ) -> tuple[Mapping[DispatchKey, Kernel], Mapping[DispatchKey, Kernel]]:
-    if isinstance(op, str) and op in default_dispatcher().operators:
-        op = default_dispatcher().find(op)
+    op = named(op)
     if isinstance(op, OperatorHandle):
         return op.kernels, op.dispatcher.fallbacks
     from labkit.dispatch import torch_operator, torch_tables

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from labkit.dispatch.contexts import CONTEXTS, explain_in
-from labkit.dispatch.default import dispatcher
 from labkit.dispatch.explain import Explanation, explain_call
+from labkit.dispatch.explain_table import named
 from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
@@ -43,8 +43,7 @@ def resolved(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     Raises   TypeError   op is no operator, or no overload takes the arguments
              KeyError    no operator of that name
     """
-    if isinstance(op, str) and op in dispatcher().operators:
-        return dispatcher().find(op)
+    op = named(op)
     if isinstance(op, OverloadPacket):
         return op.resolve(*args, **kwargs)
     if isinstance(op, OperatorHandle):
