@@ -130,6 +130,7 @@ def check_input(input_: TensorImpl, rank: int) -> None:
 
 def strides_like(input_: TensorImpl, sizes: Ints) -> Ints | None:
     """Channels-last strides when the input is laid out so; None for contiguous."""
-    if suggest_memory_format(input_.sizes, input_.strides) is MemoryFormat.channels_last:
+    layout = suggest_memory_format(input_.sizes, input_.strides)
+    if layout in (MemoryFormat.channels_last, MemoryFormat.channels_last_3d):
         return channels_last_strides(sizes)
     return None
