@@ -21,6 +21,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.aten import aten
+from labkit.ops.cpp_algorithms import Moves
 from labkit.ops.reduction import (
     Dims,
     in_dtype,
@@ -419,19 +420,17 @@ def nanmedian_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> Pair:
 
 @kernel("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
 def mode(self: TensorImpl, dim: int = -1, keepdim: bool = False) -> Pair:
-    """The most frequent element along a dimension, the smallest of several, and its last place.
-
-    Differs  from 17 elements on PyTorch sorts with an unstable sort, and the place is any of them
-    """
+    """The most frequent element along a dimension, the smallest of several, and where one is."""
     values, dim = rows_of("mode", self, dim)
     if self.sizes and self.numel():
         refuse_unordered("mode_kernel_impl", self.dtype)
-    order = nan_last_order(values)
-    flat = np.take_along_axis(values, order, -1).reshape(-1, values.shape[-1])
-    places = order.reshape(flat.shape)
+    flat = values.reshape(-1, values.shape[-1])
     indices = np.empty(len(flat), np.int64)
     for row, numbers in enumerate(flat):
-        ends = np.flatnonzero(np.append(numbers[1:] != numbers[:-1], True))
+        moves = Moves(numbers.tolist())
+        moves.sort(len(numbers))
+        ordered = numbers[moves.order]
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
         lengths = np.diff(ends, prepend=-1)
-        indices[row] = places[row, ends[lengths.argmax()]]
+        indices[row] = moves.order[ends[lengths.argmax()]]
     return one_per_row(self, values, indices.reshape(values.shape[:-1]), dim, keepdim)
