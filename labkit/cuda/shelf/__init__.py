@@ -3,6 +3,7 @@
 from labkit.cuda.shelf import (
     convolutions,
     elementwise,
+    hgemm,
     layers,
     reduction,
     sgemm,
@@ -16,6 +17,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "transpose": transpose.RUNGS,
     "reduction": reduction.RUNGS,
     "sgemm": sgemm.RUNGS,
+    "hgemm": hgemm.RUNGS,
     "strided_copy": strided_copy.RUNGS,
     **layers.LADDERS,
     **convolutions.LADDERS,
