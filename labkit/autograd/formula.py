@@ -8,6 +8,7 @@ Source   tools/autograd/gen_autograd_functions.py
 """
 
 import ast
+import builtins
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,6 @@ from typing import Any
 from labkit.autograd import formulas
 from labkit.autograd.derivatives.row import Row
 from labkit.autograd.node import Node
-from labkit.autograd.saved_variable import BACKWARD_TWICE
 from labkit.dispatch.schema import Argument, Schema
 from labkit.ops.aten import aten
 
@@ -281,12 +281,31 @@ def compile_apply(differentiation: Differentiation) -> Any:
     for formula in differentiation.formulas:
         for name, (operator, overload) in formula.constants.items():
             namespace[name] = getattr(getattr(aten, operator), overload)
-    namespace["BACKWARD_TWICE"] = BACKWARD_TWICE
+    for formula in differentiation.formulas:
+        add_operators(formula.code, namespace)
     code = compile(source, f"<derivative of {differentiation.row.operator}>", "exec")
+    namespace["__name__"] = __name__
     exec(code, namespace)
     function = namespace["apply"]
     function.source = source
     return function
+
+
+def add_operators(code: str, namespace: dict[str, Any]) -> None:
+    """Names that are no helper are operators: `cos(self)` is aten.cos.default.
+
+    Raises   NameError   neither
+    """
+    for name in sorted({n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}):
+        local = re.match(r"(a|p|r)_|(grad|grads|needs|wanted|node)$", name)
+        if name in namespace or local or hasattr(builtins, name):
+            continue
+        try:
+            packet = getattr(aten, name)
+        except AttributeError:
+            raise NameError(f"the formula {code!r} calls {name}, which is neither in "
+                            "labkit.autograd.formulas nor an operator of labkit") from None  # fmt: skip
+        namespace[name] = packet.default if "default" in packet.overloads() else packet
 
 
 def apply_source(differentiation: Differentiation) -> str:

@@ -54,6 +54,7 @@ class Generator:
             "set_tangents": forward_rules.set_tangents,
         }  # fmt: skip
         source = self.source(namespace)
+        namespace["__name__"] = __name__  # warnings are told to whoever called the lab
         exec(compile(source, f"<autograd kernel of {self.op.name}>", "exec"), namespace)
         kernel: Kernel = namespace["kernel"]
         kernel.source = source  # type: ignore[attr-defined]

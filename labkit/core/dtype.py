@@ -25,6 +25,11 @@ class DType:
     kind: Kind
     itemsize: int
     raw: np.dtype[Any] = field(compare=False)
+    numpy: np.dtype[Any] | None = field(init=False, compare=False, repr=False)
+    """The NumPy type with the same values, or None where NumPy has none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numpy", self.raw if self.name == self.raw.name else None)
 
     @property
     def is_floating_point(self) -> bool:
@@ -50,11 +55,6 @@ class DType:
     def is_float8(self) -> bool:
         """True for the one-byte floating types, which take part in no promotion."""
         return self.kind == "floating" and self.itemsize == 1
-
-    @property
-    def numpy(self) -> np.dtype[Any] | None:
-        """The NumPy type with the same values, or None where NumPy has none."""
-        return self.raw if self.name == self.raw.name else None
 
     def __repr__(self) -> str:
         return f"labkit.{self.name}"

@@ -66,6 +66,8 @@ def encode(values: Array, of: DType) -> Array:
     Source   c10/util/TypeCast.h  convert
     Differs  every NaN becomes one NaN; in PyTorch vector and scalar loops write different ones
     """
+    if of.numpy is values.dtype:
+        return values
     with np.errstate(all="ignore"):
         if of.numpy is not None:
             return _convert(values, of)

@@ -187,6 +187,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Ints:
 
     Source   aten/src/ATen/ExpandUtils.cpp  infer_size_impl
     """
+    first = tuple(shapes[0]) if shapes else ()
+    if all(shape == first or not shape for shape in shapes[1:]):
+        return first
     result: list[int] = []
     for shape in shapes:
         ndim = max(len(result), len(shape))

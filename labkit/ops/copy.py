@@ -18,7 +18,7 @@ from labkit.core.allocator import copy_bytes
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.formats import decode, encode, largest_finite
-from labkit.core.memory_format import MemoryFormat, strides_for
+from labkit.core.memory_format import Ints, MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
@@ -191,15 +191,19 @@ def empty_like(
 
     Source   aten/src/ATen/native/TensorFactories.cpp  empty_like
     """
-    if memory_format is not preserve_format:
-        strides = strides_for(self.sizes, memory_format)
-    elif self.is_non_overlapping_and_dense:
-        strides = self.strides
-    else:
-        strides = stride_rules.infer_dense_strides(self.sizes, self.strides)
+    strides = strides_like(self, memory_format)
     return tensor_impl.empty_strided(
         self.sizes, strides, dtype or self.dtype, device or self.device
     )
+
+
+def strides_like(self: TensorImpl, memory_format: MemoryFormat = preserve_format) -> Ints:
+    """The strides, in elements, of a new tensor made after this one."""
+    if memory_format is not preserve_format:
+        return strides_for(self.sizes, memory_format)
+    if self.is_non_overlapping_and_dense:
+        return self.strides
+    return stride_rules.infer_dense_strides(self.sizes, self.strides)
 
 
 def clone(self: TensorImpl, memory_format: MemoryFormat = preserve_format) -> TensorImpl:

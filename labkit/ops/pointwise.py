@@ -26,7 +26,7 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
-from labkit.core.formats import encode
+from labkit.core.formats import decode, encode
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.strides import broadcast_shapes
@@ -115,8 +115,20 @@ class Pointwise:
         device = common_device(operands)
         compute, dtype = self.types(values, operands)
         shape = broadcast_shapes(*[operand.sizes for operand in operands])
-        result = self._allocate(shape, operands, compute, dtype, device)
-        self._run(values, compute, dtype, result)
+        strides = self._strides(shape, operands, compute, device)
+        if device is not CPU:
+            result = tensor_impl.empty_strided(shape, strides, dtype, device)
+            self._run(values, compute, dtype, result)
+            return result
+        arrays, answer = self._answer(values, compute)
+        raw = encode(answer, dtype)
+        fresh = raw.flags.owndata and not any(raw is array for array in arrays)
+        if fresh and raw.shape == shape and raw.flags.c_contiguous:
+            packed = contiguous_strides(shape)
+            if strides == packed:
+                return from_array(raw, dtype, shape, packed)
+        result = tensor_impl.empty_strided(shape, strides, dtype, device)
+        copy.store(result, raw)
         return result
 
     def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
@@ -160,27 +172,23 @@ class Pointwise:
             if other is not out:
                 assert_no_partial_overlap(out, other)
         if out.sizes != shape:
-            made = self._allocate(shape, operands, compute, dtype, device)
-            _resize_output(out, shape, made.strides)
+            strides = self._strides(shape, operands, compute, device)
+            _resize_output(out, shape, strides)
         self._run(values, compute, dtype, out)
         out.bump_version()
         return out
 
-    def _allocate(
-        self,
-        shape: Ints,
-        operands: Sequence[TensorImpl],
-        compute: DType,
-        dtype: DType,
-        device: Device,
-    ) -> TensorImpl:
+    def _strides(
+        self, shape: Ints, operands: Sequence[TensorImpl], compute: DType, device: Device
+    ) -> Ints:
+        """The strides of a new result."""
         geometry = []
         for each in operands:
             strides = each.strides
-            if device == CPU and each.dtype is not compute:  # a copy is laid out first; a device
-                strides = _strides_of_copy(each)  # kernel casts as it loads
+            if device is CPU and each.dtype is not compute:  # a copy is laid out first; a device
+                strides = copy.strides_like(each)  # kernel casts as it loads
             geometry.append((each.sizes, strides))
-        return tensor_impl.empty_strided(shape, output_strides(shape, geometry), dtype, device)
+        return output_strides(shape, geometry)
 
     def _run(self, values: list[Any], compute: DType, dtype: DType, out: TensorImpl) -> None:
         """Fill `out`: with a device kernel where it is on a device that has one, else on the host.
@@ -197,13 +205,18 @@ class Pointwise:
             name = self.base if plain else f"{self.base} with these arguments"
             if device_kernels.launch(name, compute, out, *operands):
                 return
+        _, answer = self._answer(values, compute)
+        copy.store(out, copy.convert(encode(answer, dtype), dtype, out.dtype))
+
+    def _answer(self, values: list[Any], compute: DType) -> tuple[list[Array], Array]:
+        """What the loop makes of the operands' numbers; those first."""
         arguments = list(values)
+        arrays = []
         for i in self.tensors:
             if values[i] is not None:
-                arguments[i] = _numbers(values[i], compute)
-        with np.errstate(all="ignore"):
-            answer = np.asarray(self.loop(*arguments))
-        copy.store(out, copy.convert(encode(answer, dtype), dtype, out.dtype))
+                arguments[i] = numbers(values[i], compute)
+                arrays.append(arguments[i])
+        return arrays, np.asarray(self.loop(*arguments))
 
 
 def pointwise(
@@ -299,17 +312,11 @@ def _is_tensor(kind: Any) -> bool:
     return bool(kind.is_tensor_like)
 
 
-def _numbers(operand: TensorImpl, compute: DType) -> Array:
-    """The operand's values as the loop wants them."""
-    operand = copy.on_host(operand)
-    if operand.dtype is not compute:
-        operand = copy.to_copy(operand, compute, CPU)
-    values = copy.values(operand)
+def numbers(operand: TensorImpl, compute: DType) -> Array:
+    """The operand's values in the element type of a computation; two-byte floats as float32."""
+    raw = copy.on_host(operand).raw()
+    values = decode(copy.convert(raw, operand.dtype, compute), compute)
     return values.astype(np.float32) if values.dtype == np.float16 else values
-
-
-def _strides_of_copy(operand: TensorImpl) -> Ints:
-    return copy.empty_like(operand).strides
 
 
 def _check_cast(result: DType, into: DType) -> None:
@@ -336,7 +343,7 @@ def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None)
     """
     every = [*operands] if out is None else [out, *operands]
     common = next((each.device for each in every if each.device.type != "cpu"), CPU)
-    if common is CPU:
+    if common.type == "cpu":
         return CPU
     for operand in every:
         is_scalar = operand.device.type == "cpu" and not operand.sizes and operand is not out
