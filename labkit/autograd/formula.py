@@ -303,8 +303,10 @@ def add_operators(code: str, namespace: dict[str, Any]) -> None:
         try:
             packet = getattr(aten, name)
         except AttributeError:
-            raise NameError(f"the formula {code!r} calls {name}, which is neither in "
-                            "labkit.autograd.formulas nor an operator of labkit") from None  # fmt: skip
+            raise NameError(
+                f"the formula {code!r} calls {name}, which is neither in "
+                "labkit.autograd.formulas nor an operator of labkit"
+            ) from None
         namespace[name] = packet.default if "default" in packet.overloads() else packet
 
 

@@ -7,6 +7,7 @@ Source   torch/csrc/autograd/engine.cpp  validate_outputs
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.autograd.formulas.basics import sum_to
 from labkit.autograd.node import Node
 from labkit.ops.aten import aten
 
@@ -68,7 +69,7 @@ def reduced(
                 f"{who}invalid gradient at index {index} - got {list(grad.sizes)} but expected "
                 f"shape compatible with {None if sizes is None else list(sizes)}"
             )
-        grad = aten.sum_to_size.default(grad, list(sizes))
+        grad = sum_to(grad, sizes)
     if grad.dtype is not dtype:
         if grad.dtype.is_complex and not dtype.is_complex:
             grad = aten.real.default(grad)  # a real argument moves along the real axis only

@@ -14,8 +14,9 @@ A formula is one or two lines of Python over tensors. The names it may use:
     self.sizes           `sizes`, `strides`, `dtype`, `device`, `dim()`, `numel()`,
                          `storage_offset()` of an argument: only the number is saved
     needs                (with a formula for several arguments) one bool per argument
-    aten.sum.dim_IntList(...)     any operator, by name and overload
     anything in `labkit.autograd.formulas`: reductions back, masks, what two rows share
+    cos(self)            any other name is an operator, the overload without a name
+    aten.sum.dim_IntList(...)     any operator, by name and overload
 
 A gradient need not have the argument's shape: what broadcasting stretched, the engine sums, and
 what promotion cast, it casts back. Formulas call operators, so they can be differentiated again.

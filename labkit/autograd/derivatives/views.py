@@ -12,7 +12,7 @@ ROWS: list[Row] = [
     row("_reshape_alias", "ReshapeAliasBackward0", self="aten.reshape.default(grad, self.sizes)",
         jvp=LINEAR),
     row("alias", "AliasBackward0", self="grad", jvp=LINEAR),
-    row("expand", "ExpandBackward0", self="aten.sum_to_size.default(grad, self.sizes)", jvp=LINEAR),
+    row("expand", "ExpandBackward0", self="sum_to(grad, self.sizes)", jvp=LINEAR),
     row("permute", "PermuteBackward0", self="permute_backward(grad, dims)", jvp=LINEAR),
     row("transpose.int", "TransposeBackward0",
         self="aten.transpose.int(grad, dim0, dim1)", jvp=LINEAR),

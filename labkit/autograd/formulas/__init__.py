@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit.ops.aten import aten
 
-MODULES = ("basics", "views", "reductions")
+MODULES = ("basics", "views", "reductions", "pointwise", "copies")
 
 
 @cache

@@ -3,6 +3,7 @@
 Source   torch/csrc/autograd/FunctionsManual.cpp
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from labkit.core.tensor_impl import TensorImpl
@@ -22,3 +23,25 @@ def maybe_multiply(tensor: Any, scalar: Any) -> Any:
     Source   torch/csrc/autograd/FunctionsManual.cpp  maybe_multiply
     """
     return tensor if scalar == 1 else tensor * scalar
+
+
+def real_part(value: Any) -> Any:
+    """The real part; what is real is its own."""
+    return aten.real.default(value) if value.dtype.is_complex else value
+
+
+def sum_to(tensor: Any, sizes: Sequence[int]) -> Any:
+    """The tensor summed over what broadcasting from these sizes had stretched.
+
+    Source   aten/src/ATen/ExpandUtils.h  sum_to
+    """
+    if not sizes:
+        return aten.sum.default(tensor)
+    leading = tensor.dim() - len(sizes)
+    dims = list(range(leading))
+    for dim in range(leading, tensor.dim()):
+        if sizes[dim - leading] == 1 and tensor.sizes[dim] != 1:
+            dims.append(dim)
+    if dims:
+        tensor = aten.sum.dim_IntList(tensor, dims, True)
+    return aten.view.default(tensor, list(sizes)) if leading > 0 else tensor

@@ -1,4 +1,395 @@
-"""The way back through reductions: every element that was reduced gets its share.
+"""The way back through reductions and scans: every element that was reduced gets its share.
 
 Source   torch/csrc/autograd/FunctionsManual.cpp
 """
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.state import STATE
+from labkit.core.strides import maybe_wrap_dim
+from labkit.ops.aten import aten
+
+Dims = int | Sequence[int] | None
+
+
+def _listed(dims: Dims) -> list[int]:
+    return [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
+
+
+def restore_reduced_dims(tensor: Any, dims: Dims, keepdim: bool, count: int | None = None) -> Any:
+    """The tensor with the reduced dimensions back, of size 1.
+
+    count   dimensions there were before; None: as many as were named more than there are
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  restore_reduced_dims, unsqueeze_multiple
+    """
+    named = _listed(dims)
+    if keepdim or not named:
+        return tensor
+    before = tensor.dim() + len(named) if count is None else count
+    if before == 0:
+        return tensor
+    for dim in sorted(maybe_wrap_dim(dim, before) for dim in named):
+        tensor = aten.unsqueeze.default(tensor, dim)
+    return tensor
+
+
+def sum_backward(grad: Any, sizes: Sequence[int], dims: Dims, keepdim: bool) -> Any:
+    """The gradient of every sum, for each of its terms.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  sum_backward
+    """
+    grad = restore_reduced_dims(grad, dims, keepdim, len(sizes))
+    return aten.expand.default(grad, list(sizes))
+
+
+def reduced_count(sizes: Sequence[int], dims: Dims) -> int:
+    """How many elements each reduction took.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  safe_size
+    """
+    named = _listed(dims)
+    if not sizes:
+        return 1
+    return math.prod(sizes[dim] for dim in named) if named else math.prod(sizes)
+
+
+def mean_backward(grad: Any, sizes: Sequence[int], dims: Dims, keepdim: bool) -> Any:
+    """The gradient of every mean, shared equally.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  mean_backward
+    """
+    return sum_backward(grad, sizes, dims, keepdim) / reduced_count(sizes, dims)
+
+
+def nansum_backward(grad: Any, self: Any, dims: Dims, keepdim: bool) -> Any:
+    """As a sum; nothing for what was NaN.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  nansum_backward
+    """
+    is_number = aten.logical_not.default(aten.isnan.default(self))
+    return sum_backward(grad, self.sizes, dims, keepdim) * is_number
+
+
+def prod_backward(
+    grad: Any, self: Any, result: Any, dim: int | None = None, keepdim: bool = False
+) -> Any:
+    """The product of all others: by division, or where a factor is zero, by two scans.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  prod_backward
+    """
+    if self.dtype is not grad.dtype:
+        self = aten._to_copy.default(self, dtype=grad.dtype)
+    if self.dim() == 0:
+        return aten.clone.default(grad)
+    zeros = aten.sum.default(aten.eq.Scalar(self, 0)).item()
+    if dim is not None and not keepdim:
+        grad, result = aten.unsqueeze.default(grad, dim), aten.unsqueeze.default(result, dim)
+    if not zeros:
+        return grad * aten.conj.default(result / self)
+    if dim is not None:
+        return _prod_of_others(grad, self, dim)
+    flat = aten.reshape.default(self, [-1])
+    return aten.view.default(_prod_of_others(grad, flat, 0), list(self.sizes))
+
+
+def _prod_of_others(grad: Any, self: Any, dim: int) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  prod_safe_zeros_backward."""
+    dim = maybe_wrap_dim(dim, self.dim())
+    size = self.sizes[dim]
+    if self.numel() == 0 or size == 1:
+        return aten.expand.default(grad, list(self.sizes))
+    one = aten.ones_like.default(aten.narrow.default(self, dim, 0, 1))
+    before = aten.cat.default([one, aten.narrow.default(self, dim, 0, size - 1)], dim)
+    after = aten.flip.default(aten.narrow.default(self, dim, 1, size - 1), [dim])
+    after = aten.cat.default([one, after], dim)
+    left = aten.cumprod.default(before, dim)
+    right = aten.flip.default(aten.cumprod.default(after, dim), [dim])
+    return grad * aten.conj.default(left * right)
+
+
+def var_backward(grad: Any, self: Any, dims: Dims, correction: float | None, keepdim: bool) -> Any:
+    """Twice the distance from the mean, over the degrees of freedom.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  var_backward
+    """
+    taken = 1 if correction is None else correction
+    if self.dim() == 0 or dims is None or not _listed(dims):
+        freedom = self.numel() - taken
+        centre = aten.mean.default(self)
+    else:
+        freedom = reduced_count(self.sizes, dims) - taken
+        centre = aten.mean.dim(self, _listed(dims), True)
+        if self.dim() > 1:
+            grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
+    if freedom <= 0:
+        infinite = aten.full_like.default(self, math.inf)
+        lost = aten.masked_fill.Scalar(infinite, aten.eq.Tensor(self, centre), math.nan)
+        return grad * lost
+    return (2.0 / freedom) * grad * (self - centre)
+
+
+def std_backward(
+    grad: Any, self: Any, result: Any, dims: Dims, correction: float | None, keepdim: bool
+) -> Any:
+    """That of the variance, over twice the deviation; nothing where that is zero.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  std_backward
+    """
+    grad = aten.masked_fill.Scalar(grad / (result * 2), aten.eq.Scalar(result, 0), 0)
+    return var_backward(grad, self, dims, correction, keepdim)
+
+
+def var_mean_backward(
+    grads: Sequence[Any],
+    self: Any,
+    dims: Dims,
+    correction: float | None,
+    keepdim: bool,
+    deviation: Any = None,
+) -> Any:
+    """Those of the spread and of the mean, added.
+
+    deviation   the first output where that is a standard deviation
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  var_mean_backward, std_mean_backward
+    """
+    spread, centre = grads
+    total = None
+    if spread is not None and deviation is None:
+        total = var_backward(spread, self, dims, correction, keepdim)
+    elif spread is not None:
+        total = std_backward(spread, self, deviation, dims, correction, keepdim)
+    if centre is None:
+        return total
+    share = mean_backward(centre, self.sizes, dims, keepdim)
+    return share if total is None else total + share
+
+
+def evenly_distribute_backward(grad: Any, self: Any, value: Any) -> Any:
+    """The gradient of an extreme, shared by all elements that are it.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  evenly_distribute_backward
+    """
+    is_nan = value.item() != value.item()
+    mask = aten.isnan.default(self) if is_nan else aten.eq.Tensor(self, value)
+    zeros = aten.zeros.default(list(self.sizes), dtype=self.dtype, device=self.device)
+    return aten.masked_fill.Tensor(zeros, mask, grad / aten.sum.default(mask))
+
+
+def evenly_read_jvp(tangent: Any, self: Any, value: Any) -> Any:
+    """The mean tangent of all elements that are the extreme.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  evenly_read_jvp
+    """
+    mask = aten.eq.Tensor(self, value)
+    count = aten.sum.default(mask)
+    return (
+        aten.sum.default(aten.masked_fill.Scalar(tangent, aten.logical_not.default(mask), 0))
+        / count
+    )
+
+
+def value_selecting_reduction_backward(
+    grad: Any, dim: int, indices: Any, sizes: Sequence[int], keepdim: bool
+) -> Any:
+    """Zeros with the gradient where the selected elements were.
+
+    Source   aten/src/ATen/native/ReduceOps.cpp  value_selecting_reduction_backward_symint
+    """
+    if not keepdim and sizes:
+        grad = aten.unsqueeze.default(grad, dim)
+        indices = aten.unsqueeze.default(indices, dim)
+    zeros = aten.zeros.default(list(sizes), dtype=grad.dtype, device=grad.device)
+    return aten.scatter.src(zeros, dim, indices, grad)
+
+
+def gather_with_keepdimed_indices(tangent: Any, dim: int, indices: Any, keepdim: bool) -> Any:
+    """The tangents of the selected elements.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  gather_with_keepdimed_indices
+    """
+    full = indices if keepdim or not tangent.sizes else aten.unsqueeze.default(indices, dim)
+    out = aten.gather.default(tangent, dim, full)
+    return out if keepdim or not tangent.sizes else aten.squeeze.dim(out, dim)
+
+
+def extreme_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
+    """The gradient of each extreme, shared by the elements that are it.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  scale_grad_by_count
+    """
+    grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
+    result = restore_reduced_dims(result, dims, keepdim, self.dim())
+    mask = aten.eq.Tensor(result, self)
+    return (grad * mask) / aten.sum.dim_IntList(mask, _listed(dims), True)
+
+
+def extreme_jvp(self: Any, tangent: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
+    """The mean tangent of the elements that are the extreme.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  amaxamin_jvp
+    """
+    result = restore_reduced_dims(result, dims, keepdim, self.dim())
+    mask = aten.eq.Tensor(result, self)
+    chosen = aten.sum.dim_IntList(tangent * mask, _listed(dims), keepdim)
+    return chosen / aten.sum.dim_IntList(mask, _listed(dims), keepdim)
+
+
+def aminmax_backward(
+    self: Any, dim: int | None, keepdim: bool, grads: Sequence[Any], low: Any, high: Any
+) -> Any:
+    """Those of both extremes, added.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  aminmax_backward
+    """
+    parts = [
+        extreme_backward(grad, self, result, dim, keepdim)
+        for grad, result in zip(grads, (low, high), strict=True)
+        if grad is not None
+    ]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
+    """The softmax, times the gradient.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  logsumexp_backward
+    """
+    if self.dim():
+        grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
+        result = restore_reduced_dims(result, dims, keepdim, self.dim())
+    return grad * aten.conj.default(aten.exp.default(self - result))
+
+
+def norm_backward(
+    grad: Any, self: Any, p: float | None, norm: Any, dims: Dims = None, keepdim: bool = False
+) -> Any:
+    """The gradient of a p-norm; where the norm is zero or not smooth, PyTorch's choice of zero.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  norm_backward
+    """
+    order = 2.0 if p is None else float(p)
+    if self.dim():
+        grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
+        norm = restore_reduced_dims(norm, dims, keepdim, self.dim())
+    if order == 0.0:
+        return None
+    if order == 1.0:
+        return aten.sgn.default(self) * grad
+    is_zero = aten.eq.Scalar(norm, 0)
+    if order == 2.0:
+        return grad * aten.masked_fill.Scalar(self / norm, is_zero, 0)
+    size = aten.abs.default(self)
+    if math.isinf(order):
+        mask = aten.logical_or.default(aten.eq.Tensor(size, norm), aten.isnan.default(size))
+        share = grad / aten.sum.dim_IntList(mask, _listed(dims), True)
+        return aten.sgn.default(self) * (share * mask)
+    if order < 1.0:
+        power = aten.sgn.default(self) * aten.pow.Tensor_Scalar(size, order - 1)
+        power = aten.masked_fill.Scalar(power, aten.eq.Scalar(self, 0), 0)
+        return power * grad * aten.pow.Tensor_Scalar(norm, 1 - order)
+    if order < 2.0:
+        power = aten.sgn.default(self) * aten.pow.Tensor_Scalar(size, order - 1)
+    else:
+        power = self * aten.pow.Tensor_Scalar(size, order - 2)
+    scale = aten.masked_fill.Scalar(grad / aten.pow.Tensor_Scalar(norm, order - 1), is_zero, 0)
+    return power * scale
+
+
+def cumsum_backward(grad: Any, dim: int) -> Any:
+    """The sum from each place to the end.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  cumsum_backward
+    """
+    if grad.numel() <= 1 or grad.sizes[dim] == 1:
+        return grad
+    flipped = aten.flip.default(grad, [dim])
+    return aten.flip.default(aten.cumsum.default(flipped, dim), [dim])
+
+
+def cumprod_backward(grad: Any, self: Any, dim: int, result: Any) -> Any:
+    """Sums of products without one factor: by division, or factor by factor where one is zero.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  cumprod_backward
+    """
+    if grad.dtype is not self.dtype:
+        grad = aten._to_copy.default(grad, dtype=self.dtype)
+    if self.numel() <= 1 or self.sizes[dim] == 1:
+        return grad
+    dim = maybe_wrap_dim(dim, self.dim())
+    conjugate = aten.conj.default(self)
+    if not aten.sum.default(aten.eq.Scalar(self, 0)).item():
+        return cumsum_backward(aten.conj.default(result) * grad, dim) / conjugate
+    size = self.sizes[dim]
+    one = aten.ones_like.default(aten.narrow.default(self, dim, 0, 1))
+    parts = []
+    for k in range(size):
+        before = (
+            aten.prod.dim_int(aten.narrow.default(conjugate, dim, 0, k), dim, True) if k else one
+        )
+        omitted = before
+        if k < size - 1:
+            after = aten.cumprod.default(
+                aten.narrow.default(conjugate, dim, k + 1, size - k - 1), dim
+            )
+            omitted = aten.cat.default([before, before * after], dim)
+        tail = aten.narrow.default(grad, dim, k, size - k) * omitted
+        parts.append(aten.sum.dim_IntList(tail, [dim], False))
+    return aten.stack.default(parts, dim)
+
+
+def cumprod_jvp(tangent: Any, self: Any, result: Any, dim: int) -> Any:
+    """The product rule along the scan.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  cumprod_jvp
+    Differs  Where a factor is zero PyTorch sums products without one factor; so does this.
+    """
+    if not aten.sum.default(aten.eq.Scalar(self, 0)).item():
+        return result * aten.cumsum.default(tangent / self, dim)
+    if not self.dim():
+        return tangent
+    dim = maybe_wrap_dim(dim, self.dim())
+    parts = []
+    for last in range(self.sizes[dim]):
+        head = aten.narrow.default(self, dim, 0, last + 1)
+        one = aten.ones_like.default(aten.narrow.default(result, dim, 0, 1))
+        others = _prod_of_others(one, head, dim)
+        weighted = others * aten.narrow.default(tangent, dim, 0, last + 1)
+        parts.append(aten.sum.dim_IntList(weighted, [dim], True))
+    return aten.cat.default(parts, dim)
+
+
+def cummaxmin_backward(grad: Any, self: Any, indices: Any, dim: int) -> Any:
+    """The gradient of every step, added where its extreme was.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  cummaxmin_backward
+    """
+    if self.numel() == 0:
+        return self
+    zeros = aten.zeros.default(list(self.sizes), dtype=self.dtype, device=self.device)
+    return aten.scatter_add.default(zeros, dim, indices, grad)
+
+
+def logcumsumexp_backward(grad: Any, self: Any, result: Any, dim: int) -> Any:
+    """Softmax-like shares, summed from each place to the end, in logarithms.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  logcumsumexp_backward
+    """
+    if grad.dim() == 0 or grad.numel() == 0:
+        return grad
+    size = aten.log.default(aten.abs.default(grad))
+    parts = []
+    for mask in (aten.gt.Scalar(grad, 0), aten.lt.Scalar(grad, 0)):
+        signed = aten.masked_fill.Scalar(size, aten.logical_not.default(mask), -math.inf)
+        backward = aten.flip.default(signed - result, [dim])
+        scanned = aten.flip.default(aten.logcumsumexp.default(backward, dim), [dim])
+        parts.append(aten.exp.default(scanned + self))
+    return parts[0] - parts[1]
+
+
+def is_recording() -> bool:
+    """True while backward is itself recorded: a formula must then be differentiable."""
+    return STATE.grad

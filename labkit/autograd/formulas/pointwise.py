@@ -1,0 +1,425 @@
+"""What formulas of functions of each element share.
+
+Source   torch/csrc/autograd/FunctionsManual.cpp
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.state import STATE
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
+
+
+def _compare(name: str, a: Any, b: Any) -> Any:
+    overload = "Tensor" if isinstance(b, TensorImpl) else "Scalar"
+    return getattr(getattr(aten, name), overload)(a, b)
+
+
+def eq(a: Any, b: Any) -> Any:
+    """Element by element, a == b."""
+    return _compare("eq", a, b)
+
+
+def lt(a: Any, b: Any) -> Any:
+    """Element by element, a < b."""
+    return _compare("lt", a, b)
+
+
+def le(a: Any, b: Any) -> Any:
+    """Element by element, a <= b."""
+    return _compare("le", a, b)
+
+
+def gt(a: Any, b: Any) -> Any:
+    """Element by element, a > b."""
+    return _compare("gt", a, b)
+
+
+def ge(a: Any, b: Any) -> Any:
+    """Element by element, a >= b."""
+    return _compare("ge", a, b)
+
+
+def power(a: Any, exponent: float) -> Any:
+    """A tensor to a number's power."""
+    return aten.pow.Tensor_Scalar(a, exponent)
+
+
+def choose(mask: Any, chosen: Any, other: Any) -> Any:
+    """`chosen` where the mask is true, `other` elsewhere; a missing tangent is zero."""
+    if chosen is None or other is None:
+        given = other if chosen is None else chosen
+        return zero_where(mask if chosen is None else aten.logical_not.default(mask), given)
+    return aten.where.self(mask, chosen, other)
+
+
+def zero_where(mask: Any, grad: Any) -> Any:
+    """The gradient, zero where the mask is true."""
+    if mask.dim() > grad.dim() or mask.sizes != grad.sizes:
+        zero = aten.zeros.default([], dtype=grad.dtype, device=grad.device)
+        return aten.where.self(mask, zero, grad)
+    return aten.masked_fill.Scalar(grad, mask, 0)
+
+
+def halved_where(mask: Any, grad: Any) -> Any:
+    """Half the gradient where the mask is true."""
+    return aten.where.self(mask, grad / 2, grad)
+
+
+def pick(a: Any, b: Any, like: Any, larger: bool) -> Any:
+    """1 where the extreme is a's, 0 where it is b's, a half where they are equal."""
+    mine = gt(a, b) if larger else lt(a, b)
+    chosen = aten._to_copy.default(mine, dtype=like.dtype)
+    return aten.masked_fill.Scalar(chosen, eq(a, b), 0.5)
+
+
+def takes_first(a: Any, b: Any, larger: bool) -> Any:
+    """True where fmax or fmin takes a."""
+    mine = ge(a, b) if larger else le(a, b)
+    return aten.logical_or.default(mine, aten.isnan.default(b))
+
+
+def clamp_self(grad: Any, self: Any, low: Any, high: Any) -> Any:
+    """The gradient where the value was inside the bounds, both included.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  clamp_backward
+    """
+    if low is None and high is None:
+        return grad
+    if high is None:
+        inside = ge(self, low)
+    elif low is None:
+        inside = le(self, high)
+    else:
+        inside = aten.logical_and.default(ge(self, low), le(self, high))
+    return zero_where(aten.logical_not.default(inside), grad)
+
+
+def clamp_min_max(grad: Any, self: Any, low: Any, high: Any, needs: Sequence[bool]) -> Any:
+    """The gradients of the bounds: where they were taken.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  clamp_backward_min_max
+    """
+    of_low = of_high = None
+    if low is not None and needs[0]:
+        taken = lt(self, low)
+        if high is not None:
+            taken = aten.logical_and.default(taken, lt(low, high))
+        of_low = zero_where(aten.logical_not.default(taken), grad)
+    if high is not None and needs[1]:
+        taken = gt(self, high)
+        if low is not None:
+            taken = aten.logical_or.default(taken, lt(high, low))
+        of_high = zero_where(aten.logical_not.default(taken), grad)
+    return of_low, of_high
+
+
+def masked_fill_value(grad: Any, mask: Any) -> Any:
+    """The gradients of all places that got the value, summed.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  masked_fill_backward
+    """
+    return aten.sum.default(zero_where(aten.logical_not.default(mask), grad))
+
+
+def masked_fill_jvp(tangent: Any, mask: Any, value: Any) -> Any:
+    """The tangent of the value where it was filled in."""
+    if tangent is None:
+        zeros = aten.zeros.default(list(mask.sizes), dtype=value.dtype, device=value.device)
+        return aten.masked_fill.Tensor(zeros, mask, value)
+    if value is None:
+        return zero_where(mask, tangent)
+    return aten.masked_fill.Tensor(tangent, mask, value)
+
+
+def pow_self(grad: Any, self: Any, exponent: complex) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward."""
+    if exponent == 0.0:
+        return aten.zeros_like.default(self)
+    factor = exponent * aten.pow.Tensor_Scalar(self, exponent - 1)
+    return grad * aten.conj.default(factor)
+
+
+def pow_self_tensor(grad: Any, self: Any, exponent: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_self."""
+    factor = exponent * aten.pow.Tensor_Tensor(self, exponent - 1)
+    return zero_where(eq(exponent, 0.0), grad * aten.conj.default(factor))
+
+
+def pow_exponent(grad: Any, self: Any, exponent: Any, result: Any) -> Any:
+    """Zero where zero was raised to what is not negative, as in PyTorch.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_exponent
+    """
+    if exponent.dtype.is_complex:
+        size = aten.real.default(exponent)
+        allowed = aten.logical_and.default(
+            aten.eq.Scalar(aten.imag.default(exponent), 0), ge(size, 0)
+        )
+    else:
+        allowed = ge(exponent, 0)
+    mask = aten.logical_and.default(eq(self, 0), allowed)
+    factor = aten.conj.default(result * aten.log.default(self))
+    return zero_where(mask, grad * factor)
+
+
+def pow_scalar_exponent(grad: Any, self: complex, exponent: Any, result: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_exponent."""
+    if self == 0:
+        factor = aten.conj.default(result * -math.inf)
+        return zero_where(ge(exponent, 0), grad * factor)
+    base = math.log(self) if not isinstance(self, complex) and self > 0 else None
+    if base is None:
+        number = aten.full.default([], self, dtype=result.dtype, device=result.device)
+        return grad * aten.conj.default(result * aten.log.default(number))
+    return grad * aten.conj.default(result * base)
+
+
+def div_mode_self(grad: Any, other: Any, dtype: Any, rounding_mode: str | None) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  div_tensor_self_backward."""
+    if rounding_mode is not None:
+        return aten.zeros_like.default(grad)
+    return grad / (aten.conj.default(other) if isinstance(other, TensorImpl) else other)
+
+
+def div_mode_other(grad: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  div_tensor_other_backward."""
+    if rounding_mode is not None:
+        return aten.zeros_like.default(grad)
+    return -grad * aten.conj.default((self / other) / other)
+
+
+def div_mode_jvp(
+    self_t: Any, other_t: Any, other_p: Any, result: Any, rounding_mode: str | None
+) -> Any:
+    """Source   tools/autograd/derivatives.yaml  div.Tensor_mode."""
+    if rounding_mode is not None:
+        return aten.zeros_like.default(result)
+    return (self_t - other_t * result) / other_p
+
+
+def acosh_self(grad: Any, self: Any) -> Any:
+    """On one branch for complex numbers, on the real line otherwise."""
+    if self.dtype.is_complex:
+        product = aten.rsqrt.default(self + 1) * aten.rsqrt.default(self - 1)
+        return grad * aten.conj.default(product)
+    return grad * aten.rsqrt.default(self * self - 1)
+
+
+def logit_self(grad: Any, self: Any, eps: float | None) -> Any:
+    """NaN or zero outside the bounds.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_logit_backward
+    """
+    slope = grad / (self * (1.0 - self))
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+    inside = aten.logical_and.default(ge(self, low), le(self, high))
+    outside = aten.logical_not.default(inside)
+    return aten.masked_fill.Scalar(slope, outside, math.nan if eps is None else 0.0)
+
+
+def sinc_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  sinc_backward."""
+    pi_x = self * math.pi
+    square = self * self * math.pi
+    slope = (pi_x * aten.cos.default(pi_x) - aten.sin.default(pi_x)) / square
+    return zero_where(eq(square, 0.0), grad * aten.conj.default(slope))
+
+
+def sgn_self(grad: Any, self: Any, result: Any) -> Any:
+    """Zero for real numbers; a complex sign moves along its circle.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  sgn_backward
+    """
+    if not self.dtype.is_complex:
+        return aten.zeros_like.default(grad)
+    size = aten.abs.default(self)
+    along = aten.real.default(grad / result) * result
+    return zero_where(eq(size, 0.0), (grad - along) / size)
+
+
+def angle_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  angle_backward."""
+    if not self.dtype.is_complex:
+        zeros = aten.zeros_like.default(self)
+        return aten.masked_fill.Scalar(zeros, aten.isnan.default(self), math.nan)
+    real, imag = aten.real.default(self), aten.imag.default(self)
+    square = real * real + imag * imag
+    value = aten.complex.default(-imag / square * grad, real / square * grad)
+    return zero_where(eq(self, 0.0), value)
+
+
+def polar_backward(grad: Any, result: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  polar_backward."""
+    conj = aten.conj.default
+    of_abs = aten.real.default(conj(grad) * aten.sgn.default(result))
+    of_angle = aten.real.default(conj(grad) * (result * 1j))
+    return of_abs, of_angle
+
+
+def atan2_backward(grad: Any, self: Any, other: Any, needs: Sequence[bool]) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  atan2_backward."""
+    square = self * self + other * other
+    inverse = zero_where(eq(square, 0), aten.reciprocal.default(square))
+    return (
+        grad * other * inverse if needs[0] else None,
+        grad * -self * inverse if needs[1] else None,
+    )
+
+
+def xlogy_self(grad: Any, self: Any, other: Any) -> Any:
+    """Zero where zero met a logarithm that is not a number."""
+    mask = aten.logical_and.default(eq(self, 0.0), le(other, 0.0))
+    return zero_where(mask, aten.xlogy.Tensor(grad, other))
+
+
+def xlog1py_self(grad: Any, self: Any, other: Any) -> Any:
+    """As above, one further to the left."""
+    mask = aten.logical_and.default(eq(self, 0.0), le(other, -1.0))
+    return zero_where(mask, aten.special_xlog1py.default(grad, other))
+
+
+def copysign_self(grad: Any, self: Any, result: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  copysign_tensor_self_backward."""
+    return grad * zero_where(eq(self, 0), result / self)
+
+
+def silu_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_silu_backward."""
+    if not STATE.grad:
+        return aten.silu_backward.default(grad, self)
+    sigmoid = aten.sigmoid.default(self)
+    return grad * sigmoid * (1.0 + self * (1.0 - sigmoid))
+
+
+def mish_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_mish_backward."""
+    if not STATE.grad:
+        return aten.mish_backward.default(grad, self)
+    sigmoid = aten.sigmoid.default(self)
+    soft = aten.tanh.default(aten.softplus.default(self))
+    return grad * (soft + self * sigmoid * (1.0 - soft * soft))
+
+
+def gelu_double_backward(grad: Any, grad_output: Any, self: Any, approximate: str) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  gelu_double_backward."""
+    if approximate == "tanh":
+        beta, kappa = math.sqrt(2.0) * (2.0 / math.sqrt(math.pi)) * 0.5, 0.044715
+        inner = beta * (self + kappa * power(self, 3))
+        tanh = aten.tanh.default(inner)
+        sech2 = 1 - tanh * tanh
+        first = beta * (1 + 3 * kappa * self * self)
+        second = beta * 6 * kappa * self
+        # (x/2)(1 + tanh u)'' with u' and u'' as above
+        slope = sech2 * first + 0.5 * self * (sech2 * second - 2 * tanh * sech2 * first * first)
+        return grad_output * grad * slope
+    normal = aten.exp.default(-0.5 * self * self) * (
+        0.5 * (2.0 / math.sqrt(math.pi)) / math.sqrt(2.0)
+    )
+    return grad_output * grad * normal * (2 - self * self)
+
+
+def elu_double_backward(
+    grad: Any,
+    grad_output: Any,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    self_or_result: Any,
+) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  elu_double_backward."""
+    negative = le(self_or_result, 0)
+    if is_result:
+        slope = grad * grad_output * input_scale * (scale * 0 + 1)
+    else:
+        curve = aten.exp.default(self_or_result * input_scale)
+        slope = grad * grad_output * input_scale * input_scale * alpha * scale * curve
+    return zero_where(aten.logical_not.default(negative), slope)
+
+
+def hardswish_double_backward(grad: Any, grad_output: Any, self: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  hardswish_backward."""
+    inside = aten.logical_and.default(gt(self, -3.0), lt(self, 3.0))
+    return zero_where(aten.logical_not.default(inside), grad * grad_output / 3.0)
+
+
+def softplus_double_backward(grad: Any, self: Any, beta: float, threshold: float) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  softplus_double_backward."""
+    x = self * beta
+    slope = aten.sigmoid_backward.default(grad, aten.sigmoid.default(x)) * beta
+    return zero_where(gt(x, threshold), slope)
+
+
+def log_sigmoid_double_backward(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  log_sigmoid_double_backward."""
+    sigmoid = aten.sigmoid.default(self)
+    return grad * (sigmoid - 1) * sigmoid
+
+
+def glu_double_backward_grad_output(grad: Any, self: Any, dim: int) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward_grad_output."""
+    dim %= self.dim()
+    half = self.sizes[dim] // 2
+    sizes = list(self.sizes)
+    sizes[dim] = half
+    ones = aten.ones.default(sizes, dtype=grad.dtype, device=grad.device)
+    product = aten.glu_backward.default(ones, self, dim) * grad
+    return aten.narrow.default(product, dim, 0, half) + aten.narrow.default(
+        product, dim, half, half
+    )
+
+
+def glu_double_backward(grad: Any, grad_output: Any, self: Any, dim: int) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward."""
+    dim %= self.dim()
+    half = self.sizes[dim] // 2
+
+    def halves(tensor: Any) -> tuple[Any, Any]:
+        return (
+            aten.narrow.default(tensor, dim, 0, half),
+            aten.narrow.default(tensor, dim, half, half),
+        )
+
+    (first, second), (of_first, of_second) = halves(self), halves(grad)
+    sigmoid = aten.sigmoid.default(second)
+    slope = (1 - sigmoid) * sigmoid
+    curve = slope * (1 - 2 * sigmoid)
+    second_slope = slope * grad_output
+    return aten.cat.default(
+        [
+            of_second * second_slope,
+            of_first * second_slope + of_second * first * curve * grad_output,
+        ],
+        dim,
+    )
+
+
+def prelu_double_backward_grad_output(grads: Sequence[Any], self: Any, weight: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    of_self, of_weight = grads
+    positive = ge(self, 0)
+    if of_self is None:
+        return zero_where(positive, of_weight * self)
+    inside = of_self * weight
+    if of_weight is not None:
+        inside = inside + of_weight * self
+    return aten.where.self(positive, of_self, inside)
+
+
+def prelu_double_backward_self(grads: Sequence[Any], grad_output: Any, self: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    if grads[1] is None:
+        return aten.zeros_like.default(self)
+    return zero_where(ge(self, 0), grad_output * grads[1])
+
+
+def prelu_double_backward_weight(
+    grads: Sequence[Any], grad_output: Any, self: Any, weight: Any
+) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    if grads[0] is None:
+        return aten.zeros_like.default(self)
+    return zero_where(ge(self, 0), grad_output * grads[0])
