@@ -92,6 +92,8 @@ def _tensor_operand(value: Any) -> Operand:
     base, size = owner.data_ptr, owner.nbytes
     low = base() if callable(base) else getattr(base, "address", base)
     high = low + (size() if callable(size) else size)
+    if hasattr(value, "numel") and value.numel() == 0:
+        low = high = address  # torch gives an empty view no address within its storage
     return Operand(int(address), dtype, device == "cpu", True, int(low), int(high), device)
 
 

@@ -67,6 +67,11 @@ def test_torch_tensors_on_the_host_work_as_numpy_arrays_do(module):
     torch.testing.assert_close(y, x + 1)
 
 
+def test_an_empty_view_is_an_array_of_nothing(module):
+    for empty in (torch.zeros(2)[2:], np.zeros(2, np.float32)[2:]):
+        module.get_function("affine")(1, 32, (empty, empty, Pair(1.0, 1), 0))
+
+
 def test_views_of_one_array_stay_views(module):
     memory = np.arange(20, dtype=np.float32)
     module.get_function("affine")(1, 1, (memory, memory[1:], Pair(1.0, 10), 1))
