@@ -12,7 +12,9 @@ from labkit.autograd import variable
 from labkit.autograd.engine import execute
 from labkit.autograd.node import Edge, InputMetadata, Node
 from labkit.autograd.retain import retain_grad
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.memory_format import contiguous_strides
+from labkit.core.tensor_impl import TensorImpl, empty_strided
+from labkit.ops import copy
 from labkit.ops.aten import aten
 
 
@@ -221,21 +223,15 @@ def make_grads(roots: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
                     "grad can be implicitly created only for real scalar outputs but got "
                     f"{about.dtype}"
                 )
-            if is_edge:
-                ones = aten.ones.default(list(about.shape), dtype=about.dtype, device=about.device)
-            else:
-                ones = aten.ones_like.default(variable_data(root))
+            strides = contiguous_strides(about.shape) if is_edge else root.strides
+            ones = empty_strided(about.shape, strides, about.dtype, about.device)
+            copy.store(ones, copy.scalar_raw(1, about.dtype))
             made.append(ones)
         else:
             raise TypeError(
                 f"gradients can be either Tensors or None, but got {type(grad).__name__}"
             )
     return tuple(made)
-
-
-def variable_data(tensor: TensorImpl) -> TensorImpl:
-    """The same elements without history."""
-    return tensor.shallow_copy_and_detach()
 
 
 def _describe(root: Any) -> InputMetadata:
