@@ -6,7 +6,7 @@ in `labkit.ops`.
 Source   torch/_tensor.py
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from labkit._tensor.arguments import impl_of, integer, integers
 from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
 from labkit._tensor.devices import ready
+from labkit._tensor.operators import install_operators
 from labkit._tensor.view_methods import ViewMethods
 from labkit.core.device import Device
 from labkit.core.dtype import DType
@@ -25,13 +26,11 @@ from labkit.core.promotion import result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, set_python_class
-from labkit.dispatch.operator import OperatorHandle
 from labkit.ops import (
     arithmetic,
     copy,
     indexing,
     moving,
-    pointwise,
     tensor_new,
     view,
 )
@@ -345,14 +344,6 @@ class Tensor(AutogradMethods, ViewMethods):
         self.bump_version()
         return self
 
-    # Arithmetic
-
-    def __eq__(self, other: object) -> Any:
-        return _EQ(self, other) if isinstance(other, Tensor) else _with_number(_EQ, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _NE(self, other) if isinstance(other, Tensor) else _with_number(_NE, self, other)
-
     def equal(self, other: "Tensor") -> bool:
         """True when shapes and all values are equal."""
         return arithmetic.equal(self, impl_of(other, "equal"))
@@ -361,22 +352,6 @@ class Tensor(AutogradMethods, ViewMethods):
         """The element type an operator on both would compute in."""
         operand = other.impl if isinstance(other, Tensor) else other
         return result_type(self, operand)
-
-
-def _operand(value: Any) -> TensorImpl | None:
-    """A number as a wrapped tensor; None for what is neither number nor tensor."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool | int | float | complex):
-        return pointwise.wrapped_number(value)
-    return None
-
-
-def _with_number(op: OperatorHandle, self: Tensor, other: Any) -> Any:
-    operand = _operand(other)
-    return NotImplemented if operand is None else op(self, operand)
 
 
 def _unwrap_index(item: Any) -> Any:
@@ -389,55 +364,7 @@ def _unwrap_index(item: Any) -> Any:
     return item
 
 
-_EQ, _NE = aten.eq.Tensor, aten.ne.Tensor
-_SYMBOLS = {
-    "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "remainder": "mod",
-    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-    "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
-}  # fmt: skip
-_COMPARISONS = ("lt", "le", "gt", "ge")
-
-
-def _infix(op: OperatorHandle) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return op(self, other) if type(other) is Tensor else _with_number(op, self, other)
-
-    return method
-
-
-def _reflected(op: OperatorHandle) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        operand = _operand(other)
-        return NotImplemented if operand is None else op(operand, self)
-
-    return method
-
-
-_UNARY_SYMBOLS = {"neg": "neg", "bitwise_not": "invert", "abs": "abs"}
-
-
-def _prefix(op: OperatorHandle) -> Callable[[Tensor], Any]:
-    return lambda self: op(self)
-
-
-def _install_symbols() -> None:
-    """Give `Tensor` x + y, y + x and x += y of every operator that has a symbol, and -x."""
-    for name, symbol in _UNARY_SYMBOLS.items():
-        setattr(Tensor, f"__{symbol}__", _prefix(getattr(aten, name).default))
-    for name, symbol in _SYMBOLS.items():
-        op = getattr(aten, name).Tensor
-        methods = {f"__{symbol}__": _infix(op)}
-        if name not in _COMPARISONS:
-            methods[f"__r{symbol}__"] = _reflected(op)
-            methods[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)
-        for method_name, method in methods.items():
-            method.__name__ = method_name
-            method.__qualname__ = f"Tensor.{method_name}"
-            method.__doc__ = f"Element by element: {name}."
-            setattr(Tensor, method_name, method)
-
-
-_install_symbols()
+install_operators(Tensor)
 install_methods(Tensor)
 autograd.install()
 set_python_class(Tensor)

@@ -16,6 +16,7 @@ from labkit.ops.pointwise import (
     COMPARISON,
     FLOAT,
     MAGNITUDE,
+    OPERATORS,
     REAL_COMPARISON,
     WHOLE,
     Array,
@@ -24,7 +25,9 @@ from labkit.ops.pointwise import (
     common_dtype,
     not_implemented,
     pointwise,
+    wrapped_number,
 )
+from labkit.ops.registration import kernel
 
 
 def _scaled(y: Array, alpha: complex) -> Array:
@@ -123,6 +126,22 @@ for _name, _ufunc in {
 pointwise("neg(Tensor self) -> Tensor", _no_bool_neg, fast=np.negative)(np.negative)
 pointwise("bitwise_not(Tensor self) -> Tensor", WHOLE)(np.invert)
 pointwise("abs(Tensor self) -> Tensor", MAGNITUDE, fast=np.abs)(np.abs)
+
+
+@kernel("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", variants="function")
+def rsub(self: TensorImpl, other: TensorImpl, *, alpha: complex = 1) -> TensorImpl:
+    """`other - alpha * self`."""
+    return OPERATORS["sub.Tensor"].functional(other, self, alpha=alpha)
+
+
+@kernel("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", variants="function")
+def rsub_scalar(self: TensorImpl, other: complex, alpha: complex = 1) -> TensorImpl:
+    """A number minus `alpha * self`."""
+    return OPERATORS["sub.Tensor"].functional(wrapped_number(other), self, alpha=alpha)
+
+
+for _overload, _kernel in {"rsub.Tensor": rsub, "rsub.Scalar": rsub_scalar}.items():
+    kernel(_overload, "CUDA")(_kernel)
 
 
 def equal(a: TensorImpl, b: TensorImpl) -> bool:
