@@ -1,0 +1,136 @@
+"""What `x + y`, `2 - x`, `x @ y`, `x += 1` and `-x` call.
+
+Source   torch/_tensor.py  Tensor.__rsub__, __rdiv__, __rpow__
+         tools/autograd/templates/python_variable_methods.cpp
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labkit.core.tensor_impl import TensorImpl
+from labkit.dispatch.operator import OperatorHandle
+from labkit.ops import pointwise
+from labkit.ops.aten import aten
+
+_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder",
+    "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+}  # fmt: skip
+"""Python's name of an operator -> the operator it calls, on two tensors."""
+_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+_UNARY = {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}
+_OVERLOADS = {"floor_divide": "default"}  # all others are called `name.Tensor`
+
+
+def operand(value: Any) -> TensorImpl | None:
+    """A number as a wrapped 0-dim tensor; None for what is neither number nor tensor."""
+    if isinstance(value, TensorImpl):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float | complex):
+        return pointwise.wrapped_number(value)
+    return None
+
+
+def number(value: Any) -> Any:
+    """A Python number, or None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, bool | int | float | complex) else None
+
+
+def _infix(op: OperatorHandle) -> Callable[[Any, Any], Any]:
+    def method(self: TensorImpl, other: Any) -> Any:
+        if type(other) is type(self):
+            return op(self, other)
+        right = operand(other)
+        return NotImplemented if right is None else op(self, right)
+
+    return method
+
+
+def _reflected(op: OperatorHandle) -> Callable[[Any, Any], Any]:
+    def method(self: TensorImpl, other: Any) -> Any:
+        left = operand(other)
+        return NotImplemented if left is None else op(left, self)
+
+    return method
+
+
+def _rsub(self: TensorImpl, other: Any) -> Any:
+    if isinstance(other, TensorImpl):
+        return aten.sub.Tensor(other, self)
+    left = number(other)
+    return NotImplemented if left is None else aten.rsub.Scalar(self, left)
+
+
+def _rtruediv(self: TensorImpl, other: Any) -> Any:
+    left = operand(other)
+    return NotImplemented if left is None else aten.mul.Tensor(aten.reciprocal.default(self), left)
+
+
+def _pow(self: TensorImpl, other: Any) -> Any:
+    if isinstance(other, TensorImpl):
+        return aten.pow.Tensor_Tensor(self, other)
+    exponent = number(other)
+    return NotImplemented if exponent is None else aten.pow.Tensor_Scalar(self, exponent)
+
+
+def _rpow(self: TensorImpl, other: Any) -> Any:
+    base = number(other)
+    return NotImplemented if base is None else aten.pow.Scalar(base, self)
+
+
+def _ipow(self: TensorImpl, other: Any) -> Any:
+    if isinstance(other, TensorImpl):
+        return aten.pow_.Tensor(self, other)
+    exponent = number(other)
+    return NotImplemented if exponent is None else aten.pow_.Scalar(self, exponent)
+
+
+def _matmul(self: TensorImpl, other: Any) -> Any:
+    return aten.matmul.default(self, other) if isinstance(other, TensorImpl) else NotImplemented
+
+
+def _rmatmul(self: TensorImpl, other: Any) -> Any:
+    return aten.matmul.default(other, self) if isinstance(other, TensorImpl) else NotImplemented
+
+
+def _prefix(op: OperatorHandle) -> Callable[[Any], Any]:
+    return lambda self: op(self)
+
+
+def _methods() -> dict[str, Callable[..., Any]]:
+    """All of them, under Python's names."""
+    made: dict[str, Callable[..., Any]] = {
+        f"__{symbol}__": _prefix(getattr(aten, name).default) for symbol, name in _UNARY.items()
+    }
+    made["__pos__"] = lambda self: self
+    for symbol, name in _BINARY.items():
+        if not hasattr(aten, name):
+            continue
+        overload = _OVERLOADS.get(name, "Tensor")
+        op = getattr(getattr(aten, name), overload)
+        made[f"__{symbol}__"] = _infix(op)
+        if symbol not in _COMPARISONS:
+            made[f"__r{symbol}__"] = _reflected(op)
+            written = getattr(getattr(aten, f"{name}_"), "Tensor")  # noqa: B009
+            made[f"__i{symbol}__"] = _infix(written)
+    special = {
+        "rsub": _rsub, "rtruediv": _rtruediv, "pow": _pow, "rpow": _rpow, "ipow": _ipow,
+        "matmul": _matmul, "rmatmul": _rmatmul,
+    }  # fmt: skip
+    return made | {f"__{symbol}__": method for symbol, method in special.items()}
+
+
+def install_operators(tensor: type) -> None:
+    """Give the class every operator of Python that PyTorch gives a meaning."""
+    for name, method in _methods().items():
+        method.__name__ = name
+        method.__qualname__ = f"{tensor.__name__}.{name}"
+        setattr(tensor, name, method)
