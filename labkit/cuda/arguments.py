@@ -14,11 +14,14 @@ from labkit.cuda.signature import ParamKind, Signature, SignatureParam, pack_sca
 class DevicePointer:
     """An address of device memory as a kernel argument.
 
-    size_bytes  what may be touched from there on, for traces; 0 when not known
+    size_bytes   what may be touched, for traces; 0 when not known
+    start_bytes  where that begins, counted from the address: a kernel may be given the place of
+                 an element 0 that lies elsewhere
     """
 
     address: int
     size_bytes: int = 0
+    start_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Bound:
 def as_operand(value: Any) -> Operand | None:
     """How an array-like argument lies in memory; None when the value is not an array."""
     if isinstance(value, DevicePointer):
-        end = value.address + value.size_bytes
-        return Operand(value.address, None, False, True, value.address, end, "cuda")
+        low = value.address + value.start_bytes
+        return Operand(value.address, None, False, True, low, low + value.size_bytes, "cuda")
     if isinstance(value, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(value)
         address = value.__array_interface__["data"][0]

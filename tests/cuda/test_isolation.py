@@ -1,6 +1,7 @@
 """Whatever a kernel does, this process lives, memory is kept, and nothing leaks."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -170,3 +171,31 @@ def test_the_worker_ends_with_its_parent(tmp_path):
             return
         time.sleep(0.05)
     pytest.fail(f"worker {pid} outlived its parent")
+
+
+def test_an_interrupted_wait_leaves_a_device_that_works(small_device):
+    """As by Ctrl-C, or by the time limit of an exercise: any exception, at any moment."""
+
+    class Alarm(BaseException):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    module = cuda.RawModule(
+        'extern "C" __global__ void spin(int* x) { while (*(volatile int*)x == 0) {} x[1] = 7; }'
+    )
+    kernel = module.get_function("spin")
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for value in (0, 1):
+            x = np.full(2, value, np.int32)
+            signal.setitimer(signal.ITIMER_REAL, 0.3 if value == 0 else 0)
+            if value == 0:
+                with pytest.raises(Alarm):
+                    kernel(1, 1, (x,))
+            else:
+                kernel(1, 1, (x,))
+        assert x.tolist() == [1, 7]
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -104,7 +104,9 @@ class Worker:
                 self._start()
             try:
                 return self._exchange(command, body, timeout_s)
-            except (KeyboardInterrupt, WorkerDied):
+            except WorkerRefused:
+                raise
+            except BaseException:  # Ctrl-C or an alarm, too: half an answer is left in the socket
                 self.stop()
                 raise
 
