@@ -147,6 +147,8 @@ def test_every_rung_gives_the_values_it_gives_on_the_emulator(gpu):
 
     for rungs in LADDERS.values():
         for rung in rungs:
+            if not rung.runs_on(gpu.properties().compute_capability):
+                continue
             for shape in rung.shapes:
                 problem = rung.problem(np.random.default_rng(0), shape)
                 rung.run(problem)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.cuda.emulator.build import KERNELS
-from labkit.cuda.errors import InvalidValueError
+from labkit.cuda.errors import InvalidValueError, UnsupportedFeatureError
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import AccessCounters, Report
 from labkit.cuda.trace import Trace
@@ -232,6 +232,13 @@ class Rung:
         """The GPU generations it is written for; empty for all."""
         return tuple(self._gpu_only["archs"].split(", ")) if self._gpu_only else ()
 
+    def runs_on(self, compute_capability: tuple[int, int]) -> bool:
+        """True on a GPU of that capability; "sm_90a" is for 9.0 alone, "sm_80" for all from 8.0."""
+        number = 10 * compute_capability[0] + compute_capability[1]
+        only = {int(arch[3:-1]) for arch in self.archs if arch.endswith("a")}
+        since = [int(arch[3:]) for arch in self.archs if arch[3:].isdigit()]
+        return not self.archs or number in only or number >= min(since, default=1000)
+
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
         """The counters its header promises."""
@@ -244,8 +251,17 @@ class Rung:
         )
 
     def kernel(self, step: str = "") -> RawKernel:
-        """The compiled kernel, for the device that serves."""
-        return RawModule(path=self.path).get_function(f"{self.name}_{step}" if step else self.name)
+        """The compiled kernel, for the device that serves.
+
+        Raises   UnsupportedFeatureError   it is for a GPU only, and the emulator serves
+        """
+        module = RawModule(path=self.path)
+        if self.gpu_only and module.driver.name == "emulator":
+            raise UnsupportedFeatureError(
+                f"{self.name} runs on a GPU only ({', '.join(self.archs)}): {self.gpu_only}; "
+                "the emulator serves here"
+            )
+        return module.get_function(f"{self.name}_{step}" if step else self.name)
 
     def problem(self, generator: np.random.Generator, shape: Any) -> Problem:
         """Random data of that shape."""

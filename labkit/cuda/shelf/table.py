@@ -22,7 +22,8 @@ def table() -> str:
         for rung in rungs:
             link = f"[{rung.op}/{rung.path.name}]({rung.op}/{rung.path.name})"
             counters = "<br>".join(str(one).replace("*", "\\*") for one in rung.predictions)
-            lines.append(f"| {link} | {rung.idea} | {counters} |")
+            only = f" (GPU only: {rung.gpu_only})" if rung.gpu_only else ""
+            lines.append(f"| {link} | {rung.idea}{only} | {counters} |")
     return "\n".join(lines) + "\n"
 
 
