@@ -24,12 +24,21 @@ _FACTORIES = (
     "broadcast_shapes", "broadcast_tensors", "result_type", "equal",
     "view_as_real", "view_as_complex",
 )  # fmt: skip
+_GRAD_MODES = (
+    "no_grad",
+    "enable_grad",
+    "set_grad_enabled",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+)
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},
     **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},
     **{name: ("labkit._tensor.factories", name) for name in _FACTORIES},
     "Tensor": ("labkit._tensor", "Tensor"),
     "Size": ("labkit._tensor", "Size"),
+    **{name: ("labkit.autograd", name) for name in _GRAD_MODES},
     "dtype": ("labkit.core.dtype", "DType"),
     "device": ("labkit.core.device", "device"),
     "memory_format": ("labkit.core.memory_format", "MemoryFormat"),
@@ -50,12 +59,16 @@ def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         module_name, attribute = _EXPORTS[name]
         return getattr(importlib.import_module(module_name), attribute)
-    if not name.startswith("_") and importlib.util.find_spec(f"labkit.{name}") is None:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    if importlib.util.find_spec(f"labkit.{name}") is None:
         importlib.import_module("labkit._tensor")
         function = importlib.import_module("labkit._tensor.bindings").function(name)
         if function is not None:
             globals()[name] = function
             return function
+    else:
+        return importlib.import_module(f"labkit.{name}")
     raise AttributeError(f"module 'labkit' has no attribute {name!r}")
 
 

@@ -72,6 +72,9 @@ class PythonFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("out", 0) is None:
             del kwargs["out"]
+        if "requires_grad" in kwargs and not self.method:  # a factory: the result is a new leaf
+            wanted = kwargs.pop("requires_grad")
+            return self(*args, **kwargs).requires_grad_(wanted)
         refusals = []
         for signature in self.signatures:
             try:

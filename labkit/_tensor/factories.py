@@ -3,6 +3,8 @@
 Source   torch/csrc/autograd/python_torch_functions_manual.cpp
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,25 @@ from labkit.core.strides import broadcast_shapes as _broadcast_shapes
 from labkit.ops import copy, tensor_new
 
 Number = complex
+Factory = Callable[..., Tensor]
+
+
+def _leaf(factory: Factory) -> Factory:
+    """The factory, also taking `requires_grad`."""
+
+    @functools.wraps(factory)
+    def made(*args: Any, requires_grad: bool = False, **options: Any) -> Tensor:
+        result = factory(*args, **options)
+        return result.requires_grad_() if requires_grad else result
+
+    return made
+
+
 contiguous_format = MemoryFormat.contiguous_format
 preserve_format = MemoryFormat.preserve_format
 
 
+@_leaf
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A new tensor holding a copy of numbers, nested lists, an array or a tensor."""
     place = ready(device)
@@ -51,6 +68,7 @@ def from_dlpack(source: Any) -> Tensor:
     return from_numpy(np.from_dlpack(source))
 
 
+@_leaf
 def empty(
     *size: Any,
     dtype: DType | None = None,
@@ -66,6 +84,7 @@ def empty(
     return Tensor(tensor_impl.empty_strided(sizes, strides, chosen, ready(device)))
 
 
+@_leaf
 def empty_strided(
     size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
@@ -75,24 +94,28 @@ def empty_strided(
     return Tensor(tensor_impl.empty_strided(sizes, strides, chosen, ready(device)))
 
 
+@_leaf
 def zeros(*size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A new tensor of zeros."""
     made = empty(*size, dtype=dtype, device=device)
     return Tensor(tensor_new.filled(made.impl, 0))
 
 
+@_leaf
 def ones(*size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A new tensor of ones."""
     made = empty(*size, dtype=dtype, device=device)
     return Tensor(tensor_new.filled(made.impl, 1))
 
 
+@_leaf
 def full(size: Any, value: Number, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A new tensor of one value, in the element type of the value when none is given."""
     sizes = integers((size,), "full")
     return Tensor(tensor_new.full(sizes, value, dtype, ready(device)))
 
 
+@_leaf
 def arange(*bounds: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """The numbers up to an end, from a start to an end, or in steps; the end is left out."""
     if not 1 <= len(bounds) <= 3:
@@ -102,6 +125,7 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return made.to(ready(device))
 
 
+@_leaf
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
     rows = integer(n, "eye")
@@ -109,6 +133,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Any
     return Tensor(tensor_new.eye(rows, columns, dtype, ready(device)))
 
 
+@_leaf
 def empty_like(
     other: Tensor,
     *,
@@ -121,16 +146,19 @@ def empty_like(
     return Tensor(copy.empty_like(impl_of(other, "empty_like"), memory_format, dtype, place))
 
 
+@_leaf
 def zeros_like(other: Tensor, **options: Any) -> Tensor:
     """Zeros of the same sizes, in the same order of dimensions."""
     return Tensor(tensor_new.filled(empty_like(other, **options).impl, 0))
 
 
+@_leaf
 def ones_like(other: Tensor, **options: Any) -> Tensor:
     """Ones of the same sizes, in the same order of dimensions."""
     return Tensor(tensor_new.filled(empty_like(other, **options).impl, 1))
 
 
+@_leaf
 def full_like(other: Tensor, value: Number, **options: Any) -> Tensor:
     """One value, the same sizes, the same order of dimensions."""
     return Tensor(tensor_new.filled(empty_like(other, **options).impl, value))

@@ -217,7 +217,10 @@ class Tensor(AutogradMethods, ViewMethods):
         return format(self.item(), spec) if spec and not self.sizes else format(repr(self), spec)
 
     def __repr__(self) -> str:
-        return tensor_str(self)
+        node = self.grad_fn
+        if node is not None:
+            return tensor_str(self, also=f"grad_fn=<{node.name()}>")
+        return tensor_str(self, also="requires_grad=True" if self.requires_grad else "")
 
     def detach(self) -> "Tensor":
         """The same elements, in a tensor that is nobody's view and that no gradient reaches."""
@@ -291,8 +294,8 @@ class Tensor(AutogradMethods, ViewMethods):
     def index_put_(self, indices: Any, values: "Tensor", accumulate: bool = False) -> "Tensor":
         """The elements at the index positions become `values`, or grow by them."""
         impls = [impl_of(index, "index_put_") for index in indices]
-        values = impl_of(values, "index_put_")
-        return cast(Tensor, aten.index_put_.default(self, impls, values, accumulate))
+        source = impl_of(values, "index_put_")
+        return cast(Tensor, aten.index_put_.default(self, impls, source, accumulate))
 
     def masked_fill_(self, mask: "Tensor", value: Any) -> "Tensor":
         """The elements where the mask is true become `value`."""

@@ -113,16 +113,16 @@ pointwise(f"sub.Tensor{_ALPHA}", _no_bool_sub, fast=np.subtract)(_sub)
 pointwise(f"mul.Tensor{_BINARY}", ARITHMETIC, fast=np.multiply)(np.multiply)
 pointwise(f"div.Tensor{_BINARY}", FLOAT, fast=np.true_divide)(np.true_divide)
 pointwise(f"remainder.Tensor{_BINARY}", _real_numbers, out="Tensor_out")(_remainder)
-for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal}.items():
-    pointwise(f"{_name}.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(_ufunc)
-for _name, _ufunc in {
+pointwise(f"eq.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.equal)
+pointwise(f"ne.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.not_equal)
+for _name, _loop in {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal
 }.items():  # fmt: skip
-    pointwise(f"{_name}.Tensor{_BINARY}", REAL_COMPARISON, out="Tensor_out")(_ufunc)
-for _name, _ufunc in {
+    pointwise(f"{_name}.Tensor{_BINARY}", REAL_COMPARISON, out="Tensor_out")(_loop)
+for _name, _bits in {
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
 }.items():  # fmt: skip
-    pointwise(f"{_name}.Tensor{_BINARY}", WHOLE, out="Tensor_out")(_ufunc)
+    pointwise(f"{_name}.Tensor{_BINARY}", WHOLE, out="Tensor_out")(_bits)
 pointwise("neg(Tensor self) -> Tensor", _no_bool_neg, fast=np.negative)(np.negative)
 pointwise("bitwise_not(Tensor self) -> Tensor", WHOLE)(np.invert)
 pointwise("abs(Tensor self) -> Tensor", MAGNITUDE, fast=np.abs)(np.abs)
@@ -140,8 +140,8 @@ def rsub_scalar(self: TensorImpl, other: complex, alpha: complex = 1) -> TensorI
     return OPERATORS["sub.Tensor"].functional(wrapped_number(other), self, alpha=alpha)
 
 
-for _overload, _kernel in {"rsub.Tensor": rsub, "rsub.Scalar": rsub_scalar}.items():
-    kernel(_overload, "CUDA")(_kernel)
+kernel("rsub.Tensor", "CUDA")(rsub)
+kernel("rsub.Scalar", "CUDA")(rsub_scalar)
 
 
 def equal(a: TensorImpl, b: TensorImpl) -> bool:

@@ -24,8 +24,11 @@ EDGE_ITEMS = 3
 Format = Callable[[Any], str]
 
 
-def tensor_str(self: TensorImpl, name: str = "tensor") -> str:
-    """The text of a tensor: its values, then what the values do not show."""
+def tensor_str(self: TensorImpl, name: str = "tensor", *, also: str = "") -> str:
+    """The text of a tensor: its values, then what the values do not show.
+
+    also  a last note, such as "requires_grad=True"
+    """
     notes = []
     if self.device.type != "cpu":
         notes.append(f"device='{self.device}'")
@@ -37,6 +40,8 @@ def tensor_str(self: TensorImpl, name: str = "tensor") -> str:
     empty_default = self.numel() == 0 and self.dtype is not promotion.get_default_dtype()
     if self.dtype not in shown_by_values or empty_default:
         notes.append(f"dtype={self.dtype!r}")
+    if also:
+        notes.append(also)
     indent = len(name) + 1
     body = "[]" if self.numel() == 0 else _body(self, indent)
     text = f"{name}({body}"
