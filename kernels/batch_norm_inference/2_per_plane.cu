@@ -8,6 +8,7 @@
 // Counter: read global.x sectors/request = 16
 // Counter: read global.* lanes/output = 0.5
 #include "lab.cuh"
+#include "planes.cuh"
 
 extern "C" __global__ void batch_norm_inference_2_per_plane(
     const float* __restrict__ x, const float* __restrict__ gamma, const float* __restrict__ beta,
@@ -17,17 +18,6 @@ extern "C" __global__ void batch_norm_inference_2_per_plane(
         const long long c = plane % C;
         const float a = rsqrtf(running_var[c] + eps) * (gamma ? gamma[c] : 1.0f);
         const float b = (beta ? beta[c] : 0.0f) - running_mean[c] * a;
-        const float* from = x + plane * S;
-        float* to = y + plane * S;
-        const bool aligned = is_aligned_for_float4(from) && is_aligned_for_float4(to);
-        const long long vectors = aligned ? S / 4 : 0;  // uniform in the block
-        for (long long v = threadIdx.x; v < vectors; v += blockDim.x) {
-            const float4 four = reinterpret_cast<const float4*>(from)[v];
-            reinterpret_cast<float4*>(to)[v] = make_float4(a * four.x + b, a * four.y + b,
-                                                           a * four.z + b, a * four.w + b);
-        }
-        for (long long i = vectors * 4 + threadIdx.x; i < S; i += blockDim.x) {
-            to[i] = a * from[i] + b;
-        }
+        scale_and_shift(x + plane * S, y + plane * S, S, a, b);
     }
 }

@@ -12,6 +12,7 @@
 // Counter of scale: read global.x sectors/request = 16
 // Counter of scale: write global.y sectors/request = 16
 #include "lab.cuh"
+#include "planes.cuh"
 #include "squeeze_excite.cuh"
 
 extern "C" __global__ void squeeze_excite_3_three_launches(const float* __restrict__ x,
@@ -47,18 +48,6 @@ extern "C" __global__ void squeeze_excite_3_three_launches_scale(const float* __
                                                                  float* __restrict__ y,
                                                                  long long planes, long long S) {
     for (long long plane = blockIdx.x; plane < planes; plane += gridDim.x) {
-        const float* from = x + plane * S;
-        float* to = y + plane * S;
-        const float factor = gate[plane];
-        const bool aligned = is_aligned_for_float4(from) && is_aligned_for_float4(to);
-        const long long vectors = aligned ? S / 4 : 0;
-        for (long long v = threadIdx.x; v < vectors; v += blockDim.x) {
-            const float4 four = reinterpret_cast<const float4*>(from)[v];
-            reinterpret_cast<float4*>(to)[v] = make_float4(factor * four.x, factor * four.y,
-                                                           factor * four.z, factor * four.w);
-        }
-        for (long long i = vectors * 4 + threadIdx.x; i < S; i += blockDim.x) {
-            to[i] = factor * from[i];
-        }
+        scale_and_shift(x + plane * S, y + plane * S, S, gate[plane], 0.0f);
     }
 }

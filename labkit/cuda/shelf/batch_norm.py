@@ -78,17 +78,17 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         if out is not None
     ]
     if rung.number == 3:
-        partial = poisoned((3, case.channels, SPLITS))
+        partial, factors = poisoned((3, case.channels, SPLITS)), poisoned((2, case.channels))
+        moved = (data.gamma, data.beta, *running, mean, rstd, factors)
         launches = [
             Launch((max(1, case.channels), SPLITS), (THREADS,), (data.x, partial, *case.sizes)),
             Launch(
                 (blocks(case.channels, 256),), (256,),
-                (partial, *running, mean, rstd, case.channels, SPLITS, MOMENTUM, EPS),
-                step="finish",
+                (partial, *moved, case.channels, SPLITS, MOMENTUM, EPS), step="finish",
             ),
             Launch(
-                (blocks(y.size, 1024),), (256,),
-                (data.x, data.gamma, data.beta, mean, rstd, y, *case.sizes), step="normalise",
+                (case.n * case.channels,), (64,), (data.x, factors, y, *case.sizes),
+                step="normalise",
             ),
         ]  # fmt: skip
     else:
@@ -116,24 +116,24 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     )  # fmt: skip
     mean, rstd = mean64.numpy().astype(np.float32), rstd64.numpy().astype(np.float32)
     dx, weights = poisoned(case.sizes), [poisoned((case.channels,)) for _ in range(2)]
-    common = (dy, data.x, data.gamma, mean, rstd)
     if rung.number == 1:
-        args = (*common, dx, *weights, *case.sizes, case.training)
+        args = (dy, data.x, data.gamma, mean, rstd, dx, *weights, *case.sizes, case.training)
         launches = [Launch((max(1, case.channels),), (THREADS,), args)]
     else:
-        partial = poisoned((2, case.channels, SPLITS))
+        partial, factors = poisoned((2, case.channels, SPLITS)), poisoned((3, case.channels))
+        summed = (partial, data.gamma, mean, rstd, *weights, factors)
         launches = [
             Launch(
                 (max(1, case.channels), SPLITS), (THREADS,),
                 (dy, data.x, mean, rstd, partial, *case.sizes),
             ),
             Launch(
-                (blocks(case.channels, 256),), (256,), (partial, *weights, case.channels, SPLITS),
-                step="finish",
+                (blocks(case.channels, 256),), (256,),
+                (*summed, *case.sizes, SPLITS, case.training), step="finish",
             ),
             Launch(
-                (blocks(dx.size, 1024),), (256,),
-                (*common, *weights, dx, *case.sizes, case.training), step="input",
+                (case.n * case.channels,), (64,), (dy, data.x, mean, factors, dx, *case.sizes),
+                step="input",
             ),
         ]  # fmt: skip
     depth = case.n * case.spatial
