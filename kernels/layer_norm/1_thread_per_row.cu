@@ -1,4 +1,4 @@
-// Layer norm, rung 1 of 3: one thread per row, three passes.
+// Layer norm, rung 1 of 4: one thread per row, three passes.
 // Mean, variance, result: each pass reads the row again, and the 32 rows of a warp lie `cols`
 // apart, so each request touches 32 sectors.
 //

@@ -1,4 +1,4 @@
-// Layer norm, rung 2 of 3: one block per row, reductions by shuffles.
+// Layer norm, rung 2 of 4: one block per row, reductions by shuffles.
 // Neighbouring threads read neighbouring columns: 4 sectors a request where rung 1 touched 32.
 // Still three passes; the second needs the mean of the first, which crosses the block once.
 //

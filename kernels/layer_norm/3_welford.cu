@@ -1,4 +1,4 @@
-// Layer norm, rung 3 of 3: mean and variance in one pass.
+// Layer norm, rung 3 of 4: mean and variance in one pass.
 // Welford's update needs no mean in advance, and two threads' moments merge: x is read twice
 // instead of three times, and one reduction crosses the block instead of two.
 //

@@ -1,5 +1,6 @@
 """Batch norm: in training, its gradients, and in inference."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def _wide(array: Any) -> Any:
 def _tolerance(case: Case, rstd: torch.Tensor, depth: int = 0) -> float:
     """Rounding x costs its size times rstd in (x - mean) rstd, and times rstd again in dx."""
     steepest = max(1.0, float(rstd.max())) if rstd.numel() else 1.0
-    return 2e-6 * (1 + case.offset) * (1 + np.sqrt(depth)) * steepest**2
+    return 2e-6 * (1 + case.offset) * (1 + math.sqrt(depth)) * steepest**2
 
 
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
