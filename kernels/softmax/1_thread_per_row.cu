@@ -1,4 +1,4 @@
-// Softmax, rung 1 of 4: one thread per row, three passes.
+// Softmax, rung 1 of 5: one thread per row, three passes.
 // Highest value, sum of exponentials, quotient: each pass reads the row again. The 32 rows of a
 // warp lie `cols` apart, so each of its loads touches 32 sectors to use 4 bytes of each (unless the
 // softmax runs along an outer dimension: then neighbouring rows are neighbours in memory).

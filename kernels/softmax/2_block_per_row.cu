@@ -1,4 +1,4 @@
-// Softmax, rung 2 of 4: one block per row, reductions by shuffles.
+// Softmax, rung 2 of 5: one block per row, reductions by shuffles.
 // Neighbouring threads read neighbouring columns, so a request's 32 lanes fill 4 sectors where
 // rung 1 touched 32. The row's highest value and sum cross the block through registers and 32
 // floats of shared memory. Still three passes over x.

@@ -1,4 +1,4 @@
-// Softmax, rung 3 of 4: highest value and sum in one pass.
+// Softmax, rung 3 of 5: highest value and sum in one pass.
 // The sum is kept relative to the highest value so far; when a higher one comes, what has been
 // summed is scaled down once. Two such pairs merge by the same rule, so threads and warps can sum
 // their own columns: x is read twice instead of three times.
@@ -8,34 +8,21 @@
 // Counter: read global.x sectors/request = 4
 // Counter: read global.x lanes/output = 2
 #include "lab.cuh"
-
-struct OnlineSum {
-    float highest, sum;  // sum of exp(value - highest)
-};
-__device__ __forceinline__ OnlineSum shuffle_xor(OnlineSum s, int bits) {
-    return {shuffle_xor(s.highest, bits), shuffle_xor(s.sum, bits)};
-}
-struct MergeSums {
-    __device__ OnlineSum operator()(OnlineSum a, OnlineSum b) const {
-        const float highest = fmaxf(a.highest, b.highest);
-        return {highest, a.sum * expf(a.highest - highest) + b.sum * expf(b.highest - highest)};
-    }
-};
+#include "online.cuh"
 
 extern "C" __global__ void softmax_3_online(const float* __restrict__ x, float* __restrict__ y,
                                             long long rows, long long cols, long long inner,
                                             bool log) {
-    const OnlineSum nothing = {kLowestFloat, 0.0f};  // finite: -inf - -inf would be NaN
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         const long long start = row_start(row, cols, inner);
         const float* x_row = x + start;
         float* y_row = y + start;
 
-        OnlineSum total = nothing;
+        OnlineSum total = kNoSum;
         for (long long c = threadIdx.x; c < cols; c += blockDim.x) {
             total = MergeSums()(total, {x_row[c * inner], 1.0f});
         }
-        total = block_all_reduce(total, nothing, MergeSums());
+        total = block_all_reduce(total, kNoSum, MergeSums());
         const float log_sum = logf(total.sum);
         for (long long c = threadIdx.x; c < cols; c += blockDim.x) {
             const float shifted = x_row[c * inner] - total.highest;

@@ -1,4 +1,4 @@
-// Softmax, rung 4 of 4: the row waits in shared memory.
+// Softmax, rung 4 of 5: the row waits in shared memory.
 // One read and one write per element is the least any softmax can do. The block keeps as much of
 // its row as fits where all later passes find it; columns beyond that are read again.
 //

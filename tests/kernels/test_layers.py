@@ -2,22 +2,51 @@
 
 import numpy as np
 import pytest
+import torch
 
 from labkit.cuda.errors import KernelFailure
 from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.cross_entropy import Case as CrossEntropy
+from labkit.cuda.shelf.softmax import Case as Softmax
+
+
+def generator():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("rung", LADDERS["softmax"], ids=lambda rung: rung.name)
+@pytest.mark.parametrize("log", [False, True])
+def test_softmax_of_infinities_and_nan_is_pytorchs(rung, log):
+    problem = rung.problem(generator(), Softmax(5, 200, log=log))
+    x = problem.inputs[0]
+    x[0] = -np.inf
+    x[1, 150] = np.inf
+    x[2, 3] = np.nan
+    x[3] = 3e38
+    x[4, 1:] = -np.inf
+    function = torch.log_softmax if log else torch.softmax
+    problem.expected = function(torch.from_numpy(x).double(), 1).numpy()
+    rung.run(problem)
+    problem.check()
+    assert np.isnan(problem.output[:3]).all()
 
 
 @pytest.mark.parametrize("op", ["cross_entropy", "cross_entropy_backward"])
 @pytest.mark.parametrize("target", [-1, 7])
 def test_a_target_that_is_no_class_ends_the_kernel(op, target, emulator):
     for rung in LADDERS[op]:
-        problem = rung.problem(np.random.default_rng(0), CrossEntropy(5, 7))
-        _first_int64(problem)[3] = target
+        problem = rung.problem(generator(), CrossEntropy(5, 7))
+        targets = next(a for a in problem.launches[0].args if getattr(a, "dtype", "") == np.int64)
+        targets[3] = target
         with pytest.raises(KernelFailure, match="trap"):
             rung.run(problem)
         emulator.reset()
 
 
-def _first_int64(problem):
-    return next(a for a in problem.launches[0].args if getattr(a, "dtype", None) == np.int64)
+def test_the_mean_of_no_loss_is_nan():
+    for rung in LADDERS["cross_entropy"]:
+        problem = rung.problem(generator(), CrossEntropy(5, 7, ignore=True))
+        problem.launches[0].args[1][:] = -100
+        rung.run(problem)
+        assert np.isnan(problem.output).all()
+        assert not problem.launches[0].args[3].any()  # each row's own loss is 0

@@ -9,6 +9,7 @@ from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rung
 
 THREADS = 128
 CACHED_FLOATS = 1024
+SPLITS = 3
 
 
 class Case(NamedTuple):
@@ -30,11 +31,18 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     expected = function(torch.from_numpy(x).double(), 1).numpy()
     y, rows = poisoned(shape), case.outer * case.inner
     args = [x, y, rows, case.cols, case.inner, case.log]
-    launch = _launch(rung, rows, args)
+    launches = [_launch(rung, rows, args)]
     if rung.number == 4:
         cached = min(case.cols, CACHED_FLOATS)
-        launch.args, launch.shared = [*args, cached], 4 * cached
-    return Problem([x], y, expected, [launch], depth=case.cols, atol=5e-6)
+        launches[0].args, launches[0].shared = [*args, cached], 4 * cached
+    elif rung.number == 5:
+        grid, partial = (max(1, rows), SPLITS), poisoned((rows, SPLITS, 2))
+        sizes = (rows, case.cols, case.inner)
+        launches = [
+            Launch(grid, (THREADS,), (x, partial, *sizes)),
+            Launch(grid, (THREADS,), (x, partial, y, *sizes, case.log), step="normalise"),
+        ]
+    return Problem([x], y, expected, launches, depth=case.cols, atol=5e-6)
 
 
 def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
