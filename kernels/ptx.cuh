@@ -67,3 +67,71 @@ __device__ __forceinline__ void multiply_16x8x16(float (&sum)[4], const unsigned
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_upper), "r"(b_lower));
 }
+
+// What follows is Hopper's: four warps multiply together, reading both sides from shared memory.
+
+// A matrix in shared memory, in rows of 128 bytes from a multiple of 1024 on, eight rows after
+// eight; the 16-byte pieces of row r are exchanged by r % 8 (the 128-byte swizzle).
+using MatrixView = unsigned long long;
+
+__device__ __forceinline__ MatrixView view_of(const void* shared) {
+    const unsigned long long start = (shared_address(shared) & 0x3ffff) >> 4;
+    const unsigned long long eight_rows = 1024 >> 4, swizzle_128 = 1ULL << 62;
+    return start | eight_rows << 16 | eight_rows << 32 | swizzle_128;
+}
+
+__device__ __forceinline__ MatrixView advanced(MatrixView view, int bytes) {
+    return view + (bytes >> 4);
+}
+
+// This thread's writes to shared memory are seen by the tensor cores, which read it by another way.
+__device__ __forceinline__ void show_to_tensor_cores() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Around products: registers are handed over, what was sent off is one group, and all is done.
+__device__ __forceinline__ void begin_products() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void close_product_group() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_products() {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// sum [64, 64] += a [64, 16] times b [16, 64]; a view's rows are rows of a and of b. Warp w of the
+// four holds rows 16 w to 16 w + 15, laid out in every eight columns as in multiply_16x8x16.
+__device__ __forceinline__ void multiply_64x64x16(float (&sum)[32], MatrixView a, MatrixView b,
+                                                  __half) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, 1, 1, 1, 0, 1;"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]),
+          "+f"(sum[6]), "+f"(sum[7]), "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]),
+          "+f"(sum[11]), "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]),
+          "+f"(sum[16]), "+f"(sum[17]), "+f"(sum[18]), "+f"(sum[19]), "+f"(sum[20]),
+          "+f"(sum[21]), "+f"(sum[22]), "+f"(sum[23]), "+f"(sum[24]), "+f"(sum[25]),
+          "+f"(sum[26]), "+f"(sum[27]), "+f"(sum[28]), "+f"(sum[29]), "+f"(sum[30]),
+          "+f"(sum[31])
+        : "l"(a), "l"(b));
+}
+
+__device__ __forceinline__ void multiply_64x64x16(float (&sum)[32], MatrixView a, MatrixView b,
+                                                  __nv_bfloat16) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, 1, 1, 1, 0, 1;"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]),
+          "+f"(sum[6]), "+f"(sum[7]), "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]),
+          "+f"(sum[11]), "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]),
+          "+f"(sum[16]), "+f"(sum[17]), "+f"(sum[18]), "+f"(sum[19]), "+f"(sum[20]),
+          "+f"(sum[21]), "+f"(sum[22]), "+f"(sum[23]), "+f"(sum[24]), "+f"(sum[25]),
+          "+f"(sum[26]), "+f"(sum[27]), "+f"(sum[28]), "+f"(sum[29]), "+f"(sum[30]),
+          "+f"(sum[31])
+        : "l"(a), "l"(b));
+}

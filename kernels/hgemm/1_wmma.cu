@@ -1,4 +1,4 @@
-// C = A B in half or bfloat16, rung 1 of 3: one warp per 16x16 tile of C, on tensor cores.
+// C = A B in half or bfloat16, rung 1 of 4: one warp per 16x16 tile of C, on tensor cores.
 // A warp multiplies two 16x16 tiles as one operation, its lanes holding pieces of them that nobody
 // numbers. Sums are float; C is rounded once. Tiles go through shared memory, where edges of any
 // size are filled up with zeros. Each element of A and B that is read serves 16 outputs.

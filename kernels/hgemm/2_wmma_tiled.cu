@@ -1,4 +1,4 @@
-// C = A B in half or bfloat16, rung 2 of 3: four warps share a 64x64 tile of C.
+// C = A B in half or bfloat16, rung 2 of 4: four warps share a 64x64 tile of C.
 // Slabs of A and B come in eight elements a load, 16 bytes, and serve 64 outputs each. A warp holds
 // 2x2 tiles, so a piece it loads is multiplied twice: half of rung 1's shared reads. Rows are eight
 // elements longer than needed, which moves the rows of a tile to different banks.

@@ -1,4 +1,4 @@
-// C = A B in half or bfloat16, rung 3 of 3: the tensor core's own instruction, fed by ldmatrix.
+// C = A B in half or bfloat16, rung 3 of 4: the tensor core's own instruction, fed by ldmatrix.
 // mma.sync says which lane holds what, so pieces go from shared memory to registers by ldmatrix,
 // four 8x8 matrices at a time, and sums go from registers to C with nothing in between. Slabs are
 // copied two rounds ahead by cp.async, past the registers. A row's pieces of 16 bytes are exchanged
@@ -9,6 +9,7 @@
 // A [M, K], B [K, N], C [M, N] f16, row-major; rows that do not start at 16 bytes go one by one
 // launch: grid (ceil(N / 128), ceil(M / 128)), block (256). This kernel: f16. The other: bfloat16.
 // GPU only: sm_80, sm_90, sm_100; cp.async, ldmatrix and mma.sync are inline PTX
+// Counter: read global.a bytes/lane = 16
 // Counter: read shared.slab_a wavefronts/request = 1
 // Counter: read shared.slab_b wavefronts/request = 1
 #include "ptx.cuh"

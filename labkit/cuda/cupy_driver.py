@@ -6,6 +6,7 @@ CuPy's runtime module covers memory, streams, events and captured graphs; what i
 
 import contextlib
 import ctypes
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from labkit.cuda.errors import (
     KernelFailure,
     OutOfMemoryError,
 )
+from labkit.cuda.inspect.nvrtc import compile_source
 from labkit.cuda.operation import Node
 from labkit.cuda.signature import Signature
 from labkit.cuda.signature_text import signature_from_text
@@ -93,6 +95,10 @@ class Module:
     def __init__(self, code: str, path: str, names: Sequence[str], options: Sequence[str]) -> None:
         self.code, self.path = code, path
         self.source = cuda_source.parse(code)
+        arch = [o.partition("=")[2] for o in options if o.startswith("--gpu-architecture=")]
+        if arch:  # CuPy compiles for the card's plain architecture, which lacks what "sm_90a" has
+            self.raw = _raw_module_for(arch[-1], code, path, names, options)
+            return
         folder = Path(path).parent if Path(path).exists() else Path()
         given = ["-std=c++17", f"-I{folder.resolve()}", f"-I{KERNELS}", "-lineinfo", *options]
         standard = [o for o in options if o.startswith(("-std", "--std"))]
@@ -105,6 +111,20 @@ class Module:
             self.raw.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise CompileError(f"{path} does not compile:\n{error}") from None
+
+
+def _raw_module_for(
+    arch: str, code: str, path: str, names: Sequence[str], options: Sequence[str]
+) -> Any:
+    """The source compiled by NVRTC itself, and loaded as machine code."""
+    rest = [o for o in options if not o.startswith("--gpu-architecture=")]
+    compiled = compile_source(code, arch, names, path=path, options=rest)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.cubin)
+        file.flush()
+        raw = cupy.RawModule(path=file.name)
+        raw.get_function(next(iter(compiled.entries.values())))  # loads the file while it is there
+    return raw
 
 
 class CupyDriver:

@@ -9,6 +9,10 @@
 __device__ __forceinline__ void copy_async(void* shared, const void* global, int bytes) {
     if (reinterpret_cast<unsigned long long>(shared) % 16 != 0) __trap();
     if (reinterpret_cast<unsigned long long>(global) % 16 != 0) __trap();
+    if (bytes == 16) {
+        *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(global);
+        return;
+    }
     unsigned short* to = reinterpret_cast<unsigned short*>(shared);
     const unsigned short* from = reinterpret_cast<const unsigned short*>(global);
     for (int i = 0; i < 8; ++i) to[i] = 2 * i < bytes ? from[i] : 0;
@@ -59,5 +63,32 @@ __device__ __forceinline__ void multiply_16x8x16(float (&sum)[4], const unsigned
             right[half] = element(turned, k % 2, type);
         }
         for (int e = 0; e < 4; ++e) sum[e] += left[e / 2] * right[e % 2];
+    }
+}
+
+using MatrixView = unsigned long long;
+__device__ __forceinline__ MatrixView view_of(const void* shared) {
+    const MatrixView address = reinterpret_cast<MatrixView>(shared);
+    if (address % 1024 != 0) __trap();
+    return address;
+}
+__device__ __forceinline__ MatrixView advanced(MatrixView view, int bytes) { return view + bytes; }
+__device__ __forceinline__ void show_to_tensor_cores() {}
+__device__ __forceinline__ void begin_products() {}
+__device__ __forceinline__ void close_product_group() {}
+__device__ __forceinline__ void wait_for_products() {}
+
+// The hardware exchanges bits 4 to 6 of the address by bits 7 to 9.
+template <class T> __device__ __forceinline__ float element(MatrixView view, int row, int column) {
+    const MatrixView plain = view + row * 128 + column * 2;
+    return static_cast<float>(*reinterpret_cast<const T*>(plain ^ (plain >> 7 & 7) << 4));
+}
+template <class T>
+__device__ __forceinline__ void multiply_64x64x16(float (&sum)[32], MatrixView a, MatrixView b, T) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    for (int i = 0; i < 32; ++i) {
+        const int row = warp * 16 + lane / 4 + i % 4 / 2 * 8;
+        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        for (int k = 0; k < 16; ++k) sum[i] += element<T>(a, row, k) * element<T>(b, k, column);
     }
 }

@@ -255,7 +255,8 @@ class Rung:
 
         Raises   UnsupportedFeatureError   it is for a GPU only, and the emulator serves
         """
-        module = RawModule(path=self.path)
+        chip = [f"--gpu-architecture={arch}" for arch in self.archs if arch.endswith("a")]
+        module = RawModule(path=self.path, options=chip)
         if self.gpu_only and module.driver.name == "emulator":
             raise UnsupportedFeatureError(
                 f"{self.name} runs on a GPU only ({', '.join(self.archs)}): {self.gpu_only}; "
@@ -270,10 +271,13 @@ class Rung:
     def run(self, problem: Problem, **options: Any) -> list[Any]:
         """The problem's launches have run; what each returned (reports, with a trace)."""
         kernels = {step: self.kernel(step) for step in {one.step for one in problem.launches}}
-        return [
-            kernels[one.step](one.grid, one.block, one.args, shared_mem=one.shared, **options)
-            for one in problem.launches
-        ]
+        returned = []
+        for one in problem.launches:
+            kernel = kernels[one.step]
+            if one.shared > kernel.max_dynamic_shared_size_bytes:
+                kernel.max_dynamic_shared_size_bytes = one.shared
+            returned.append(kernel(one.grid, one.block, one.args, shared_mem=one.shared, **options))
+        return returned
 
     def measured(self) -> list[tuple[Prediction, float]]:
         """Each prediction with what a traced run of the probe counts."""
