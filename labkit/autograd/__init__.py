@@ -3,9 +3,12 @@
 Source   torch/csrc/autograd; torch/autograd
 """
 
+from labkit.autograd import forward_ad, graph
 from labkit.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from labkit.autograd.backward import GradientEdge, backward, grad
+from labkit.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 from labkit.autograd.derivatives import derivatives
+from labkit.autograd.function import Function, once_differentiable
 from labkit.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -14,22 +17,33 @@ from labkit.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from labkit.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from labkit.autograd.install import install
 from labkit.autograd.recording import recording
 
 __all__ = [
+    "CheckpointError",
+    "Function",
+    "GradcheckError",
     "GradientEdge",
     "backward",
+    "checkpoint",
+    "checkpoint_sequential",
     "derivatives",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
     "inference_mode",
     "install",
     "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "once_differentiable",
     "recording",
     "set_detect_anomaly",
     "set_grad_enabled",

@@ -78,8 +78,8 @@ class AccumulateGrad(Node):
             result = aten.empty_strided.default(
                 list(grad.sizes), list(wanted), dtype=grad.dtype, device=grad.device
             )
-            return aten.copy_.default(result, grad)  # type: ignore[no-any-return]
-        return aten.clone.default(grad)  # type: ignore[no-any-return]
+            return aten.copy_.default(result, grad)
+        return aten.clone.default(grad)
 
     def __repr__(self) -> str:
         return "<AccumulateGrad>"

@@ -48,6 +48,8 @@ class GraphTask:
     Source   torch/csrc/autograd/graph_task.h  GraphTask
     """
 
+    root: Node
+
     def __init__(self, keep_graph: bool) -> None:
         self.keep_graph = keep_graph
         self.dependencies: dict[Node, int] = {}
@@ -103,7 +105,7 @@ def execute(
         buffer[input_nr] = grads[0]
     else:
         root, buffer = GraphRoot(roots, grads), []
-    task.dependencies = compute_dependencies(root)
+    task.root, task.dependencies = root, compute_dependencies(root)
     if outputs:
         task.exec_info = compute_exec_info(root, outputs, accumulate_grad)
         if not accumulate_grad:

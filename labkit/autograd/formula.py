@@ -10,6 +10,7 @@ Source   tools/autograd/gen_autograd_functions.py
 import ast
 import builtins
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -291,14 +292,14 @@ def compile_apply(differentiation: Differentiation) -> Any:
     return function
 
 
-def add_operators(code: str, namespace: dict[str, Any]) -> None:
+def add_operators(code: str, namespace: dict[str, Any], known: Collection[str] = ()) -> None:
     """Names that are no helper are operators: `cos(self)` is aten.cos.default.
 
     Raises   NameError   neither
     """
     for name in sorted({n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}):
         local = re.match(r"(a|p|r)_|(grad|grads|needs|wanted|node)$", name)
-        if name in namespace or local or hasattr(builtins, name):
+        if name in namespace or name in known or local or hasattr(builtins, name):
             continue
         try:
             packet = getattr(aten, name)

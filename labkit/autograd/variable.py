@@ -85,13 +85,13 @@ def edge_of_history(tensor: TensorImpl) -> Edge | None:
     if (meta.view_edge is None and not requires_grad(base)) or (
         meta.attr_version == tensor.version
     ):
-        return meta.view_edge  # type: ignore[no-any-return]
+        return meta.view_edge
     view_modified(meta, was_written=True)
     from labkit.autograd.rebase import regenerated_edge  # it records operators, which need this
 
     meta.view_edge = regenerated_edge(tensor, base, meta)
     meta.attr_version = tensor.version
-    return meta.view_edge  # type: ignore[no-any-return]
+    return meta.view_edge
 
 
 def grad_fn(tensor: TensorImpl) -> Node | None:

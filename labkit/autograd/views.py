@@ -78,7 +78,7 @@ def _chained(
         offset = parent.storage_offset()
 
         def before(base: TensorImpl) -> TensorImpl:
-            return aten.as_strided.default(base, sizes, strides, offset)  # type: ignore[no-any-return]
+            return aten.as_strided.default(base, sizes, strides, offset)
 
     first = before
     if again is not None:

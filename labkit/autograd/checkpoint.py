@@ -1,0 +1,315 @@
+"""Checkpointing: forward keeps the inputs only, and backward computes the rest again.
+
+Source   torch/utils/checkpoint.py
+"""
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from labkit.autograd import variable
+from labkit.autograd.backward import backward
+from labkit.autograd.function import Function
+from labkit.autograd.grad_mode import enable_grad, no_grad
+from labkit.autograd.graph import saved_tensors_hooks
+from labkit.autograd.saved_variable import SavedVariable, save
+from labkit.autograd.state import STATE
+from labkit.core.device import CPU
+from labkit.core.generator import default_generator
+from labkit.core.tensor_impl import TensorImpl
+
+
+class CheckpointError(RuntimeError):
+    """The second computation was not like the first.
+
+    Source   torch/utils/checkpoint.py  CheckpointError
+    """
+
+
+class _StopRecomputation(Exception):
+    """All tensors that backward needs have been computed again."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class _RandomState:
+    """The states of the generators that a computation on these arguments uses."""
+
+    def __init__(self, args: Sequence[Any]) -> None:
+        devices = {arg.device for arg in args if isinstance(arg, TensorImpl)} | {CPU}
+        self.states = {device: default_generator(device).state_bytes() for device in devices}
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside the `with`, the generators are as they were; after it, as they are now."""
+        now = {device: default_generator(device).state_bytes() for device in self.states}
+        for device, state in self.states.items():
+            default_generator(device).load_state_bytes(state)
+        try:
+            yield
+        finally:
+            for device, state in now.items():
+                default_generator(device).load_state_bytes(state)
+
+
+class _Holder:
+    """Stands in a node for a tensor that will be computed again."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Frame:
+    """One checkpointed call.
+
+    holders      one per tensor that the first computation saved, held weakly
+    recomputed   backward call -> holder -> tensor; a tensor goes with its holder
+
+    Source   torch/utils/checkpoint.py  _CheckpointFrame
+    """
+
+    def __init__(
+        self, recompute: Callable[..., Any], early_stop: bool, check: bool, args: Sequence[Any]
+    ) -> None:
+        self.recompute = recompute
+        self.early_stop = early_stop
+        self.check = check
+        self.args = [save(arg) if isinstance(arg, TensorImpl) else arg for arg in args]
+        self.holders: list[weakref.ref[_Holder]] = []
+        self.looks: list[Any] = []
+        self.recomputed: weakref.WeakKeyDictionary[
+            Any, weakref.WeakKeyDictionary[_Holder, TensorImpl]
+        ] = weakref.WeakKeyDictionary()
+
+    def pack(self, tensor: TensorImpl) -> _Holder:
+        """Keep what the tensor looks like, and not the tensor."""
+        holder = _Holder()
+        self.holders.append(weakref.ref(holder))
+        self.looks.append(_look(tensor))
+        return holder
+
+    def unpack(self, holder: _Holder) -> TensorImpl:
+        """The tensor, computed again if this backward call has not done so."""
+        task = STATE.task if STATE.task is not None else _Holder()
+        if task not in self.recomputed:
+            self._recompute(task)
+        tensors = self.recomputed[task]
+        if holder not in tensors:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
+                "unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do "
+                "so only once. Otherwise please open an issue with details on your use case."
+            )
+        return tensors.pop(holder)
+
+    def _recompute(self, task: Any) -> None:
+        tensors: weakref.WeakKeyDictionary[_Holder, TensorImpl] = weakref.WeakKeyDictionary()
+        looks: list[Any] = []
+
+        def pack(tensor: TensorImpl) -> TensorImpl:
+            number = len(looks)
+            looks.append(_look(tensor))
+            kept = tensor.shallow_copy_and_detach(tensor.version_counter)
+            if number < len(self.holders):
+                holder = self.holders[number]()
+                if holder is not None:
+                    tensors[holder] = kept
+            elif self.early_stop:
+                raise _more_saved(len(self.holders), number + 1)
+            if self.early_stop and len(looks) == len(self.holders):
+                raise _StopRecomputation
+            return kept
+
+        args = [arg.unpack() if isinstance(arg, SavedVariable) else arg for arg in self.args]
+        try:
+            with saved_tensors_hooks(pack, lambda tensor: tensor), enable_grad():
+                self.recompute(*args)
+        except _StopRecomputation:
+            pass
+        if len(looks) != len(self.holders):
+            raise _more_saved(len(self.holders), len(looks))
+        if self.check:
+            self._compare(looks)
+        self.recomputed[task] = tensors
+
+    def _compare(self, looks: list[Any]) -> None:
+        """Source   torch/utils/checkpoint.py  check_recomputed_tensors_match."""
+        lines = [
+            f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {now}\n"
+            for i, (before, now) in enumerate(zip(self.looks, looks, strict=True))
+            if before != now and self.holders[i]() is not None
+        ]
+        if lines:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have "
+                f"different metadata than during the forward pass.\n{''.join(lines)}"
+            )
+
+
+def _look(tensor: TensorImpl) -> dict[str, Any]:
+    return {"shape": list(tensor.sizes), "dtype": tensor.dtype, "device": tensor.device}
+
+
+def _more_saved(before: int, now: int) -> CheckpointError:
+    return CheckpointError(
+        "torch.utils.checkpoint: A different number of tensors was saved during the original "
+        f"forward and recomputation.\nNumber of tensors saved during forward: {before}\nNumber of "
+        f"tensors saved during recomputation: {now}."
+    )
+
+
+class CheckpointFunction(Function):
+    """The re-entrant kind: its backward runs a backward of its own.
+
+    Source   torch/utils/checkpoint.py  CheckpointFunction
+    """
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+        """Compute without recording; keep the arguments."""
+        if not any(variable.requires_grad(arg) for arg in args if isinstance(arg, TensorImpl)):
+            warnings.warn(
+                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+            )
+        ctx.run_function = run_function
+        ctx.random = _RandomState(args) if preserve_rng_state else None
+        ctx.arguments = [None if isinstance(arg, TensorImpl) else arg for arg in args]
+        ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, TensorImpl)]
+        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Compute again, recorded, and run backward through that."""
+        if STATE.task.exec_info is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
+                "passing an `inputs` parameter to .backward(). To resolve this error, you can "
+                "either set use_reentrant=False, or call .backward() without passing the `inputs` "
+                "argument."
+            )
+        arguments = list(ctx.arguments)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            detached = tensor.shallow_copy_and_detach(tensor.version_counter)
+            if variable.requires_grad(tensor):
+                variable.meta_of(detached).requires_grad = True
+            arguments[place] = detached
+        again = contextlib.nullcontext() if ctx.random is None else ctx.random.again()
+        with again, enable_grad():
+            outputs = ctx.run_function(*arguments)
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        pairs = [
+            (output, grad)
+            for output, grad in zip(several, grads, strict=True)
+            if isinstance(output, TensorImpl) and variable.requires_grad(output)
+        ]
+        if not pairs:
+            raise RuntimeError(
+                "none of output has requires_grad=True, this checkpoint() is not necessary"
+            )
+        backward([output for output, _ in pairs], [grad for _, grad in pairs])
+        found = tuple(
+            arg.autograd_meta.grad
+            if isinstance(arg, TensorImpl) and arg.autograd_meta is not None
+            else None
+            for arg in arguments
+        )
+        return (None, None, *found)
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, keeping for backward what went in and nothing between.
+
+    use_reentrant       True: backward runs a backward of its own. False: saved tensors are
+                        computed again when the first of them is asked for
+    context_fn          two contexts: for the first and for the second computation
+    determinism_check   "default" compares shapes, types and devices of both; "none" does not
+    early_stop          the second computation ends when all that is needed is there
+    preserve_rng_state  both computations draw the same random numbers
+
+    Raises   ValueError       an argument that goes with the other kind only
+             CheckpointError  (in backward) the second computation was not like the first
+    Source   torch/utils/checkpoint.py  checkpoint
+    Differs  `debug` is accepted; the lab keeps no traces of both computations.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+            "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
+            "exception. use_reentrant=False is recommended, but if you need to preserve the "
+            "current default behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
+        )
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError(
+                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+            )
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    first, second = context_fn()
+    random = _RandomState(args) if preserve_rng_state else None
+
+    def recompute(*again: Any) -> None:
+        state = contextlib.nullcontext() if random is None else random.again()
+        with state, second:
+            function(*again, **kwargs)
+
+    if not STATE.grad:
+        with first:
+            return function(*args, **kwargs)
+    frame = _Frame(recompute, early_stop, determinism_check == "default", args)
+    with saved_tensors_hooks(frame.pack, frame.unpack), first:
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(
+    functions: Sequence[Callable[..., Any]],
+    segments: int,
+    input: Any,  # noqa: A002 (PyTorch's name)
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """The functions one after the other, in this many checkpointed pieces; the last is not.
+
+    Source   torch/utils/checkpoint.py  checkpoint_sequential
+    """
+    steps = list(functions)
+    if not 1 <= segments <= max(len(steps), 1):
+        raise ValueError(f"{len(steps)} functions cannot be cut into {segments} segments")
+
+    def piece(start: int, end: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for step in steps[start:end]:
+                value = step(value)
+            return value
+
+        return run
+
+    size = len(steps) // segments
+    value, end = input, 0
+    for start in range(0, size * (segments - 1), size):
+        end = start + size
+        value = checkpoint(piece(start, end), value, use_reentrant=use_reentrant, **kwargs)
+    return piece(end, len(steps))(value)

@@ -1,0 +1,246 @@
+"""Derivatives against finite differences.
+
+Source   torch/autograd/gradcheck.py
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.autograd import variable
+from labkit.autograd.backward import grad
+from labkit.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from labkit.autograd.state import STATE
+from labkit.core.formats import encode
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+
+
+class GradcheckError(RuntimeError):
+    """A derivative is not what finite differences say.
+
+    Source   torch/autograd/gradcheck.py  GradcheckError
+    """
+
+
+def gradcheck(
+    function: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+) -> bool:
+    """True when every derivative of the function agrees with central differences.
+
+    inputs   the arguments; those that require grad must be of double precision
+    eps      how far each element is moved to either side
+
+    Raises   GradcheckError   they do not, unless `raise_exception` is False
+             ValueError       no input requires grad, or one is not of double precision
+    Source   torch/autograd/gradcheck.py  gradcheck
+    Differs  Always every element (PyTorch's slow mode); complex numbers are moved along both axes.
+    """
+    given = (inputs,) if isinstance(inputs, TensorImpl) else tuple(inputs)
+    checked = [
+        i for i, each in enumerate(given)
+        if isinstance(each, TensorImpl) and variable.requires_grad(each)
+    ]  # fmt: skip
+    if not checked:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the "
+            "them have requires_grad=True."
+        )
+    for i in checked:
+        if given[i].dtype.name.removeprefix("torch.") not in ("float64", "complex128"):
+            raise ValueError(
+                f"input {i} requires grad and is of type {given[i].dtype}: finite differences "
+                "need float64 or complex128"
+            )
+    try:
+        _check(function, given, checked, eps, atol, rtol, check_forward_ad, check_backward_ad)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    function: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """True when every second derivative agrees with differences of the first ones.
+
+    grad_outputs   gradients to start from; None: fixed pseudo-random numbers
+
+    Raises   as `gradcheck`
+    Source   torch/autograd/gradcheck.py  gradgradcheck
+    """
+    given = (inputs,) if isinstance(inputs, TensorImpl) else tuple(inputs)
+    outputs = _differentiable(function(*given))
+    if grad_outputs is None:
+        random = np.random.default_rng(0)
+        starts = [_random_like(output, random) for output in outputs]
+    else:
+        starts = [grad_outputs] if isinstance(grad_outputs, TensorImpl) else list(grad_outputs)
+    count = len(given)
+
+    def first(*args: Any) -> Any:
+        args_in, args_start = args[:count], args[count:]
+        wanted = [
+            each
+            for each in args_in
+            if isinstance(each, TensorImpl) and variable.requires_grad(each)
+        ]
+        found = grad(
+            _differentiable(function(*args_in)), wanted, args_start, create_graph=True,
+            allow_unused=True,
+        )  # fmt: skip
+        return tuple(each for each in found if each is not None)
+
+    return gradcheck(
+        first, (*given, *starts), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )
+
+
+def _random_like(tensor: TensorImpl, random: np.random.Generator) -> TensorImpl:
+    numbers = random.normal(size=tensor.sizes)
+    if tensor.dtype.is_complex:
+        numbers = numbers + 1j * random.normal(size=tensor.sizes)
+    made = copy.empty_like(tensor)
+    copy.store(made, encode(np.asarray(numbers), tensor.dtype))
+    variable.meta_of(made).requires_grad = True
+    return made
+
+
+def _differentiable(outputs: Any) -> list[TensorImpl]:
+    several = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return [
+        each for each in several if isinstance(each, TensorImpl) and variable.requires_grad(each)
+    ]
+
+
+def _axes(tensor: TensorImpl) -> tuple[complex, ...]:
+    """The directions an element can be moved in."""
+    return (1.0, 1j) if tensor.dtype.is_complex else (1.0,)
+
+
+def _check(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: Sequence[int],
+    eps: float,
+    atol: float,
+    rtol: float,
+    forward: bool,
+    backward: bool,
+) -> None:
+    outputs = _differentiable(function(*inputs))
+    for place in checked:
+        numeric = _numeric(function, inputs, place, eps, len(outputs))
+        kinds = []
+        if backward:
+            kinds.append(("", _analytic(outputs, inputs[place])))
+        if forward:
+            kinds.append((" (forward mode)", _forward(function, inputs, place, len(outputs))))
+        for kind, analytic in kinds:
+            for o, (found, expected) in enumerate(zip(analytic, numeric, strict=True)):
+                if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {o} with respect to input {place}{kind},\n"
+                        f"numerical:{expected}\nanalytical:{found}\n"
+                    )
+
+
+def _real_columns(values: NDArray[Any], is_complex: bool) -> NDArray[np.float64]:
+    flat = values.reshape(-1)
+    if is_complex:
+        return np.stack([flat.real, flat.imag], 1).reshape(-1)
+    return flat.astype(np.float64)
+
+
+def _numeric(
+    function: Callable[..., Any], inputs: tuple[Any, ...], place: int, eps: float, count: int
+) -> list[NDArray[np.float64]]:
+    """Per output: a row per element (and axis) of the input, a column per one of the output."""
+    tensor = inputs[place]
+    start = copy.values(tensor).copy()
+    rows: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
+    for i in range(start.size):
+        for axis in _axes(tensor):
+            sides = []
+            for sign in (1, -1):
+                moved = start.copy()
+                moved.reshape(-1)[i] += sign * eps * axis
+                other = copy.clone(tensor)
+                copy.store(other, encode(moved, tensor.dtype))
+                variable.meta_of(other).requires_grad = True
+                args = [*inputs[:place], other, *inputs[place + 1 :]]
+                results = _differentiable(function(*args))
+                sides.append([_real_columns(copy.values(r).copy(), r.dtype.is_complex)
+                              for r in results])  # fmt: skip
+            for o in range(count):
+                rows[o].append((sides[0][o] - sides[1][o]) / (2 * eps))
+    return [np.array(each).reshape(len(each), -1) for each in rows]
+
+
+def _analytic(outputs: Sequence[TensorImpl], tensor: TensorImpl) -> list[NDArray[np.float64]]:
+    """The same by backward, one element (and axis) of the output at a time."""
+    found = []
+    for output in outputs:
+        columns = []
+        for i in range(output.numel()):
+            for axis in _axes(output):
+                start = np.zeros(output.sizes, np.complex128 if output.dtype.is_complex else float)
+                start.reshape(-1)[i] = axis
+                given = copy.empty_like(output)
+                copy.store(given, encode(start, output.dtype))
+                (gradient,) = grad(output, tensor, given, retain_graph=True, allow_unused=True)
+                if gradient is None:
+                    columns.append(np.zeros(tensor.numel() * len(_axes(tensor))))
+                else:
+                    columns.append(
+                        _real_columns(copy.values(gradient).copy(), tensor.dtype.is_complex)
+                    )
+        height = tensor.numel() * len(_axes(tensor))
+        found.append(np.array(columns).reshape(-1, height).T)
+    return found
+
+
+def _forward(
+    function: Callable[..., Any], inputs: tuple[Any, ...], place: int, count: int
+) -> list[NDArray[np.float64]]:
+    """The same by forward mode, one element (and axis) of the input at a time."""
+    tensor = inputs[place]
+    rows: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
+    recorded, STATE.grad = STATE.grad, True
+    try:
+        for i in range(tensor.numel()):
+            for axis in _axes(tensor):
+                start = np.zeros(tensor.sizes, np.complex128 if tensor.dtype.is_complex else float)
+                start.reshape(-1)[i] = axis
+                tangent = copy.empty_like(tensor)
+                copy.store(tangent, encode(start, tensor.dtype))
+                with dual_level():
+                    args = [*inputs[:place], make_dual(tensor, tangent), *inputs[place + 1 :]]
+                    for o, result in enumerate(_differentiable(function(*args))):
+                        value = unpack_dual(result).tangent
+                        numbers = (
+                            np.zeros(result.numel()) if value is None else copy.values(value).copy()
+                        )
+                        rows[o].append(_real_columns(numbers, result.dtype.is_complex))
+    finally:
+        STATE.grad = recorded
+    return [np.array(each).reshape(len(each), -1) for each in rows]

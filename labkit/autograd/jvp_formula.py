@@ -1,0 +1,105 @@
+"""A row's `jvp`, evaluated: the tangent of a call from those of its arguments.
+
+Source   tools/autograd/load_derivatives.py  postprocess_forward_derivatives
+"""
+
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from labkit.autograd import formulas
+from labkit.autograd.derivatives.row import Row
+from labkit.autograd.formula import add_operators, output_names
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+from labkit.ops.aten import aten
+
+
+def evaluate(
+    op: Any, row: Row, primals: dict[str, Any], tangents: dict[str, Any], result: Any
+) -> Any:
+    """The tangent of the result; one for each of several results.
+
+    primals    the arguments by schema name
+    tangents   likewise, None where there is none
+    """
+    if row.jvp == "auto_linear":
+        return _linear(op, primals, tangents)
+    if row.jvp == "auto_element_wise":
+        (name,) = (names for names, text in row.formulas.items() if text)
+        values = {**primals, "grad": _conj(tangents[name])}
+        text = row.formulas[name]
+        return _conj(_eval(text, values, op, result))
+    assert row.jvp is not None
+    values = dict(primals)
+    for name, value in primals.items():
+        if isinstance(value, TensorImpl):
+            values[f"{name}_p"] = value
+            values[f"{name}_t"] = _whole(value, tangents[name])
+        elif isinstance(value, list | tuple) and any(isinstance(v, TensorImpl) for v in value):
+            values[f"{name}_p"] = value
+            values[f"{name}_t"] = [_whole(v, t) for v, t in zip(value, tangents[name], strict=True)]
+        elif value is None:
+            values[f"{name}_p"] = values[f"{name}_t"] = None
+    return _eval(row.jvp, values, op, result)
+
+
+def _conj(tensor: Any) -> Any:
+    return aten.conj.default(tensor) if tensor.dtype.is_complex else tensor
+
+
+def _whole(primal: TensorImpl, tangent: Any) -> Any:
+    """Zeros for a tangent that is missing."""
+    if tangent is not None:
+        return tangent
+    zeros = copy.empty_like(primal)
+    copy.store(zeros, copy.scalar_raw(0, primal.dtype))
+    return zeros
+
+
+def _linear(op: Any, primals: dict[str, Any], tangents: dict[str, Any]) -> Any:
+    """The operator itself, called with the tangents."""
+    schema = op.schema
+    functional = _functional(op)
+    positional, keywords = [], {}
+    for argument in schema.arguments:
+        value, tangent = primals[argument.name], tangents[argument.name]
+        if isinstance(value, TensorImpl):
+            value = _whole(value, tangent)
+        elif isinstance(value, list | tuple) and isinstance(tangent, list):
+            value = [
+                _whole(v, t) if isinstance(v, TensorImpl) else v
+                for v, t in zip(value, tangent, strict=True)
+            ]
+        if argument.kwarg_only:
+            keywords[argument.name] = value
+        else:
+            positional.append(value)
+    return functional(*positional, **keywords)
+
+
+def _functional(op: Any) -> Any:
+    """The out-of-place overload of an in-place operator; any other is its own."""
+    base = op.schema.name.partition("::")[2]
+    if not op.schema.is_mutable or not base.endswith("_"):
+        return op
+    return getattr(getattr(aten, base[:-1]), op.schema.overload_name or "default")
+
+
+@cache
+def _compiled(text: str, names: frozenset[str]) -> tuple[CodeType, dict[str, Any]]:
+    namespace = formulas.namespace()
+    for name in names:
+        namespace.pop(name, None)
+    add_operators(text, namespace, names)
+    return compile(text, f"<jvp {text}>", "eval"), namespace
+
+
+def _eval(text: str, values: dict[str, Any], op: Any, result: Any) -> Any:
+    outputs = output_names(op.schema)
+    if op.schema.is_mutable:
+        outputs = ["result"]
+    several = list(result) if len(outputs) > 1 else [result]
+    known = {**values, **dict(zip(outputs, several, strict=True))}
+    code, namespace = _compiled(text, frozenset(known))
+    return eval(code, namespace, known)
