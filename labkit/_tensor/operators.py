@@ -64,7 +64,7 @@ def _reflected(op: OperatorHandle) -> Callable[[Any, Any], Any]:
 
 def _rsub(self: TensorImpl, other: Any) -> Any:
     if isinstance(other, TensorImpl):
-        return aten.sub.Tensor(other, self)
+        return aten.rsub.Tensor(self, other)
     left = number(other)
     return NotImplemented if left is None else aten.rsub.Scalar(self, left)
 

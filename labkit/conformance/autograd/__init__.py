@@ -1,0 +1,1 @@
+"""Autograd, compared with the installed PyTorch."""
