@@ -233,7 +233,7 @@ def hardtanh(x: Array, low: float = -1, high: float = 1) -> Array:
 )  # fmt: skip
 def hardtanh_backward(grad: Array, x: Array, low: float, high: float) -> Array:
     """The gradient strictly inside the range."""
-    return np.where((x > _as(x, low)) & (x < _as(x, high)), grad, _as(grad, 0))
+    return np.where((x <= _as(x, low)) | (x >= _as(x, high)), _as(grad, 0), grad)
 
 
 @composite("relu6(Tensor self) -> Tensor", variants="")
