@@ -32,6 +32,12 @@ __device__ __forceinline__ Range outputs_over(long long i, Axis axis) {
     return {at < reach ? 0 : (at - reach) / axis.stride + 1, min(at / axis.stride + 1, axis.out)};
 }
 
+// A dilation can step over the whole input: such a window covers padding alone.
+__device__ __forceinline__ bool covers_inputs(long long oh, long long ow, Pool pool) {
+    const Range rows = window_of(oh, pool.h), cols = window_of(ow, pool.w);
+    return rows.first < rows.end && cols.first < cols.end;
+}
+
 // Inputs in output o's window, padding included, but not what ceil_mode hangs out beyond it.
 __device__ __forceinline__ long long padded_count(long long o, Axis axis) {
     const long long first = o * axis.stride - axis.padding;

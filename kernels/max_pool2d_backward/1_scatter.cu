@@ -14,6 +14,8 @@ extern "C" __global__ void max_pool2d_backward_1_scatter(const float* __restrict
                                                          float* dx, Pool pool) {
     const long long outputs = pool.h.out * pool.w.out, inputs = pool.h.in * pool.w.in;
     for (long long i = global_thread(); i < pool.planes * outputs; i += grid_threads()) {
+        const long long oh = i / pool.w.out % pool.h.out, ow = i % pool.w.out;
+        if (!covers_inputs(oh, ow, pool)) continue;  // its index lies outside the window, too
         atomicAdd(&dx[i / outputs * inputs + index[i]], dy[i]);
     }
 }

@@ -22,7 +22,7 @@ extern "C" __global__ void max_pool2d_backward_2_gather(const float* __restrict_
         for (long long oh = rows.first; oh < rows.end; ++oh) {
             for (long long ow = cols.first; ow < cols.end; ++ow) {
                 const long long o = first_output + oh * OW + ow;
-                if (index[o] == in_plane) sum += dy[o];
+                if (index[o] == in_plane && covers_inputs(oh, ow, pool)) sum += dy[o];
             }
         }
         dx[i] = sum;

@@ -7,6 +7,7 @@ import torch
 from labkit.cuda.errors import KernelFailure
 from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.cross_entropy import Case as CrossEntropy
+from labkit.cuda.shelf.pooling import MAX_CASES, PROBE
 from labkit.cuda.shelf.softmax import Case as Softmax
 
 
@@ -50,3 +51,14 @@ def test_the_mean_of_no_loss_is_nan():
         rung.run(problem)
         assert np.isnan(problem.output).all()
         assert not problem.launches[0].args[3].any()  # each row's own loss is 0
+
+
+@pytest.mark.parametrize("case", [PROBE, MAX_CASES[2], MAX_CASES[4]], ids=str)
+def test_the_expected_gradient_of_max_pooling_is_autograds(case):
+    rung = LADDERS["max_pool2d_backward"][0]
+    problem = rung.problem(generator(), case)
+    x = np.round(2 * generator().standard_normal((case.planes, *case.size)))  # as the problem's
+    x = torch.from_numpy(x).requires_grad_()
+    y = torch.nn.functional.max_pool2d(x[:, None], *case[2:6], ceil_mode=case.ceil_mode)[:, 0]
+    (expected,) = torch.autograd.grad(y, x, torch.from_numpy(problem.inputs[0]).double())
+    np.testing.assert_allclose(problem.expected, expected.numpy(), atol=1e-12)
