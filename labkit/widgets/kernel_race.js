@@ -48,10 +48,13 @@ function kernelRace({ model, run, save }) {
     shownPlay().steps.map((step, n) => [step, n]).filter(([step]) => model.get("word") < 0 || step.word === model.get("word"));
   const did = { read: "reads", write: "writes", atomic: "updates" };
   function sentence(step, of) {
+    const fresh = step.before === "never written";
     const value =
       step.access === "read"
-        ? ` and sees ${step.before}`
-        : `: ${step.before} becomes ${step.after}`;
+        ? ` and sees ${fresh ? "what nobody has written" : step.before}`
+        : fresh
+          ? `: its first value is ${step.after}`
+          : `: ${step.before} becomes ${step.after}`;
     const stale = step.stale ? ", what was there before another block wrote" : "";
     return `thread ${index(step.thread)}${index(step.block) === "(0, 0, 0)" && run().grid.every((n) => n === 1) ? "" : ` of block ${index(step.block)}`} ${did[step.access]} ${of.words[step.word]} at line ${step.line}${value}${stale}`;
   }

@@ -1,0 +1,298 @@
+"""Your first kernel: saxpy for any length, grid and dtype, and the sectors of a request by hand."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from labkit.course import kernel_bench
+from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.kernel_bench import Slab
+
+NOTEBOOK = "4_vision_low_level/1_first_kernel"
+
+DTYPES = {"float": np.float32, "double": np.float64, "int": np.int32}
+NAMES = tuple(f"saxpy<{name}>" for name in DTYPES)
+WARP = 32
+
+
+# --- saxpy
+
+
+def _numbers(rng: Rng, name: str, count: int) -> list[Any]:
+    """Values whose products and sums are exact in this dtype, and in no narrower one."""
+    if name == "int":
+        return [rng.randint(-(2**26), 2**26) for _ in range(count)]
+    bits = 6 if name == "float" else 40
+    return [rng.randint(-99, 99) + rng.randint(1, 2**bits - 1) / 2**bits for _ in range(count)]
+
+
+def _a_launch(rng: Rng, size: int) -> tuple[Any, ...]:
+    name = rng.choice(tuple(DTYPES))
+    count = rng.choice((0, 1, rng.randint(1, 1 + 40 * size), 1 + 30 * size))
+    first = rng.choice((0, 0, rng.randint(1, 99), 2**31 - rng.randint(0, 9), 2**32 + 5))
+    grid, block = rng.randint(1, 1 + size // 2), rng.choice((1, 7, 32, 33, 64, 96))
+    if size == 0:
+        first, grid, block = 0, 1, 32
+    order = rng.choice(("reverse", rng.randint(1, 999)))
+    x, y = _numbers(rng, name, count), _numbers(rng, name, count)
+    return name, rng.randint(-9, 9), x, y, first, grid, block, order
+
+
+RIGHT = {
+    "the launch": "runs",
+    "y": "right everywhere",
+    "findings": [],
+    "bytes around x and y": "untouched",
+    "times an element of y is read": 1.0,
+    "requests for y": "few enough",
+    "sectors per request": "as few as neighbours need",
+}
+"""What `_drive_saxpy` says of a kernel without fault."""
+
+
+def _expected_saxpy(*inputs: Any) -> dict[str, Any]:
+    return RIGHT
+
+
+def _drive_saxpy(
+    answer: Any, name: str, a: int, x: list[Any], y: list[Any], first: int, grid: int, block: int,
+    order: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """What the kernel did to y, and what its trace counted."""
+    dtype, count = DTYPES[name], len(x)
+    wanted = (np.array(x, dtype) * dtype(a) + np.array(y, dtype)).tolist()
+    done = kernel_bench.launch(
+        answer(), f"saxpy<{name}>", grid, block,
+        (Slab(np.array(x, dtype), first), Slab(np.array(y, dtype), first), a, first, first + count),
+        names=NAMES, order=order, trace=True,
+    )  # fmt: skip
+    if done.report is None:
+        return {"the launch": done.failure}
+    reads = [*done.report.select(access="read", array=done.names[1])]
+    requests = sum(one.requests for one in reads)
+    enough = grid * math.ceil(block / WARP) * math.ceil(count / (grid * block))
+    every = [*done.report.select(space="global")]
+    wasted = sum(one.sectors - one.ideal_sectors for one in every)
+    per_request = sum(one.sectors for one in every) / max(1, sum(one.requests for one in every))
+    got = done.arrays[1].tolist()
+    wrong = next((k for k in range(count) if got[k] != wanted[k]), None)
+    found = {
+        "the launch": done.failure,
+        "y": f"y[{first + wrong}] is {got[wrong]}, not {wanted[wrong]}"
+        if wrong is not None
+        else "",
+        "findings": done.findings[:2],
+        "bytes around x and y": done.outside,
+        "times an element of y is read": sum(one.lanes for one in reads) / (count or 1),
+        "requests for y": f"{requests}, where {enough} would do" if requests > enough else "",
+        "sectors per request": f"{per_request:.1f}"
+        if wasted > sum(one.requests for one in every)
+        else "",
+    }
+    if count == 0:
+        found["times an element of y is read"] = 1.0
+    return {key: RIGHT[key] if value == "" else value for key, value in found.items()}
+
+
+def _fewer_elements(
+    name: str, a: int, x: list[Any], y: list[Any], first: int, grid: int, block: int, order: Any
+) -> Any:
+    for count in sorted({len(x) // 2, len(x) - 1} - {-1, len(x)}):
+        yield name, a, x[:count], y[:count], first, grid, block, order
+    if grid > 1:
+        yield name, a, x, y, first, 1, block, order
+    if first:
+        yield name, a, x, y, 0, grid, block, order
+
+
+def _show_launch(
+    name: str, a: int, x: list[Any], y: list[Any], first: int, grid: int, block: int, order: Any
+) -> str:
+    some = "" if len(x) <= 4 else ", ..."
+    return (
+        f"saxpy<{name}>, grid {grid}, block {block}, threads in order {order}; a = {a}, first = "
+        f"{first}, n = {first + len(x)}; x = [{', '.join(map(str, x[:4]))}{some}], "
+        f"y = [{', '.join(map(str, y[:4]))}{some}]"
+    )
+
+
+def _about(*words: str) -> Any:
+    return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
+
+
+saxpy = Exercise(
+    id="first_kernel.saxpy",
+    statement=(
+        "Return CUDA C++ text with template <typename T> __global__ void saxpy(const T* x, T* y, "
+        "T a, long long first, long long n): y[i] = a * x[i] + y[i] for first <= i < n, with any "
+        "grid and any block of one dimension, for float, double and int. x and y are where "
+        "element 0 is, or would be: nothing before `first` or from `n` on is yours to read or "
+        "write, and n may be far above 2^31. Example: grid 1, block 2, a = 3, first = 0, n = 3, "
+        "x = {1, 2, 3}, y = {10, 10, 10} leaves y = {13, 16, 19}."
+    ),
+    rules=(
+        "every element of y is read once and written once",
+        "the threads of a warp take neighbouring elements, and all threads work",
+    ),
+    case=_a_launch,
+    expected=_expected_saxpy,
+    drive=_drive_saxpy,
+    smaller=_fewer_elements,
+    show=_show_launch,
+    cases=60,
+    seconds=60.0,
+    processes=True,
+    minutes=20,
+    difficulty=2,
+    hints=(
+        Hint(
+            "Nothing outside is yours. Which thread has an index of n or more, and what "
+            "keeps it from touching anything?",
+            when=lambda e: (
+                any(word in e.got for word in ("out of bounds", "written around"))
+                and e.inputs[4] < 2**31 - 99
+            ),
+        ),
+        Hint(
+            "Above 2^31 an int wraps. Which of your variables is an int, and what does "
+            "blockIdx.x * blockDim.x make of it?",
+            when=lambda e: e.inputs[4] >= 2**31 - 99,
+        ),
+        Hint(
+            "All lanes of a warp ask at once. Which lanes ask in your kernel, and for which "
+            "elements? Neighbouring threads want neighbouring elements.",
+            when=_about("requests for y", "sectors per request"),
+        ),
+        Hint(
+            "The values are off for this dtype: in which type is the product computed?",
+            when=lambda e: "['y']" in e.property and e.inputs[0] != "float",
+        ),
+        "Elements after the first grid are unchanged: gridDim.x * blockDim.x threads is all you "
+        "get.",
+        "Each thread must take more than one element.",
+        "for (long long i = first + blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; "
+        "i += (long long)gridDim.x * blockDim.x)",
+    ),
+    must_fail=(
+        "one thread does all",
+        "no guard",
+        "wrong beyond one grid",
+        "int overflow above 2^31 (index check with a fake base)",
+        "reads y twice",
+        "remembers the answer of the first random case and returns it for all later cases",
+        "is right in forward thread and queue order only and fails in a reversed or shuffled order",
+        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+    ),
+)
+
+
+# --- predict_sectors
+
+GATHER = """
+template <int size> struct alignas(size) Item { char bytes[size]; };
+template <int size> __global__ void gather(const Item<size>* x, Item<size>* y, const int* index) {
+    y[threadIdx.x] = x[index[threadIdx.x]];
+}
+"""
+ITEM_SIZES = (1, 2, 4, 8, 16)
+
+
+def _an_index(rng: Rng, size: int) -> str:
+    """CUDA and Python text at once; never negative for t and b below 1024 and 8."""
+    step, shift = rng.choice((0, 1, 1, 2, 3, 4, 5, 8, 16, 33)), rng.choice((0, 0, 1, 3, 4, 8, 31))
+    group = rng.choice((2, 4, 8, 16))
+    simple = [f"{step} * t + {shift}", f"{1023 + shift} - t"]
+    if size > 2:
+        simple += [
+            f"({step} * t + {shift}) % {rng.choice((3, 24, 32, 100))}",
+            f"t % {group} * {rng.choice((1, 32, 65))} + (t - t % {group})",
+            f"{step} * (t - t % {group}) + {shift}",
+        ]
+    inner = rng.choice(simple)
+    return f"b * {rng.choice((1, 32, 100, 256))} + {inner}" if rng.chance(0.5) else inner
+
+
+def _a_request(rng: Rng, size: int) -> tuple[str, int, int, int, int, int]:
+    itemsize = rng.choice(ITEM_SIZES if size else (4,))
+    threads = rng.choice((32, 64, 128, 40, 1 + rng.randint(0, 255)))
+    warp = rng.randint(0, (threads - 1) // WARP)
+    start = 256 * rng.randint(0, 9) + (itemsize * rng.randint(0, 15) if rng.chance(0.5) else 0)
+    return _an_index(rng, size), rng.randint(0, 7), warp, threads, itemsize, start
+
+
+def _expected_sectors(
+    index: str, b: int, warp: int, threads: int, itemsize: int, start: int
+) -> tuple[int, int]:
+    """What the emulator counts when one warp asks for those elements."""
+    lanes = range(WARP * warp, min(WARP * (warp + 1), threads))
+    wanted = np.array([eval(index, {"t": t, "b": b}) for t in lanes], np.int32)
+    memory = np.zeros(int(wanted.max() + 1) * itemsize + start, np.uint8)
+    done = kernel_bench.launch(
+        GATHER, f"gather<{itemsize}>", 1, len(wanted),
+        (Slab(memory, -start), np.zeros(WARP * itemsize, np.uint8), wanted),
+        names=[f"gather<{size}>" for size in ITEM_SIZES], trace=True,
+    )  # fmt: skip
+    assert done.report is not None, done.failure
+    return done.report.total("sectors", array="x"), done.report.total("ideal_sectors", array="x")
+
+
+def _simpler_request(index: str, b: int, warp: int, threads: int, itemsize: int, start: int) -> Any:
+    if start:
+        yield index, b, warp, threads, itemsize, 0
+    if warp:
+        yield index, b, 0, threads, itemsize, start
+    if b:
+        yield index, 0, warp, threads, itemsize, start
+
+
+predict_sectors = Exercise(
+    id="first_kernel.predict_sectors",
+    statement=(
+        "One warp of a block executes x[index] once. Return (sectors, ideal): how many sectors of "
+        "32 bytes its request touches, and the fewest that could hold the bytes of the different "
+        "elements asked for. index is an expression of t (threadIdx.x) and b (blockIdx.x), the "
+        "block has `threads` threads, `warp` counts from 0, an element has `itemsize` bytes, and "
+        "`start` is the address of x[0], a multiple of itemsize. Nothing is launched: you count. "
+        "Example: predict_sectors('2 * t', 0, 0, 64, 4, 0) is (8, 4)."
+    ),
+    rules=("plain Python and NumPy; eval(index, {'t': t, 'b': b}) reads the expression",),
+    case=_a_request,
+    expected=_expected_sectors,
+    smaller=_simpler_request,
+    banned=("torch.*", "labkit.*", "labkit.widgets.warp_request"),
+    cases=300,
+    minutes=15,
+    difficulty=2,
+    hints=(
+        Hint(
+            "Your sectors are {got}, right is {expected}, and itemsize is not 4 here: how many "
+            "bytes lie between two neighbouring elements?",
+            when=lambda e: e.inputs[4] != 4 and e.inputs[5] % 32 == 0,
+        ),
+        Hint(
+            "x[0] is at address {input}: a warp may begin in the middle of a sector and need one "
+            "more.",
+            when=lambda e: e.inputs[5] % 32 != 0,
+        ),
+        Hint(
+            "The last warp of a block may have fewer than 32 lanes.",
+            when=lambda e: e.inputs[3] < WARP * (e.inputs[2] + 1),
+        ),
+        "8-byte items need twice the sectors. What is asked for twice is moved once.",
+        "32 addresses, divided by 32 bytes, distinct.",
+        "Count unique floor(address / 32) per warp; the ideal is the distinct elements times "
+        "itemsize, divided by 32, rounded up.",
+    ),
+    must_fail=(
+        "always 4",
+        "counts distinct cache lines of 128 bytes",
+        "ignores item size",
+        "ignores alignment",
+        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+        "remembers the answer of the first random case and returns it for all later cases",
+        "returns the literal answer of the example in the statement",
+    ),
+)
+
+EXERCISES = (saxpy, predict_sectors)

@@ -1,0 +1,169 @@
+"""A learner's kernel put to work: arrays between guard bytes, any order of threads, a trace."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.cuda.arguments import DevicePointer
+from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.errors import CompileError, CudaError
+from labkit.cuda.module import RawModule
+from labkit.cuda.report import Report
+from labkit.cuda.trace import Trace
+
+Array = NDArray[Any]
+GUARD_BYTES = 256
+GUARD = 0xA5
+SECONDS = 2.0
+"""After so long a kernel is ended: no lesson needs more."""
+KEPT_MODULES = 64
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Part of a larger array: the kernel gets the address that element 0 would have.
+
+    data   elements `first` to `first + len(data) - 1`; nothing else of the array exists
+    """
+
+    data: Array
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a launch left.
+
+    arrays    the array arguments afterwards, in order
+    names     the kernel's names for them
+    outside   "untouched", or which array was written outside
+    failure   "" when it ran, else one line: it did not compile, hung, faulted ...
+    report    of the traced run, None where none was asked for or it failed
+    """
+
+    arrays: tuple[Array, ...]
+    names: tuple[str, ...] = ()
+    outside: str = "untouched"
+    failure: str = ""
+    report: Report | None = None
+
+    @property
+    def findings(self) -> list[str]:
+        """What the trace found, as "line 4: out of bounds: ..."."""
+        found = self.report.findings if self.report else ()
+        return [f"line {one.line}: {one.kind.replace('_', ' ')}: {one.message}" for one in found]
+
+
+@functools.cache
+def device() -> EmulatorDriver:
+    """The emulator on which learners' kernels are checked, also where there is a GPU."""
+    return EmulatorDriver(capacity=64 << 20, timeout_s=SECONDS, why="checking exercises")
+
+
+@functools.lru_cache(KEPT_MODULES)
+def _module(code: str, names: tuple[str, ...], options: tuple[str, ...]) -> RawModule:
+    return RawModule(code, name_expressions=names, options=options, driver=device())
+
+
+def launch(
+    code: str,
+    kernel: str,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    *,
+    names: Sequence[str] = (),
+    options: Sequence[str] = (),
+    order: str | int = "forward",
+    shared_mem: int = 0,
+    trace: bool = False,
+) -> Launched:
+    """The kernel has run on copies of the arrays among `args`.
+
+    args    arrays and `Slab`s, and numbers
+    names   name expressions of a template; `kernel` is one of them
+    order   "forward", "reverse" or a seed: which of a block's threads goes first
+    trace   run it once more, watched, when the first run came to an end
+
+    Nothing is raised for what a kernel does wrong: `failure` says it.
+    """
+    slabs = [arg if isinstance(arg, Slab) else Slab(arg) for arg in args if _is_array(arg)]
+    before = tuple(slab.data.copy() for slab in slabs)
+    try:
+        function = _module(code, tuple(names), tuple(options)).get_function(kernel)
+    except CompileError as error:
+        return Launched(before, failure=f"it does not compile: {_first_error(error)}")
+    except CudaError as error:
+        return Launched(before, failure=_one_line(error))
+    ran = _run(function, grid, block, args, slabs, {"order": order, "shared_mem": shared_mem})
+    if ran.failure or not trace:
+        return ran
+    watched = _run(function, grid, block, args, slabs, {"shared_mem": shared_mem}, traced=True)
+    return replace(ran, failure=watched.failure, report=watched.report)
+
+
+def _is_array(arg: Any) -> bool:
+    return isinstance(arg, np.ndarray | Slab)
+
+
+def _run(
+    function: Any, grid: Any, block: Any, args: Sequence[Any], slabs: Sequence[Slab],
+    options: dict[str, Any], traced: bool = False,
+) -> Launched:  # fmt: skip
+    driver = device()
+    starts = [driver.malloc(slab.data.nbytes + 2 * GUARD_BYTES) for slab in slabs]
+    places = iter(zip(slabs, starts, strict=True))
+    try:
+        given: list[Any] = []
+        for arg in args:
+            if not _is_array(arg):
+                given.append(arg)
+                continue
+            slab, start = next(places)
+            _put(driver, start, slab.data)
+            before = slab.first * slab.data.itemsize
+            given.append(DevicePointer(start + GUARD_BYTES - before, slab.data.nbytes, before))
+        report, failure = None, ""
+        try:
+            trace = Trace() if traced else None
+            report = function(grid, block, given, trace=trace, **options)
+            driver.synchronize()
+        except CudaError as error:
+            failure = _one_line(error)
+        after = [_get(driver, start, slab.data) for slab, start in zip(slabs, starts, strict=True)]
+    finally:
+        for start in starts:
+            driver.free(start)
+    spilled = [str(n) for n, (_, intact) in enumerate(after) if not intact]
+    outside = f"written around array {', '.join(spilled)}" if spilled else "untouched"
+    params = function.function.signature.params
+    names = tuple(p.name for p, arg in zip(params, args, strict=False) if _is_array(arg))
+    return Launched(tuple(array for array, _ in after), names, outside, failure, report)
+
+
+def _put(driver: EmulatorDriver, start: int, data: Array) -> None:
+    guard = np.full(GUARD_BYTES, GUARD, np.uint8)
+    whole = np.concatenate([guard, np.ascontiguousarray(data).view(np.uint8).ravel(), guard])
+    driver.memcpy(start, whole.ctypes.data, whole.nbytes)
+
+
+def _get(driver: EmulatorDriver, start: int, data: Array) -> tuple[Array, bool]:
+    """The array as it is now, and whether its guard bytes are as they were."""
+    whole = np.empty(data.nbytes + 2 * GUARD_BYTES, np.uint8)
+    driver.memcpy(whole.ctypes.data, start, whole.nbytes)
+    inside = whole[GUARD_BYTES : GUARD_BYTES + data.nbytes]
+    guards = np.concatenate([whole[:GUARD_BYTES], whole[GUARD_BYTES + data.nbytes :]])
+    return inside.view(data.dtype).reshape(data.shape).copy(), bool((guards == GUARD).all())
+
+
+def _first_error(error: CompileError) -> str:
+    lines = str(error).splitlines()
+    return next((line.strip() for line in lines if "error:" in line), lines[0])
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+
+from labkit.course import kernel_bench, sketches
+from labkit.course.exercises import first_kernel
+from labkit.course.kernel_bench import Slab
+from tests.course.answers import Answers
+
+answers = Answers("first_kernel")
+LITERAL = "returns the literal answer of the example in the statement"
+
+HEAD = (
+    "template <typename T> __global__ void saxpy(const T* x, T* y, T a, long long first, "
+    "long long n)"
+)
+THREAD = "(long long)blockIdx.x * blockDim.x + threadIdx.x"
+THREADS = "(long long)gridDim.x * blockDim.x"
+
+
+LOOP = f"for (long long i = first + {THREAD}; i < n; i += {THREADS})"
+
+
+def kernel(body, before=""):
+    code = f"{before}\n{HEAD} {{\n    {body}\n}}\n"
+    return lambda: code
+
+
+answers.right("saxpy")(kernel(f"{LOOP} y[i] = a * x[i] + y[i];"))
+answers.right("saxpy")(
+    kernel(
+        f"""x += first, y += first, n -= first;
+    long long i = {THREAD};
+    while (i < n) {{
+        const T old = y[i];
+        y[i] = old + a * x[i];
+        i += {THREADS};
+    }}"""
+    )
+)
+
+
+def wrong(why, body, before=""):
+    answers.wrong("saxpy", why)(kernel(body, before))
+
+
+wrong(
+    "one thread does all",
+    f"if ({THREAD} == 0) for (long long i = first; i < n; ++i) y[i] = a * x[i] + y[i];",
+)
+wrong("no guard", f"const long long i = first + {THREAD}; y[i] = a * x[i] + y[i];")
+wrong(
+    "wrong beyond one grid",
+    f"const long long i = first + {THREAD}; if (i < n) y[i] = a * x[i] + y[i];",
+)
+wrong(
+    "int overflow above 2^31 (index check with a fake base)",
+    "for (int i = first + blockIdx.x * blockDim.x + threadIdx.x; i < n; "
+    "i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];",
+)
+wrong(
+    "reads y twice",
+    f"T sum = 0; {LOOP} sum += y[i]; if (sum != sum) return; {LOOP} y[i] = a * x[i] + y[i];",
+)
+wrong(
+    "remembers the answer of the first random case and returns it for all later cases",
+    f"""if (!have) {{ for (long long i = first; i < n; ++i) kept[i - first] = a * x[i] + y[i]; }}
+    __syncthreads();
+    have = 1;
+    {LOOP} y[i] = kept[(i - first) % 512];""",
+    "__device__ double kept[512]; __device__ int have;",
+)
+wrong(
+    "is right in forward thread and queue order only and fails in a reversed or shuffled order",
+    f"""__shared__ T factor;
+    if (threadIdx.x == 0) factor = a;
+    {LOOP} y[i] = factor * x[i] + y[i];""",
+)
+wrong(
+    "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+    f"{LOOP} {{ const float product = a * x[i]; y[i] = product + y[i]; }}",
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"const long long each = (n - first + {THREADS} - 1) / ({THREADS});\n"
+        f"const long long from = first + ({THREAD}) * each;\n"
+        "for (long long i = from; i < from + each && i < n; ++i) y[i] = a * x[i] + y[i];",
+        f"{LOOP} y[i] = a * x[i] + y[i]; y[n] = 0;",
+        "y[1LL << 40] = 1;",
+        "this is no C++",
+    ],
+    ids=["a stretch per thread", "writes y[n]", "wild", "no C++"],
+)
+def test_other_kernels_fail_too_and_nothing_breaks(body):
+    exercise = first_kernel.saxpy
+    inputs = ("float", 3, [0.5] * 300, [1.0] * 300, 5, 2, 64, "reverse")
+    assert exercise.drive(kernel(body), *inputs) != exercise.expected(*inputs)
+    right = exercise.drive(kernel(f"{LOOP} y[i] = a * x[i] + y[i];"), *inputs)
+    assert right == exercise.expected(*inputs)
+
+
+@answers.right("predict_sectors")
+def predict_sectors(index, b, warp, threads, itemsize, start):
+    lanes = range(32 * warp, min(32 * warp + 32, threads))
+    elements = {eval(index, {"t": t, "b": b}) for t in lanes}
+    touched = {
+        byte // 32
+        for e in elements
+        for byte in range(start + e * itemsize, start + (e + 1) * itemsize)
+    }
+    return len(touched), -(-len(elements) * itemsize // 32)
+
+
+@answers.right("predict_sectors")
+def predict_with_numpy(index, b, warp, threads, itemsize, start):
+    t = np.arange(32 * warp, min(32 * warp + 32, threads))
+    elements = np.unique(np.broadcast_to(eval(index, {"t": t, "b": b}), t.shape))
+    return len(np.unique((start + elements * itemsize) // 32)), (
+        len(elements) * itemsize + 31
+    ) // 32
+
+
+@answers.wrong("predict_sectors", "always 4")
+def always_4(*request):
+    return 4, 4
+
+
+@answers.wrong("predict_sectors", "counts distinct cache lines of 128 bytes")
+def counts_lines(index, b, warp, threads, itemsize, start):
+    lanes = range(32 * warp, min(32 * warp + 32, threads))
+    lines = {(start + eval(index, {"t": t, "b": b}) * itemsize) // 128 for t in lanes}
+    return len(lines), predict_sectors(index, b, warp, threads, itemsize, start)[1]
+
+
+@answers.wrong("predict_sectors", "ignores item size")
+def ignores_item_size(index, b, warp, threads, itemsize, start):
+    return predict_sectors(index, b, warp, threads, 4, start)
+
+
+@answers.wrong("predict_sectors", "ignores alignment")
+def ignores_alignment(index, b, warp, threads, itemsize, start):
+    return predict_sectors(index, b, warp, threads, itemsize, 0)
+
+
+@answers.wrong(
+    "predict_sectors",
+    "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+)
+def calls_labkit(index, b, warp, threads, itemsize, start):
+    from labkit.widgets.warp_request import ideal_sectors, sectors
+
+    lanes = range(32 * warp, min(32 * warp + 32, threads))
+    addresses = {t: start + eval(index, {"t": t, "b": b}) * itemsize for t in lanes}
+    return len(sectors(addresses, itemsize)), ideal_sectors(addresses, itemsize)
+
+
+@answers.wrong("predict_sectors", LITERAL)
+def the_example(*request):
+    return 8, 4
+
+
+test_answers = answers.tests()
+
+
+def test_the_truth_is_that_of_a_kernel_with_the_expression_in_it():
+    """What the check gathers through a table of indices, a compiled expression does too."""
+    code = """extern "C" __global__ void f(const float* x, float* y) {
+        const int t = threadIdx.x, b = 3;
+        y[t] = x[INDEX];
+    }"""
+    for index in ("2 * t + 1", "1023 - t", "(5 * t + 3) % 24 + b * 32", "t % 8 * 32 + (t - t % 8)"):
+        x, y = np.zeros(2048, np.float32), np.zeros(64, np.float32)
+        done = kernel_bench.launch(
+            code, "f", 1, 64, (Slab(x, -2), y), options=[f"-DINDEX=({index})"], trace=True
+        )
+        both = [first_kernel._expected_sectors(index, 3, warp, 64, 4, 8) for warp in (0, 1)]
+        assert done.report.total("sectors", array="x") == sum(sectors for sectors, _ in both)
+        assert done.report.total("ideal_sectors", array="x") == sum(ideal for _, ideal in both)
+
+
+def test_a_kernel_that_fails_is_a_sentence_and_not_an_error():
+    x = np.zeros(8, np.int32)
+    for body, words in (
+        ("while (true) {}", "did not end within"),
+        ("x[1LL << 40] = 1;", "touched memory that does not exist"),
+        ("x[0] = y;", "it does not compile: "),
+    ):
+        code = f'extern "C" __global__ void f(int* x) {{ {body} }}'
+        done = kernel_bench.launch(code, "f", 1, 32, (x,), trace=True)
+        assert words in done.failure, done.failure
+        assert done.report is None
+    over = kernel_bench.launch(
+        'extern "C" __global__ void f(int* x) { x[-1] = 7; }', "f", 1, 1, (x,), trace=True
+    )
+    assert over.outside == "written around array 0"
+    assert over.findings[0].startswith("line 1: out of bounds: ")
+    assert not x.any()
+
+
+def test_two_sketches_compile():
+    verdicts = {one.name: one for one in sketches.judge()}
+    assert len(verdicts) == 10
+    accepted = [name for name, one in verdicts.items() if one.accepted]
+    assert accepted == ["MemoryPool", "CUDAStream"]
+    words = " ".join(text for _, text in verdicts["conv2d_kernel"].errors)
+    assert all(f"'{name}'" in words for name in ("c", "out_h", "out_w"))
+    assert verdicts["MixedPrecision"].errors[0][0] == 3
