@@ -112,7 +112,12 @@ class Tensor(AutogradMethods, ViewMethods):
 
     @property
     def _version(self) -> int:
-        """How many in-place writes this tensor and its views have seen."""
+        """How many in-place writes this tensor and its views have seen.
+
+        Raises   RuntimeError   it was made in inference mode
+        """
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self.version
 
     @property

@@ -146,7 +146,7 @@ class _Frame:
         if lines:
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have "
-                f"different metadata than during the forward pass.\n{''.join(lines)}"
+                f"different metadata than during the forward pass.\n{''.join(lines)}."
             )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.autograd import ready_queue
+from labkit.autograd.anomaly import check_nan, warn_of_failure
 from labkit.autograd.calls import call_node
 from labkit.autograd.exec_info import ExecInfo, compute_exec_info
 from labkit.autograd.input_buffer import accumulate
@@ -146,6 +147,8 @@ def _run(task: GraphTask, root: Node, buffer: list[Any]) -> None:
             ready_queue.pop(heap)
         if recorder is not None:
             recorder.note("error", text=f"{type(error).__name__}: {error}")
+        if ANOMALY.enabled and isinstance(error, Exception):
+            warn_of_failure(node)
         raise
     if recorder is not None:
         recorder.note("end")
@@ -186,8 +189,6 @@ def evaluate(
         if recorder is not None:
             recorder.note("release", node, heap)
     if ANOMALY.enabled and ANOMALY.check_nan:
-        from labkit.autograd.anomaly import check_nan  # not needed otherwise
-
         check_nan(node, outputs)
     dependencies, not_ready = task.dependencies, task.not_ready
     became_ready = 0

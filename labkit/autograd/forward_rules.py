@@ -122,7 +122,7 @@ def tangent_of_base_view(tensor: TensorImpl, level: int) -> TensorImpl:
         copy.store(zeros, copy.scalar_raw(0, base.dtype))
         meta.tangent = (level, zeros)
     held: TensorImpl = aten.as_strided.default(
-        meta.tangent[1], list(tensor.sizes), list(tensor.strides), tensor.storage_offset()
+        meta.tangent[1], tensor.sizes, tensor.strides, tensor.storage_offset()
     )
     return held
 

@@ -26,7 +26,12 @@ from labkit.autograd.anomaly import note_forward
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.saved_variable import BACKWARD_TWICE, SavedVariable, save, save_output
 from labkit.autograd.state import ANOMALY, STATE
-from labkit.autograd.variable import edge_of_history, gradient_edge, set_history
+from labkit.autograd.variable import (
+    edge_of_history,
+    gradient_edge,
+    requires_grad,
+    set_history,
+)
 from labkit.core.tensor_impl import TensorImpl, empty_strided
 from labkit.ops import copy
 
@@ -132,12 +137,12 @@ class FunctionCtx(Node):
             if not is_tensor:
                 if result is not None:
                     raise RuntimeError(
-                        f"function {name} returned a gradient different from None at position "
+                        f"function {name} returned a gradient different than None at position "
                         f"{i + 1}, but the corresponding forward input was not a Variable"
                     )
                 continue
             if result is not None and not isinstance(result, TensorImpl):
-                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
             kept.append(result)
         return kept
 
@@ -180,7 +185,9 @@ class Function:
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute; the first argument is ctx unless `setup_context` is defined."""
-        raise NotImplementedError("You must implement the forward function for custom Function.")
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -191,8 +198,8 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """One gradient per argument of `forward`, None for those without."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom Function to use "
-            "it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
         )
 
     vjp = backward
@@ -201,8 +208,8 @@ class Function:
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """One tangent per output."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom Function to use it with forward mode "
-            "AD."
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
         )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -234,9 +241,8 @@ class Function:
             ctx.next_edges = tuple(edges)
         if ANOMALY.enabled:
             note_forward(ctx)
-        wanted = iter(edges or [None] * len(tensors))
         ctx.needs_input_grad = tuple(
-            next(wanted) is not None if is_tensor else False for is_tensor in ctx.is_tensor_input
+            isinstance(arg, TensorImpl) and requires_grad(arg) for arg in args
         )
         grad, STATE.grad = STATE.grad, False
         try:

@@ -83,12 +83,13 @@ def _viewed(tensor: TensorImpl) -> TensorImpl:
 
 
 def _rebase(ctx: Node, output: TensorImpl, number: int) -> None:
-    old = variable.edge_of_history(output)
+    output.bump_version()
     if output.base is not None and isinstance(output.autograd_meta, ViewMeta):
         from labkit.autograd.rebase import rebase_base  # it calls operators
 
         rebase_base(output, ctx)
         return
+    old = variable.edge_of_history(output)
     variable.set_gradient_edge(output, (ctx, number))
     history.move_hooks(output, old, (ctx, number))
 

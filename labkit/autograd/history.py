@@ -32,13 +32,13 @@ def check_inplace(tensor: TensorImpl) -> None:
     """
     meta = tensor.autograd_meta
     is_view = meta is not None and meta.is_view
-    if is_view:
+    whose = "a leaf Variable"
+    owner = tensor
+    if is_view and tensor.base is not None:
         view_modified(meta)
-    if requires_grad(tensor) and is_leaf(tensor):
-        of_view = "view of a " if is_view else ""
-        raise RuntimeError(
-            f"a {of_view}leaf Variable that requires grad is being used in an in-place operation."
-        )
+        whose, owner = "a view of a leaf Variable", tensor.base
+    if requires_grad(tensor) and (is_leaf(owner) or is_leaf(tensor)):
+        raise RuntimeError(f"{whose} that requires grad is being used in an in-place operation.")
 
 
 def before_write(tensor: TensorImpl) -> TensorImpl:

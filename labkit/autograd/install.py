@@ -12,6 +12,7 @@ from typing import Any
 
 from labkit.autograd.derivatives.table import find_row
 from labkit.autograd.formula import Differentiation
+from labkit.autograd.inplace_or_view import below_autograd_kernel
 from labkit.autograd.kernels import Generator
 from labkit.autograd.no_derivative import not_implemented_kernel, out_kernel
 from labkit.autograd.node import Node
@@ -45,6 +46,8 @@ def install() -> int:
 
 
 def _install(op: OperatorHandle) -> None:
+    if op.schema.is_mutable or op.schema.is_view:
+        _LIBRARY.impl(op, below_autograd_kernel(op), "ADInplaceOrView", with_keyset=True)
     short = op.name.removeprefix("aten::")
     row = find_row(short)
     schema = op.schema

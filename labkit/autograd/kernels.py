@@ -14,12 +14,14 @@ from labkit.autograd import forward_rules, history, views
 from labkit.autograd.anomaly import note_forward
 from labkit.autograd.formula import METHODS as PROPERTY_METHODS
 from labkit.autograd.formula import Differentiation, node_class, property_name, saved_output_name
+from labkit.autograd.inplace_or_view import check_write
 from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import next_sequence_nr
 from labkit.autograd.saved_variable import save, save_output
 from labkit.autograd.state import ANOMALY, STATE
 from labkit.autograd.variable import can_require_grad, gradient_edge
-from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
+from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import REQUIRED, Argument
 
@@ -48,10 +50,11 @@ class Generator:
             "STATE": STATE, "ANOMALY": ANOMALY, "NodeClass": made, "Meta": AutogradMeta,
             "next_sequence_nr": next_sequence_nr, "gradient_edge": gradient_edge,
             "save": save, "save_output": save_output, "note_forward": note_forward,
-            "below": self.op._on_redispatch, "AFTER": AFTER_AUTOGRAD.raw, "history": history,
+            "below": self.op._on_redispatch, "AFTER": AFTER_ADINPLACEORVIEW.raw, "history": history,
             "views": views, "can_require_grad": can_require_grad, "op": self.op,
             "FORWARD": forward_rules.FORWARD, "row": self.row,
-            "set_tangents": forward_rules.set_tangents,
+            "set_tangents": forward_rules.set_tangents, "check_write": check_write,
+            "AD_INPLACE_OR_VIEW": DispatchKeySet("ADInplaceOrView").raw,
         }  # fmt: skip
         source = self.source(namespace)
         namespace["__name__"] = __name__  # warnings are told to whoever called the lab
@@ -64,6 +67,8 @@ class Generator:
     def source(self, namespace: dict[str, Any]) -> str:
         """The kernel's text."""
         self.lines = [f"def kernel(keys, {self._parameters(namespace)}):"]
+        if self.is_inplace:
+            self._add("if not self._key_set.raw & AD_INPLACE_OR_VIEW: check_write(self)")
         self._edges()
         self._without_node()
         self._make_node()

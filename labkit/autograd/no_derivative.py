@@ -12,7 +12,7 @@ from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
 from labkit.autograd.variable import gradient_edge, requires_grad
 from labkit.core.tensor_impl import TensorImpl
-from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
+from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
 
 Kernel = Callable[..., Any]
@@ -53,7 +53,7 @@ def not_implemented_kernel(op: OperatorHandle) -> Kernel:
             edges = tuple(gradient_edge(tensor) for tensor in tensors_in(args, kwargs))
             if any(edge is not None for edge in edges):
                 node = NotImplemented(op.name, edges)
-        result = redispatch[keys.raw & AFTER_AUTOGRAD.raw](*args, **kwargs)
+        result = redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
         if node is not None:
             if writes:
                 rebase(args[0], node)
@@ -79,6 +79,6 @@ def out_kernel(op: OperatorHandle) -> Kernel:
                 f"{name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."
             )
-        return redispatch[keys.raw & AFTER_AUTOGRAD.raw](*args, **kwargs)
+        return redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
 
     return kernel

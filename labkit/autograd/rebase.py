@@ -22,8 +22,8 @@ from labkit.autograd.variable import (
     set_gradient_edge,
 )
 from labkit.autograd.views import geometry
-from labkit.core.memory_format import MemoryFormat
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.memory_format import Ints, MemoryFormat
+from labkit.core.tensor_impl import TensorImpl, empty_strided
 from labkit.ops.aten import aten
 
 
@@ -66,7 +66,7 @@ class CopySlices(Node):
         if self.fn is None:
             raise RuntimeError(BACKWARD_TWICE)
         sizes, strides, base_offset = self.base
-        result = aten.new_empty_strided.default(grad, sizes, strides)
+        result = empty_strided(sizes, strides, grad.dtype, grad.device)
         aten.copy_.default(result, grad)
         if self.view_fn is not None:
             part = self.view_fn(result)
@@ -117,7 +117,7 @@ def regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Ed
     return node, add_input(node, tensor)
 
 
-def as_strided_node(base: TensorImpl, sizes: list[int], strides: list[int], offset: int) -> Node:
+def as_strided_node(base: TensorImpl, sizes: Ints, strides: Ints, offset: int) -> Node:
     """An `AsStridedBackward0` from the base, made without calling the operator."""
     from labkit.autograd.install import node_class_of  # it generates kernels, which use this
 

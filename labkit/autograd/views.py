@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from labkit.autograd.meta import CreationMeta, ViewMeta
 from labkit.autograd.node import Node
 from labkit.autograd.state import STATE
+from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 
 OTHER_ELEMENTS = {
@@ -26,15 +27,19 @@ def link(
 
     again   makes the view again from the parent, where `as_strided` could not
     """
-    creation = CreationMeta.DEFAULT if STATE.grad else CreationMeta.NO_GRAD_MODE
+    creation = CreationMeta.DEFAULT if STATE.grad else _unrecorded()
     _link(parent, view, node, creation, again)
 
 
 def link_list(parent: TensorImpl, result: Sequence[TensorImpl], node: Node | None) -> None:
     """The results are views of the parent, made together: none may be written while recorded."""
-    creation = CreationMeta.MULTI_OUTPUT_NODE if STATE.grad else CreationMeta.NO_GRAD_MODE
+    creation = CreationMeta.MULTI_OUTPUT_NODE if STATE.grad else _unrecorded()
     for view in result:
         _link(parent, view, node, creation, None)
+
+
+def _unrecorded() -> CreationMeta:
+    return CreationMeta.INFERENCE_MODE if STATE.inference else CreationMeta.NO_GRAD_MODE
 
 
 def _link(
@@ -74,8 +79,7 @@ def _chained(
     from labkit.ops.aten import aten  # operators are only needed when the view is made again
 
     if before is None:
-        sizes, strides = list(parent.sizes), list(parent.strides)
-        offset = parent.storage_offset()
+        sizes, strides, offset = geometry(parent)
 
         def before(base: TensorImpl) -> TensorImpl:
             return aten.as_strided.default(base, sizes, strides, offset)
@@ -84,12 +88,11 @@ def _chained(
     if again is not None:
         second = again
         return lambda base: second(first(base))
-    sizes2, strides2 = list(view.sizes), list(view.strides)
-    offset2 = view.storage_offset()
-    return lambda base: aten.as_strided.default(first(base), sizes2, strides2, offset2)
+    shape = geometry(view)
+    return lambda base: aten.as_strided.default(first(base), *shape)
 
 
-Geometry = tuple[list[int], list[int], int]
+Geometry = tuple[Ints, Ints, int]
 
 
 def geometry(tensor: TensorImpl) -> Geometry:
@@ -97,4 +100,4 @@ def geometry(tensor: TensorImpl) -> Geometry:
 
     Source   aten/src/ATen/TensorGeometry.h  TensorGeometry
     """
-    return list(tensor.sizes), list(tensor.strides), tensor.storage_offset()
+    return tensor.sizes, tensor.strides, tensor.storage_offset()

@@ -201,7 +201,7 @@ class TensorImpl:
         Source   aten/src/ATen/native/TensorShape.cpp  alias_with_sizes_and_strides
         """
         base = self.base
-        return make(
+        view = make(
             Storage(self.storage().impl),
             dtype or self.dtype,
             sizes,
@@ -210,6 +210,8 @@ class TensorImpl:
             self.version_counter,
             self if base is None else base,
         )
+        view._key_set = self._key_set  # a view made in inference mode is what its base is
+        return view
 
     def shallow_copy_and_detach(
         self, version_counter: VersionCounter | None = None

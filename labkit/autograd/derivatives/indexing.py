@@ -1,5 +1,93 @@
-"""Derivatives: indexing."""
+"""Derivatives of gathering, scattering and indexing, and of the operators they are made of."""
 
-from labkit.autograd.derivatives.row import Row
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
-ROWS: list[Row] = []
+LINEAR = "auto_linear"
+FETCHED = (
+    "aten.expand_as.default(index_select(grad, dim, index), source) if source.dim() > 0 "
+    "else index_select(grad, dim, aten.squeeze.dim(index, 0))"
+)
+PUT_SELF = "grad if accumulate else index_put(grad, indices, aten.zeros_like.default(values), False)"
+
+ROWS: list[Row] = [
+    row("index.Tensor", "IndexBackward0",
+        self="index_backward(grad, self.sizes, indices)", jvp=LINEAR),
+    row("index_put", "IndexPutBackward0",
+        self=PUT_SELF, values="aten.index.Tensor(grad, indices)",
+        jvp="index_put(self_t, indices, values_t, accumulate)"),
+    row("_index_put_impl_", "IndexPutImplBackward0",
+        self=PUT_SELF, values="aten.index.Tensor(grad, indices)"),
+    row("index_select", "IndexSelectBackward0",
+        self="index_select_back(grad, self.sizes, dim, index)", jvp=LINEAR),
+    row("index_add", "IndexAddBackward0",
+        self="grad", source=f"maybe_multiply({FETCHED}, alpha)",
+        jvp="index_add(self_t, dim, index, maybe_multiply(source_t, alpha))"),
+    row("index_copy", "IndexCopyBackward0",
+        self="aten.index_fill.int_Scalar(grad, dim, index, 0)", source=FETCHED,
+        jvp="index_copy(self_t, dim, index, source_t)"),
+    row("index_fill.int_Scalar", "IndexFillBackward0",
+        self="aten.index_fill.int_Scalar(grad, dim, index, 0)",
+        jvp="aten.index_fill.int_Scalar(self_t, dim, index, 0)"),
+    row("index_fill.int_Tensor", "IndexFillBackward1",
+        self="aten.index_fill.int_Scalar(grad, dim, index, 0)",
+        value="index_fill_value(grad, dim, index)",
+        jvp="aten.index_fill.int_Tensor(self_t, dim, index, value_t)"),
+    row("index_reduce", "IndexReduceBackward0",
+        {"self, source": "index_reduce_backward(grad, self, dim, index, source, reduce, "
+                         "include_self, result)"}),
+    row("take", "TakeBackward0", self="take_backward(grad, self, index)", jvp=LINEAR),
+    row("put", "PutBackward0",
+        self="grad if accumulate else put(grad, index, aten.zeros_like.default(source), False)",
+        source="aten.reshape.default(take(grad, index), source.sizes)",
+        jvp="put(self_t, index, source_t, accumulate)"),
+    row("gather", "GatherBackward0", self="gather_back(grad, self.sizes, dim, index)", jvp=LINEAR),
+    row("scatter.src", "ScatterBackward0",
+        self="aten.scatter.value(grad, dim, index, 0)", src="gather(grad, dim, index)",
+        jvp="aten.scatter.src(self_t, dim, index, src_t)"),
+    row("scatter.value", "ScatterBackward1",
+        self="aten.scatter.value(grad, dim, index, 0)",
+        jvp="aten.scatter.value(self_t, dim, index, 0)"),
+    row("scatter_add", "ScatterAddBackward0",
+        self="grad", src="gather(grad, dim, index)",
+        jvp="scatter_add(self_t, dim, index, src_t)"),
+    row("scatter_reduce.two", "ScatterReduceBackward0",
+        {"self, src": "scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, "
+                      "result)"}),
+    row("masked_select", "MaskedSelectBackward0",
+        self="masked_select_back(grad, self.sizes, mask)", jvp=LINEAR),
+    row("masked_scatter", "MaskedScatterBackward0",
+        self="aten.masked_fill.Scalar(grad, mask, 0)",
+        source="masked_scatter_backward(grad, mask, source.sizes)",
+        jvp="masked_scatter(self_t, mask, source_t)"),
+    row("masked_scatter_backward", "MaskedScatterBackwardBackward0",
+        grad_output="masked_scatter(aten.zeros_like.default(grad_output), mask, grad)"),
+    row("embedding", "EmbeddingBackward0",
+        weight="embedding_dense_backward(grad, indices, weight.sizes[0], padding_idx, "
+               "scale_grad_by_freq)",
+        jvp=LINEAR),
+    row("embedding_dense_backward", "EmbeddingDenseBackwardBackward0",
+        grad_output="embedding_double_backward(grad, indices, padding_idx)", jvp=LINEAR),
+    row("select_backward", "SelectBackwardBackward0",
+        grad_output="aten.select.int(grad, dim, index)", jvp=LINEAR),
+    row("slice_backward", "SliceBackwardBackward0",
+        grad_output="aten.slice.Tensor(grad, dim, start, end, step)", jvp=LINEAR),
+    row("diagonal_backward", "DiagonalBackwardBackward0",
+        grad_output="diagonal(grad, offset, dim1, dim2)", jvp=LINEAR),
+    row("unfold_backward", "UnfoldBackwardBackward0",
+        grad_in="aten.unfold.default(grad, dim, size, step)", jvp=LINEAR),
+    row("select_scatter", "SelectScatterBackward0",
+        self="select_scatter(grad, aten.zeros_like.default(src), dim, index)",
+        src="aten.select.int(grad, dim, index)", jvp=LINEAR),
+    row("slice_scatter", "SliceScatterBackward0",
+        self="slice_scatter(grad, aten.zeros_like.default(src), dim, start, end, step)",
+        src="aten.slice.Tensor(grad, dim, start, end, step)", jvp=LINEAR),
+    row("diagonal_scatter", "DiagonalScatterBackward0",
+        self="diagonal_scatter(grad, aten.zeros_like.default(src), offset, dim1, dim2)",
+        src="diagonal(grad, offset, dim1, dim2)", jvp=LINEAR),
+    row("narrow_copy", "NarrowCopyBackward0",
+        self="slice_backward_wrapper(grad, self.sizes, dim, start, start + length, 1)",
+        jvp=LINEAR),
+    row("diagonal_copy", "DiagonalBackward0_copy",
+        self="diagonal_backward(grad, self.sizes, offset, dim1, dim2)", jvp=LINEAR),
+    *not_differentiable("nonzero", "repeat_interleave.Tensor"),
+]  # fmt: skip

@@ -1,5 +1,62 @@
-"""Derivatives: matmul."""
+"""Derivatives of products of matrices and vectors."""
 
-from labkit.autograd.derivatives.row import Row
+from labkit.autograd.derivatives.row import Row, row
 
-ROWS: list[Row] = []
+ROWS: list[Row] = [
+    row("mm", "MmBackward0",
+        self="mm_left(grad, mat2, self.sizes, self.strides, 1)",
+        mat2="mm_right(grad, self, mat2.sizes, mat2.strides, 1)",
+        jvp="mm(self_t, mat2_p) + mm(self_p, mat2_t)"),
+    row("bmm", "BmmBackward0",
+        self="bmm(grad, conj(aten.transpose.int(mat2, 1, 2)))",
+        mat2="bmm(conj(aten.transpose.int(self, 1, 2)), grad)",
+        jvp="bmm(self_t, mat2_p) + bmm(self_p, mat2_t)"),
+    row("mv", "MvBackward0",
+        self="aten.ger.default(grad, conj(vec))",
+        vec="mv(t(conj(self)), grad)",
+        jvp="mv(self_t, vec_p) + mv(self_p, vec_t)"),
+    row("dot", "DotBackward0",
+        self="grad * conj(tensor)",
+        tensor="grad * conj(self)",
+        jvp="dot(self_t, tensor_p) + dot(self_p, tensor_t)"),
+    row("vdot", "VdotBackward0",
+        self="conj(grad) * other",
+        other="grad * self",
+        jvp="vdot(self_t, other_p) + vdot(self_p, other_t)"),
+    row("addmm", "AddmmBackward0",
+        self="maybe_multiply(grad, conj(beta))",
+        mat1="mm_left(grad, mat2, mat1.sizes, mat1.strides, alpha)",
+        mat2="mm_right(grad, mat1, mat2.sizes, mat2.strides, alpha)",
+        jvp="maybe_multiply(self_t, beta) + maybe_multiply(mm(mat1_t, mat2_p), alpha)"
+            " + maybe_multiply(mm(mat1_p, mat2_t), alpha)"),
+    row("addmv", "AddmvBackward0",
+        self="maybe_multiply(grad, conj(beta))",
+        mat="maybe_multiply(aten.ger.default(grad, conj(vec)), conj(alpha))",
+        vec="maybe_multiply(mv(conj(t(mat)), grad), conj(alpha))",
+        jvp="maybe_multiply(self_t, beta) + maybe_multiply(mv(mat_t, vec_p), alpha)"
+            " + maybe_multiply(mv(mat_p, vec_t), alpha)"),
+    row("baddbmm", "BaddbmmBackward0",
+        self="maybe_multiply(grad, conj(beta))",
+        batch1="maybe_multiply(bmm(grad, conj(aten.transpose.int(batch2, 1, 2))), conj(alpha))",
+        batch2="maybe_multiply(bmm(conj(aten.transpose.int(batch1, 1, 2)), grad), conj(alpha))",
+        jvp="maybe_multiply(self_t, beta) + maybe_multiply(bmm(batch1_t, batch2_p), alpha)"
+            " + maybe_multiply(bmm(batch1_p, batch2_t), alpha)"),
+    row("addbmm", "AddbmmBackward0",
+        self="maybe_multiply(grad, conj(beta))",
+        batch1="maybe_multiply(bmm(over_batch(grad, batch1.sizes, batch2.sizes), "
+               "conj(aten.transpose.int(batch2, 1, 2))), conj(alpha))",
+        batch2="maybe_multiply(bmm(conj(aten.transpose.int(batch1, 1, 2)), "
+               "over_batch(grad, batch1.sizes, batch2.sizes)), conj(alpha))",
+        jvp="maybe_multiply(self_t, beta)"
+            " + maybe_multiply(aten.sum.dim_IntList(bmm(batch1_t, batch2_p), [0]), alpha)"
+            " + maybe_multiply(aten.sum.dim_IntList(bmm(batch1_p, batch2_t), [0]), alpha)"),
+    row("addr", "AddrBackward0",
+        self="maybe_multiply(grad, conj(beta))",
+        vec1="maybe_multiply(mv(grad, conj(vec2)), conj(alpha))",
+        vec2="maybe_multiply(mv(t(grad), conj(vec1)), conj(alpha))",
+        jvp="maybe_multiply(self_t, beta) + maybe_multiply(outer(vec1_t, vec2_p), alpha)"
+            " + maybe_multiply(outer(vec1_p, vec2_t), alpha)"),
+    row("_trilinear", "TrilinearBackward0",
+        {"i1, i2, i3": "trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, "
+                       "needs)"}),
+]  # fmt: skip

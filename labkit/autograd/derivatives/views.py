@@ -1,6 +1,6 @@
 """Derivatives of views: a gradient takes the way back through the same numbers."""
 
-from labkit.autograd.derivatives.row import Row, row
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 LINEAR = "auto_linear"
 
@@ -46,4 +46,5 @@ ROWS: list[Row] = [
         "aten.contiguous.default(aten.resolve_conj.default(grad)))", jvp=LINEAR),
     row("_conj", "ConjBackward0", self="conj(grad)", jvp="conj(self_t)"),
     row("_neg_view", "NegViewBackward0", self="-grad", jvp="-self_t"),
+    *not_differentiable("detach"),
 ]  # fmt: skip

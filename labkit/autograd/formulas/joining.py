@@ -1,0 +1,78 @@
+"""Gradients of joined and repeated tensors.
+
+Source   torch/csrc/autograd/FunctionsManual.cpp  cat_tensors_backward, repeat_backward
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.formulas.basics import real_part
+from labkit.core.dtype import DType
+from labkit.core.strides import maybe_wrap_dim
+from labkit.ops.aten import aten
+
+
+def _for_type(grad: Any, dtype: DType) -> Any:
+    """The gradient of an input that was widened to complex."""
+    return real_part(grad) if grad.dtype.is_complex and not dtype.is_complex else grad
+
+
+def cat_backward(
+    grad: Any, sizes: Sequence[Sequence[int]], dtypes: Sequence[DType], dim: int
+) -> list[Any]:
+    """To each tensor its part; nothing to an empty vector, which was left out."""
+    joined = next((each for each in sizes if tuple(each) != (0,)), (0,))
+    axis = maybe_wrap_dim(dim, len(joined))
+    parts, start = [], 0
+    for own, dtype in zip(sizes, dtypes, strict=True):
+        if tuple(own) == (0,):
+            parts.append(aten.new_zeros.default(grad, (0,)))
+            continue
+        part = aten.narrow.default(grad, axis, start, own[axis])
+        parts.append(_for_type(part, dtype))
+        start += own[axis]
+    return parts
+
+
+def stack_backward(grad: Any, dim: int, dtypes: Sequence[DType]) -> list[Any]:
+    """To each tensor its slice."""
+    slices = aten.unbind.int(grad, dim)
+    return [_for_type(each, dtype) for each, dtype in zip(slices, dtypes, strict=True)]
+
+
+def block_diag_backward(
+    grad: Any, sizes: Sequence[Sequence[int]], dtypes: Sequence[DType]
+) -> list[Any]:
+    """To each tensor its block, in its own shape."""
+    parts, row, column = [], 0, 0
+    for own, dtype in zip(sizes, dtypes, strict=True):
+        height, width = (1,) * (2 - len(own)) + tuple(own)
+        block = aten.narrow.default(_for_type(grad, dtype), 0, row, height)
+        block = aten.narrow.default(block, 1, column, width)
+        for _ in range(2 - len(own)):
+            block = aten.squeeze.dim(block, 0)
+        parts.append(block)
+        row, column = row + height, column + width
+    return parts
+
+
+def repeat_backward(grad: Any, repeats: Sequence[int], sizes: Sequence[int]) -> Any:
+    """The sum over all copies.
+
+    Every repeated dimension is seen as two, copies and elements, and the first is summed.
+    """
+    if 0 in repeats:
+        return aten.zeros.default(sizes, dtype=grad.dtype, device=grad.device)
+    extra = grad.dim() - len(sizes)
+    if extra:
+        grad = aten.sum.dim_IntList(grad, tuple(range(extra)))
+    split: list[int] = []
+    copies: list[int] = []
+    for count, size in zip(repeats[extra:], sizes, strict=True):
+        if count != 1:
+            copies.append(len(split))
+            split.append(count)
+        split.append(size)
+    if copies:
+        grad = aten.sum.dim_IntList(aten.reshape.default(grad, split), copies)
+    return grad
