@@ -1,0 +1,402 @@
+import ctypes
+from collections import Counter
+
+import pytest
+
+from labkit.course.exercises import find
+from tests.course.answers import Answers, catches, reads_frames
+
+answers = Answers("profiling_inplace_allocators")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+LITERAL = "returns the literal answer of the example in the statement"
+READS = "reads the expected value out of the checker (module globals, frames or closure)"
+CATCHES = "catches every exception and returns a default"
+SLOW = "is right on small cases and exceeds the size limit on large ones"
+SLOW += " (quadratic, recursive or waiting for ever)"
+DEFAULT = "is right on the default stream or device and wrong on another one"
+
+# --- leak_detective
+
+
+def active(snapshot):
+    for segment in snapshot["segments"]:
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                yield block
+
+
+def census(snapshot, *, of=lambda block: block["size"]):
+    found = {}
+    for block in active(snapshot):
+        stack = tuple((frame["filename"], frame["line"]) for frame in block["frames"])
+        found[stack] = found.get(stack, 0) + of(block)
+    return found
+
+
+def lowest(step, snapshot, steps=12, of=lambda block: block["size"]):
+    seen = []
+    for _ in range(steps):
+        step()
+        seen.append(census(snapshot(), of=of))
+    stacks = {stack for one in seen for stack in one}
+    return {stack: min(one.get(stack, 0) for one in seen) for stack in stacks}
+
+
+def grown(before, after):
+    return {stack for stack, size in after.items() if size > before.get(stack, 0)}
+
+
+@answers.right("leak_detective")
+def find_leak(step, snapshot):
+    for _ in range(12):
+        step()
+    return grown(lowest(step, snapshot), lowest(step, snapshot))
+
+
+@answers.wrong("leak_detective", "reports the largest allocation")
+def the_largest(step, snapshot):
+    for _ in range(30):
+        step()
+    found = census(snapshot())
+    return {max(found, key=found.get)}
+
+
+@answers.wrong("leak_detective", "compares first and last step only")
+def first_and_last(step, snapshot):
+    step()
+    before = census(snapshot())
+    for _ in range(40):
+        step()
+    return grown(before, census(snapshot()))
+
+
+@answers.wrong("leak_detective", "counts Python objects not bytes")
+def counts_blocks(step, snapshot):
+    for _ in range(12):
+        step()
+    return grown(*[lowest(step, snapshot, of=lambda block: 1) for _ in range(2)])
+
+
+@answers.wrong("leak_detective", "flags the bounded cache")
+def two_moments(step, snapshot):
+    for _ in range(20):
+        step()
+    before = census(snapshot())
+    for _ in range(15):
+        step()
+    return grown(before, census(snapshot()))
+
+
+@answers.wrong("leak_detective", "flags the bounded cache")
+def too_early(step, snapshot):
+    return grown(lowest(step, snapshot, 6), lowest(step, snapshot, 6))
+
+
+@answers.wrong("leak_detective", "keeps tensors alive itself")
+def keeps_the_losses(step, snapshot):
+    losses = [step() for _ in range(12)]
+    before = census(snapshot())
+    losses += [step() for _ in range(12)]
+    return grown(before, census(snapshot()))
+
+
+held = []
+
+
+@answers.wrong("leak_detective", "keeps tensors alive itself")
+def holds_one_in_a_global(step, snapshot):
+    right = find_leak(step, snapshot)
+    held[:] = [step()]
+    return right
+
+
+@answers.wrong("leak_detective", FIRST, make=True)
+def remembers_the_first():
+    kept = []
+
+    def answer(step, snapshot):
+        kept.append(find_leak(step, snapshot))
+        return kept[0]
+
+    return answer
+
+
+@answers.wrong("leak_detective", READS)
+def looks_into_frames(step, snapshot):
+    return reads_frames()
+
+
+@answers.wrong("leak_detective", READS)
+def asks_the_program(step, snapshot):
+    """What the program can be asked for is the answer of no moment."""
+    return set(step.__self__.bytes_by_stack())
+
+
+@answers.wrong("leak_detective", SLOW)
+def quadratic(step, snapshot):
+    def slow_census():
+        found = {}
+        blocks = list(active(snapshot()))
+        for one in blocks:
+            stack = tuple((frame["filename"], frame["line"]) for frame in one["frames"])
+            same = [b for b in blocks if [f["line"] for f in b["frames"]] == [n for _, n in stack]]
+            found[stack] = sum(b["size"] for b in same)
+        return found
+
+    for _ in range(12):
+        step()
+    low = []
+    for _ in range(2):
+        seen = []
+        for _ in range(12):
+            step()
+            seen.append(slow_census())
+        stacks = {stack for one in seen for stack in one}
+        low.append({stack: min(one.get(stack, 0) for one in seen) for stack in stacks})
+    return grown(*low)
+
+
+@answers.wrong("leak_detective", SLOW)
+def waits_for_ever(step, snapshot):
+    while not (found := find_leak(step, snapshot)):
+        pass
+    return found
+
+
+def test_every_mechanism_is_there_and_only_two_are_clean():
+    exercise = find("profiling_inplace_allocators.leak_detective")
+    kinds = Counter()
+    for number in range(80):
+        (text,) = exercise.make(3, number, 3).inputs
+        growing = exercise.expected(text)["growing"]
+        kinds[len(growing)] += 1
+        for word in ("hooks.append", "kept.append(new", "kept.append(error", "kept.append(loss"):
+            kinds[word] += word in text
+            assert growing or word not in text
+    assert kinds[0] > 8
+    assert kinds[1] > 20
+    assert sum(n for k, n in kinds.items() if isinstance(k, int) and k > 1) > 8
+    assert all(n > 3 for k, n in kinds.items() if isinstance(k, str))
+
+
+# --- will_backward_refuse
+
+RESULT, INPUT = ("exp", "tanh", "sigmoid"), ("sin", "cos", "square")
+
+
+def predict(
+    program, *, leaf=True, views=True, data_counts=False, add_keeps=False, path=True, keeps=True,
+    needs_matter=True, leaves_only=False,
+):  # fmt: skip
+    storage, needs, is_leaf, reach = {}, {}, {}, {}
+    version, changes = {}, {}
+    for step in program:
+        kind, name, *rest = step
+        if kind == "leaf":
+            storage[name], needs[name], is_leaf[name], reach[name] = name, rest[0], rest[0], []
+            version[name] = changes[name] = 0
+        elif kind == "write":
+            if rest[0] == "plain" and is_leaf[name] and leaf:
+                return "refused at the write", [name]
+            changes[storage[name]] += 1
+            version[storage[name]] += rest[0] != "data" or data_counts
+        elif kind == "backward":
+            kept = reach[name] if path else [one for found in reach.values() for one in found]
+            stale = {n for n, v, _ in kept if version[storage[n]] != v}
+            if leaves_only:
+                stale = {n for n in stale if n in "ab"}
+            if stale:
+                return "refused at backward", sorted(stale)
+            silent = {n for n, _, c in kept if changes[storage[n]] != c}
+            return ("silently wrong", sorted(silent)) if silent else ("fine", [])
+        else:
+            is_view = kind == "view" and views
+            storage[name] = storage[rest[0]] if is_view else name
+            needs[name] = any(needs[one] for one in rest)
+            is_leaf[name] = is_view and is_leaf[rest[0]]
+            if not is_view:
+                version[name] = changes[name] = 0
+            kept = []
+            if needs[name] or not needs_matter:
+                kept = [name] * (kind in RESULT) + rest * (kind in INPUT)
+                if kind == "mul":
+                    left, right = rest
+                    kept = [right] * needs[left] + [left] * needs[right]
+                    kept = kept if needs_matter else rest
+                if kind == "add" and add_keeps:
+                    kept = rest
+            entries = [(n, version[storage[n]], changes[storage[n]]) for n in kept if keeps]
+            reach[name] = entries + [one for r in rest if needs[r] for one in reach[r]]
+    raise ValueError("a program ends with backward")
+
+
+def with_options(**options):
+    return lambda program: predict(program, **options)
+
+
+answers.right("will_backward_refuse")(with_options())
+for why, options in [
+    (".data is refused", {"data_counts": True}),
+    ("only leaves matter", {"leaves_only": True}),
+    ("only leaves matter", {"keeps": False}),
+    ("ignores that add does not save its inputs", {"add_keeps": True}),
+    ("any in-place is refused", {"path": False}),
+    ("any in-place is refused", {"needs_matter": False}),
+    ("only leaves matter", {"views": False}),
+    ("any in-place is refused", {"leaf": False}),
+]:
+    answers.wrong("will_backward_refuse", why)(with_options(**options))
+
+
+@answers.wrong("will_backward_refuse", "any in-place is refused")
+def any_write(program):
+    verdict, names = predict(program)
+    written = sorted({step[1] for step in program if step[0] == "write"})
+    if verdict == "fine" and written:
+        return "refused at backward", written
+    return verdict, names
+
+
+@answers.wrong("will_backward_refuse", LITERAL)
+def the_example(program):
+    return "refused at backward", ["t0"]
+
+
+answers.wrong("will_backward_refuse", CATCHES)(
+    catches(lambda program: predict([s for s in program if s[2:] != ("no_grad",) or 1 / 0]),
+            ("fine", []))
+)  # fmt: skip
+
+
+def test_all_four_verdicts_are_asked_for_and_torch_agrees_with_the_kept_names():
+    exercise = find("profiling_inplace_allocators.will_backward_refuse")
+    counts = Counter()
+    for number in range(300):
+        (program,) = exercise.make(8, number, number * 8 // 300).inputs
+        verdict, names = exercise.expected(program)
+        counts[verdict] += 1
+        counts["views"] += any(step[0] == "view" for step in program)
+        assert bool(names) == (verdict != "fine"), program
+        assert predict(program) == (verdict, names), program
+    verdicts = ("fine", "refused at the write", "refused at backward", "silently wrong")
+    assert all(counts[verdict] > 20 for verdict in verdicts), counts
+    assert counts["views"] > 60
+
+
+# --- counting_allocator
+
+
+class CountingAllocator:
+    rounds, spare, ignores_stream, ignores_device, raises, twice = 1, 63, False, False, False, False
+
+    def __init__(self, limit):
+        self.limit, self.live_bytes, self.log, self.buffers = limit, 0, [], {}
+
+    def note(self, what, size, device, stream):
+        size = -(-size // self.rounds) * self.rounds
+        device, stream = self.ignores_device or device, self.ignores_stream or stream
+        self.log.append((what, size, int(device), int(stream)))
+
+    def alloc(self, size, device, stream):
+        if self.live_bytes + size > self.limit:
+            self.note("refused", size, device, stream)
+            if self.raises:
+                raise MemoryError(size)
+            return 0
+        buffer = ctypes.create_string_buffer(size + 64 + self.spare)
+        start = ctypes.addressof(buffer)
+        address = -(-start // 64) * 64 if self.spare == 63 else start | 8
+        self.buffers[address] = buffer
+        self.live_bytes += size
+        self.note("alloc", size, device, stream)
+        return address
+
+    def free(self, address, size, device, stream):
+        del self.buffers[address]
+        self.live_bytes -= size * (1 + self.twice)
+        self.note("free", size, device, stream)
+
+
+answers.right("counting_allocator")(CountingAllocator)
+for why, changes in [
+    ("rounds sizes in the log", {"rounds": 512}),
+    ("ignores the stream", {"ignores_stream": "0"}),
+    ("returns unaligned memory", {"spare": 64}),
+    ("limit raises MemoryError from Python inside the callback", {"raises": True}),
+    ("frees twice", {"twice": True}),
+    (DEFAULT, {"ignores_device": "0"}),
+]:
+    answers.wrong("counting_allocator", why)(type("Changed", (CountingAllocator,), changes))
+
+
+@answers.wrong("counting_allocator", "frees twice")
+class FreesTwice(CountingAllocator):
+    def free(self, *request):
+        super().free(*request)
+        super().free(*request)
+
+
+@answers.wrong("counting_allocator", "frees twice")
+class HandsOutTwice(CountingAllocator):
+    """Keeps one block for all requests of a size."""
+
+    def alloc(self, size, device, stream):
+        address = super().alloc(size, device, stream)
+        if address:
+            self.buffers[address] = self.buffers.pop(address)
+            self.last = getattr(self, "last", None) or (size, address)
+            if self.last[0] >= size:
+                address = self.last[1]
+        return address
+
+    def free(self, address, size, device, stream):
+        self.live_bytes -= size
+        self.note("free", size, device, stream)
+
+
+@answers.wrong("counting_allocator", "ignores the stream")
+class OneStreamServes(CountingAllocator):
+    def alloc(self, size, device, stream):
+        return super().alloc(size, device, stream) if stream == 0 else 0
+
+
+@answers.wrong("counting_allocator", LITERAL)
+class TheExample(CountingAllocator):
+    def note(self, *request):
+        self.log = [("alloc", 100, 0, 0), ("free", 100, 0, 0)]
+
+
+@answers.wrong("counting_allocator", CATCHES)
+class CatchesAll(CountingAllocator):
+    """Serves what it must refuse with whatever is at hand."""
+
+    def alloc(self, size, device, stream):
+        try:
+            if self.live_bytes + size > self.limit:
+                raise MemoryError(size)
+            return super().alloc(size, device, stream)
+        except Exception:
+            return next(iter(self.buffers), 0)
+
+
+@answers.wrong("counting_allocator", CATCHES)
+class RefusesSilently(CountingAllocator):
+    def alloc(self, size, device, stream):
+        try:
+            assert self.live_bytes + size <= self.limit
+            return super().alloc(size, device, stream)
+        except AssertionError:
+            return 0
+
+
+def test_the_default_allocator_is_back_after_a_check():
+    from labkit.core.allocator import get_allocator
+
+    exercise = find("profiling_inplace_allocators.counting_allocator")
+    before = get_allocator("cpu")
+    with pytest.raises(AttributeError):
+        exercise.drive(lambda limit: object(), *exercise.make(1, 0, 2).inputs)
+    assert get_allocator("cpu") is before
+
+
+test_answers = answers.tests()
