@@ -20,6 +20,6 @@ ROWS: list[Row] = not_differentiable(
     "logical_not", "isnan", "isinf", "isfinite", "isneginf", "isposinf", "isreal", "signbit",
     "isclose", "isin.Tensor_Tensor", "isin.Tensor_Scalar", "isin.Scalar_Tensor", "floor_divide",
     "floor_divide.Scalar", "gcd", "lcm", "heaviside", "bucketize.Tensor", "bucketize.Scalar",
-    "searchsorted.Tensor", "searchsorted.Scalar", "nonzero", "nonzero_static", "bincount",
+    "searchsorted.Tensor", "searchsorted.Scalar", "bincount",
     "histc", "unique_dim", "_unique2", "unique_consecutive", "_local_scalar_dense", "is_nonzero",
 )  # fmt: skip
