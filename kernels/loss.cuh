@@ -25,17 +25,18 @@ __device__ __forceinline__ float row_loss(float log_sum, float target_score, flo
     return (1.0f - loss.smoothing) * weight * (log_sum - target_score) + loss.smoothing * even;
 }
 
-// out[0]: the sum of the losses, over the sum of the weights for the mean; out[1]: that sum.
+// out[0]: the sum of the losses, over the sum of the weights for the mean; out[1]: that sum. With
+// null weights every row counts 1, and there is no out[1].
 __device__ __forceinline__ void reduce_losses(const float* losses, const float* weights, float* out,
                                               long long rows, bool mean) {
     Pair sums = {0.0f, 0.0f};
     for (long long row = threadIdx.x; row < rows; row += blockDim.x) {
-        sums = AddPairs()(sums, {losses[row], weights[row]});
+        sums = AddPairs()(sums, {losses[row], weights ? weights[row] : 1.0f});
     }
     sums = block_all_reduce(sums, {0.0f, 0.0f}, AddPairs());
     if (threadIdx.x == 0) {
         out[0] = mean ? sums.first / sums.second : sums.first;
-        out[1] = sums.second;
+        if (weights) out[1] = sums.second;
     }
 }
 
@@ -47,4 +48,10 @@ __device__ __forceinline__ float score_gradient(float score, float log_sum, bool
     const float probability = expf(score - log_sum);
     return (sharp + even * loss.class_weights_total) * probability - even * class_weight -
            (is_target ? sharp : 0.0f);
+}
+
+// Weight and target of one class, where the target is a probability: what draws the score up.
+__device__ __forceinline__ float soft_aim(float target, const float* weight, long long c,
+                                          long long C, float smoothing) {
+    return ((1.0f - smoothing) * target + smoothing / C) * (weight ? weight[c] : 1.0f);
 }

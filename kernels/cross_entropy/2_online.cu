@@ -10,45 +10,31 @@
 // Counter: read global.x lanes/input = 1
 #include "lab.cuh"
 #include "loss.cuh"
-
-struct OnlineSum {
-    float highest, sum, scores, target_score;  // sum: of exp(score - highest)
-};
-__device__ __forceinline__ OnlineSum shuffle_xor(OnlineSum s, int bits) {
-    return {shuffle_xor(s.highest, bits), shuffle_xor(s.sum, bits), shuffle_xor(s.scores, bits),
-            shuffle_xor(s.target_score, bits)};
-}
-struct MergeSums {
-    __device__ OnlineSum operator()(OnlineSum a, OnlineSum b) const {
-        const float highest = fmaxf(a.highest, b.highest);
-        return {highest, a.sum * expf(a.highest - highest) + b.sum * expf(b.highest - highest),
-                a.scores + b.scores, a.target_score + b.target_score};
-    }
-};
+#include "online.cuh"
 
 extern "C" __global__ void cross_entropy_2_online(
     const float* __restrict__ x, const long long* __restrict__ target,
     const float* __restrict__ weight, float* __restrict__ losses, float* __restrict__ weights,
     float* __restrict__ log_sums, long long rows, long long C, long long inner, Loss loss) {
-    const OnlineSum nothing = {kLowestFloat, 0.0f, 0.0f, 0.0f};
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         const float* x_row = x + row_start(row, C, inner);
         const long long row_target = target[row];
 
-        OnlineSum total = nothing;
+        OnlineSum total = kNoSum;
+        Pair scores = {0.0f, 0.0f};  // of all classes by weight, and the target's
         for (long long c = threadIdx.x; c < C; c += blockDim.x) {
             const float score = x_row[c * inner];
-            const bool smooth = loss.smoothing > 0.0f;
-            total = MergeSums()(total, {score, 1.0f,
-                                        smooth ? score * (weight ? weight[c] : 1.0f) : 0.0f,
-                                        c == row_target ? score : 0.0f});
+            total = MergeSums()(total, {score, 1.0f});
+            if (loss.smoothing > 0.0f) scores.first += score * (weight ? weight[c] : 1.0f);
+            if (c == row_target) scores.second = score;
         }
-        total = block_all_reduce(total, nothing, MergeSums());
+        total = block_all_reduce(total, kNoSum, MergeSums());
+        scores = block_all_reduce(scores, {0.0f, 0.0f}, AddPairs());
         if (threadIdx.x == 0) {
             const float log_sum = total.highest + logf(total.sum);
             const float row_weight = target_weight(row_target, weight, C, loss);
             const float value =
-                row_loss(log_sum, total.target_score, row_weight, total.scores, C, loss);
+                row_loss(log_sum, scores.second, row_weight, scores.first, C, loss);
             losses[row] = row_target != loss.ignore_index ? value : 0.0f;
             weights[row] = row_weight;
             log_sums[row] = log_sum;

@@ -32,4 +32,6 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "avg_pool2d": pooling.AVG,
     "avg_pool2d_backward": pooling.AVG_BACKWARD,
     "squeeze_excite": squeeze_excite.RUNGS,
+    "soft_cross_entropy": cross_entropy.SOFT,
+    "soft_cross_entropy_backward": cross_entropy.SOFT_BACKWARD,
 }
