@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
+from labkit._tensor.factories import empty
 from labkit.core.allocator import DataPtr, get_allocator, set_allocator
 from labkit.core.device import CPU
+from labkit.core.dtype import uint8
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -675,8 +677,6 @@ def _served(limit: int, steps: list[tuple[Any, ...]]) -> dict[str, Any]:
 
 def _drive_allocator(answer: Any, limit: int, steps: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Tensors of labkit served by the answer: each holds its own number until it is freed."""
-    import labkit as lab
-
     own = answer(limit)
     plugged = Plugged(own)
     before = get_allocator("cpu")
@@ -694,7 +694,7 @@ def _drive_allocator(answer: Any, limit: int, steps: list[tuple[Any, ...]]) -> d
             _, number, nbytes, plugged.device, plugged.stream = step
             set_allocator("cpu", plugged)
             try:
-                tensor = lab.empty(nbytes, dtype=lab.uint8)
+                tensor = empty(nbytes, dtype=uint8)
             except RuntimeError:
                 found["outcomes"].append("RuntimeError")
                 continue
