@@ -57,7 +57,7 @@ def _places(shape: tuple[int, ...], axis: int, index: TensorImpl) -> Any:
             f"index {entries[outside].flat[0]} is out of bounds for dimension {axis} with size "
             f"{size}"
         )
-    grid: list[Any] = list(np.ogrid[tuple(slice(count) for count in entries.shape)])
+    grid: list[Any] = list(np.ogrid[tuple([slice(size) for size in entries.shape])])
     grid[axis] = entries
     return tuple(grid)
 
@@ -108,7 +108,7 @@ def _check_source(name: str, self: TensorImpl, dim: int, index: TensorImpl, src:
 def _used(src: TensorImpl, index: TensorImpl, found: Array) -> Array:
     """The part of the source that the index speaks of."""
     extent: Ints = index.sizes or (1,)
-    return found.reshape(_shape(src))[tuple(slice(count) for count in extent)]
+    return found.reshape(_shape(src))[tuple([slice(size) for size in extent])]
 
 
 def _written(self: TensorImpl, axis: int, index: TensorImpl, entries: Array) -> TensorImpl:

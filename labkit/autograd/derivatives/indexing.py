@@ -7,7 +7,9 @@ FETCHED = (
     "aten.expand_as.default(index_select(grad, dim, index), source) if source.dim() > 0 "
     "else index_select(grad, dim, aten.squeeze.dim(index, 0))"
 )
-PUT_SELF = "grad if accumulate else index_put(grad, indices, aten.zeros_like.default(values), False)"
+PUT_SELF = (
+    "grad if accumulate else index_put(grad, indices, aten.zeros_like.default(values), False)"
+)
 
 ROWS: list[Row] = [
     row("index.Tensor", "IndexBackward0",

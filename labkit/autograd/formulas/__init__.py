@@ -13,7 +13,10 @@ from typing import Any
 
 from labkit.ops.aten import aten
 
-MODULES = ("basics", "views", "reductions", "pointwise", "copies")
+MODULES = (
+    "basics", "views", "reductions", "pointwise", "copies", "matmul", "joining", "indexing", "nn",
+    "norms", "losses",
+)  # fmt: skip
 
 
 @cache
