@@ -1,0 +1,56 @@
+"""Layers, over `labkit.nn.functional`.
+
+Source   torch/nn
+"""
+
+from labkit.nn import functional, init
+from labkit.nn.layers import BatchNorm1d, BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear
+from labkit.nn.module import Module
+from labkit.nn.parameter import Parameter
+from labkit.nn.plain_layers import (
+    GELU,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    CrossEntropyLoss,
+    Dropout,
+    Flatten,
+    Identity,
+    MaxPool2d,
+    ModuleList,
+    MSELoss,
+    ReLU,
+    Sequential,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Tanh,
+)
+
+__all__ = [
+    "GELU",
+    "AdaptiveAvgPool2d",
+    "AvgPool2d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "Conv2d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "Identity",
+    "LayerNorm",
+    "Linear",
+    "MSELoss",
+    "MaxPool2d",
+    "Module",
+    "ModuleList",
+    "Parameter",
+    "ReLU",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Tanh",
+    "functional",
+    "init",
+]

@@ -1,0 +1,10 @@
+"""Optimizers: one step of each parameter, element by element, as PyTorch's single-tensor loops.
+
+Source   torch/optim
+"""
+
+from labkit.optim.adam import Adam, AdamW
+from labkit.optim.optimizer import Optimizer
+from labkit.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
