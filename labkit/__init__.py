@@ -58,7 +58,8 @@ def __getattr__(name: str) -> Any:
         return getattr(module.MemoryFormat, name)
     if name in _EXPORTS:
         module_name, attribute = _EXPORTS[name]
-        return getattr(importlib.import_module(module_name), attribute)
+        value = globals()[name] = getattr(importlib.import_module(module_name), attribute)
+        return value
     if name.startswith("_"):
         raise AttributeError(f"module 'labkit' has no attribute {name!r}")
     if importlib.util.find_spec(f"labkit.{name}") is None:

@@ -1,5 +1,6 @@
 """Named orders of the dimensions in memory: contiguous and channels-last."""
 
+import functools
 from enum import Enum
 
 Ints = tuple[int, ...]
@@ -31,6 +32,11 @@ def contiguous_strides(sizes: Ints) -> Ints:
 
     Source   c10/core/TensorImpl.h  TensorImpl::empty_tensor_restride
     """
+    return _contiguous_strides(tuple(sizes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _contiguous_strides(sizes: Ints) -> Ints:
     strides = []
     step = 1
     for size in reversed(sizes):

@@ -281,30 +281,35 @@ def _with_shortcut(op: Pointwise, fast: Loop) -> Loop:
     slow = op.functional
     if len(op.tensors) == 1:
 
-        def unary(*args: Any, **kwargs: Any) -> TensorImpl:
-            x = args[0] if len(args) == 1 and not kwargs else None
-            if x is not None and x.dtype in _FAST and x.sizes:
+        def unary(x: TensorImpl, *rest: Any, **others: Any) -> TensorImpl:
+            sizes = x.sizes
+            if not rest and not others and sizes and x.dtype in _FAST:
                 values = x.raw()
                 if values.flags.c_contiguous:
-                    sizes = x.sizes
                     return from_array(fast(values), x.dtype, sizes, contiguous_strides(sizes))
-            return slow(*args, **kwargs)
+            return slow(x, *rest, **others)
 
         return unary
 
-    def binary(*args: Any, **kwargs: Any) -> TensorImpl:
-        if len(args) == 2 and not kwargs:
-            x, y = args
-            dtype, sizes = x.dtype, x.sizes
-            if dtype is y.dtype and sizes == y.sizes and sizes and dtype in _FAST:
-                a, b = x.raw(), y.raw()
-                if a.flags.c_contiguous and b.flags.c_contiguous:
-                    return from_array(fast(a, b), dtype, sizes, contiguous_strides(sizes))
-        return slow(*args, **kwargs)
+    def binary(x: TensorImpl, y: TensorImpl, *rest: Any, **others: Any) -> TensorImpl:
+        dtype, sizes = x.dtype, x.sizes
+        if (
+            dtype is y.dtype
+            and sizes == y.sizes
+            and sizes
+            and dtype in _FAST
+            and not rest
+            and (not others or others == _PLAIN)
+        ):
+            a, b = x.raw(), y.raw()
+            if a.flags.c_contiguous and b.flags.c_contiguous:
+                return from_array(fast(a, b), dtype, sizes, contiguous_strides(sizes))
+        return slow(x, y, *rest, **others)
 
     return binary
 
 
+_PLAIN = {"alpha": 1}
 _FAST = frozenset({dtypes.float32, dtypes.float64})
 
 
