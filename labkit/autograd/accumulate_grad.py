@@ -24,6 +24,7 @@ class AccumulateGrad(Node):
     """
 
     sequence_nr = ACCUMULATE_GRAD_PRIORITY
+    is_hooked = True  # its leaf may get hooks at any time
     only_reference = 3
     """References to a gradient nobody else holds: the input buffer's, `apply`'s, getrefcount's."""
 

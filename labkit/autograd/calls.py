@@ -11,11 +11,13 @@ from typing import Any
 from labkit.autograd.hook_results import check_grad, check_grads
 from labkit.autograd.node import Node
 from labkit.autograd.recording import ENGINE
+from labkit.autograd.state import STATE
 from labkit.autograd.validate import validate_outputs
 
 
-def call_node(node: Node, grads: list[Any], needs: tuple[Any, ...], keep_graph: bool) -> Any:
+def call_node(node: Node, grads: list[Any], needs: tuple[Any, ...]) -> Any:
     """The node's results, one per edge."""
+    STATE.running = node
     tensor_hooks = node.tensor_hooks()
     if tensor_hooks is not None or node.retains_grad_hooks is not None:
         grads = call_tensor_hooks(node, grads)

@@ -135,9 +135,11 @@ def _run(task: GraphTask, root: Node, buffer: list[Any]) -> None:
         recorder.note("start", root, dependencies=counts)
     ready_queue.push(heap, (floor + root.sequence_nr, root, buffer))
     outstanding = 1
+    pop = ready_queue.pop
+    node = root
     try:
         while outstanding:
-            _number, node, buffer = ready_queue.pop(heap)
+            _number, node, buffer = heap.pop() if len(heap) == 1 else pop(heap)
             outstanding -= 1
             if recorder is not None:
                 recorder.note("pop", node, heap)
@@ -169,8 +171,7 @@ def evaluate(
     Source   torch/csrc/autograd/engine.cpp  Engine::evaluate_function
     """
     exec_info = task.exec_info
-    edges = node.next_edges
-    needs = edges
+    edges = needs = node.next_edges
     if exec_info is not None:
         info = exec_info[node]
         buffer = info.capture(task.captured, node, buffer)
@@ -180,55 +181,61 @@ def evaluate(
             edge if edge and edge[0] in exec_info and exec_info[edge[0]].should_execute else None
             for edge in edges
         )
+    outputs = call_node(node, buffer, needs) if node.is_hooked else node.apply(buffer, needs)
+    if len(outputs) != len(edges):
+        validate_outputs(edges, outputs, node)  # says what is wrong
+    del buffer  # so that a gradient handed on unchanged is nobody else's
     recorder = ENGINE.recorder
-    STATE.running = node
-    outputs = call_node(node, buffer, needs, task.keep_graph)
-    del buffer
-    if not task.keep_graph:
+    if not task.keep_graph and node.has_saved:
         node.release_variables()
         if recorder is not None:
             recorder.note("release", node, heap)
     if ANOMALY.enabled and ANOMALY.check_nan:
         check_nan(node, outputs)
     dependencies, not_ready = task.dependencies, task.not_ready
-    became_ready = 0
-    for number, edge in enumerate(edges):
+    became_ready = number = 0
+    for edge in edges:
         if not edge:
+            number += 1
             continue
         following, input_nr = edge
         left = dependencies[following] - 1
         dependencies[following] = left
-        waiting = not_ready.get(following)
+        waiting = not_ready.get(following) if not_ready else None
         if waiting is None:
             if exec_info is not None and not needs[number]:
+                number += 1
                 continue
-            size = len(following.inputs)
-            waiting = [None] if size <= 3 else [None] * (size // 3)
+            waiting = [None] * (len(following.inputs) // 3)
             if left:
                 not_ready[following] = waiting
         elif not left:
             del not_ready[following]
         grad = outputs[number]
         if grad is not None:
+            sizes, dtype, device = following.inputs[3 * input_nr : 3 * input_nr + 3]
+            if grad.sizes != sizes or grad.dtype is not dtype or grad.device is not device:
+                grad = reduced(grad, sizes, dtype, device, number, node)
             held = waiting[input_nr]
             if held is None:
                 waiting[input_nr] = grad
             else:
                 waiting[input_nr] = None  # so that nobody but `held` has it
                 waiting[input_nr] = accumulate(held, grad)
+                del held
             if recorder is not None:
-                text = "first" if held is None else "added"
                 recorder.note(
-                    "buffer", following, heap, slot=input_nr, text=text, waiting=left,
+                    "buffer", following, heap, slot=input_nr, waiting=left,
                     value=recorder.value(waiting[input_nr]),
                 )  # fmt: skip
-            del held
+        number += 1
         if not left:
             became_ready += 1
-            ready_queue.push(heap, (floor + following.sequence_nr, following, waiting))
+            ready = (floor + following.sequence_nr, following, waiting)
+            if heap:
+                ready_queue.push(heap, ready)
+            else:
+                heap.append(ready)
             if recorder is not None:
                 recorder.note("ready", following, heap)
     return became_ready
-
-
-__all__ = ["GraphRoot", "GraphTask", "compute_dependencies", "evaluate", "execute", "reduced"]

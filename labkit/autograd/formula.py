@@ -234,7 +234,8 @@ def node_class(differentiation: Differentiation) -> type[Node]:
         names[f"_saved_{name}"] = _unpacking(f"_raw_saved_{name}")
     raw = [name for name in names if name.startswith("_raw_saved_")]
     if raw:
-        names["release_variables"] = _releasing(tuple(raw))
+        names["release_variables"] = _releasing(raw, differentiation)
+        names["has_saved"] = True
     assert row.node is not None
     made: type[Node] = type(row.node, (Node,), names)
     made.apply = _late_apply(made, differentiation)  # type: ignore[method-assign]
@@ -251,17 +252,20 @@ def _unpacking(raw: str) -> property:
     return property(unpack)
 
 
-def _releasing(raw: tuple[str, ...]) -> Any:
-    def release_variables(self: Any) -> None:
-        for name in raw:
-            saved = getattr(self, name)
-            if saved is None:
-                continue
-            for each in saved if isinstance(saved, list) else (saved,):
-                if each is not None:
-                    each.release()
-
-    return release_variables
+def _releasing(raw: list[str], differentiation: Differentiation) -> Any:
+    lists = {f"_raw_saved_{name}" for name in differentiation.tensors
+             if differentiation.is_list(name)}  # fmt: skip
+    lines = ["def release_variables(node):"]
+    for name in raw:
+        lines.append(f"    s = node.{name}")
+        if name in lists:
+            lines.append("    for each in s or ():")
+            lines.append("        if each is not None: each.release()")
+        else:
+            lines.append("    if s is not None: s.release()")
+    namespace: dict[str, Any] = {}
+    exec("\n".join(lines), namespace)
+    return namespace["release_variables"]
 
 
 def _late_apply(made: type[Node], differentiation: Differentiation) -> Any:

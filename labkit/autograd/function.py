@@ -42,6 +42,8 @@ class FunctionCtx(Node):
     Source   torch/autograd/function.py  FunctionCtx
     """
 
+    is_hooked = True  # the user's code may ask which node is running
+    has_saved = True
     function: type["Function"]
     needs_input_grad: tuple[bool, ...] = ()
     """Per argument of `forward`: a gradient is wanted."""

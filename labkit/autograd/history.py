@@ -95,4 +95,5 @@ def move_hooks(tensor: TensorImpl, old: Any, new: Any) -> None:
         retain = old[0].retains_grad_hooks.pop(old[1])
         if new[0].retains_grad_hooks is None:
             new[0].retains_grad_hooks = {}
+            new[0].is_hooked = True
         new[0].retains_grad_hooks[new[1]] = retain

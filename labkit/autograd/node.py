@@ -63,6 +63,10 @@ class Node:
     inputs: tuple[Any, ...] = ()
     """Per input of this node (output of the forward call): sizes, dtype, device, one after the
     other, in one flat tuple: making it must cost next to nothing."""
+    is_hooked = False
+    """Some hook may have to fire: the engine takes the longer way."""
+    has_saved = False
+    """`release_variables` has something to do."""
     pre_hooks: Hooks | None = None
     post_hooks: Hooks | None = None
     tensor_pre_hooks: list[tuple[Hooks, int]] | None = None
@@ -147,6 +151,7 @@ class Node:
         """
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
+            self.is_hooked = True
         return RemovableHandle(self.pre_hooks, hook)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -156,6 +161,7 @@ class Node:
         """
         if self.post_hooks is None:
             self.post_hooks = Hooks()
+            self.is_hooked = True
         return RemovableHandle(self.post_hooks, hook)
 
     def tensor_hooks(self) -> list[tuple[Hooks, int]] | None:

@@ -38,6 +38,8 @@ class CopySlices(Node):
     Source   torch/csrc/autograd/functions/tensor.cpp  CopySlices
     """
 
+    has_saved = True
+
     def __init__(
         self,
         base: TensorImpl,

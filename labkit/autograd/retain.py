@@ -39,5 +39,6 @@ def retain_grad(tensor: TensorImpl) -> None:
     node, number = edge
     if node.retains_grad_hooks is None:
         node.retains_grad_hooks = {}
+        node.is_hooked = True
     node.retains_grad_hooks[number] = retain
     meta.retains_grad = True

@@ -200,8 +200,9 @@ class SavedVariable:
 
         Source   torch/csrc/autograd/saved_variable.cpp  SavedVariable::reset_data
         """
-        self.data = self.hooks = self.packed = self.edge = None
-        self.is_original = True
+        self.data = None
+        if self.hooks is not None:
+            self.hooks = self.packed = self.edge = self.accumulator = None
 
 
 def save(tensor: TensorImpl | None) -> SavedVariable | None:

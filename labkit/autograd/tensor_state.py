@@ -117,6 +117,7 @@ def register_hook(tensor: TensorImpl, hook: Callable[[Any], Any]) -> RemovableHa
             node, number = edge
             if node.tensor_pre_hooks is None:
                 node.tensor_pre_hooks = []
+                node.is_hooked = True
             node.tensor_pre_hooks.append((meta.hooks, number))
     return RemovableHandle(meta.hooks, hook)
 
