@@ -38,7 +38,9 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     x = torch.from_numpy((generator.standard_normal(length) * 2.0**exponents).astype(np.float32))
     awkward = torch.tensor(SPECIAL)[: case.n]
     x[case.offset : case.offset + len(awkward)] = awkward
-    bits = torch.from_numpy(generator.integers(-(2**15), 2**15, length).astype(np.int16))
+    patterns = generator.integers(0, 2**16, length, np.uint16)
+    patterns[case.offset : case.offset + 6] = (0, 0x8000, 1, 0x7C00, 0x7F80, 0x7FFF)[: case.n]
+    bits = torch.from_numpy(patterns.view(np.int16))
     launches, outputs = [], []
     for step, source, dtype in (
         ("", x, torch.float16),

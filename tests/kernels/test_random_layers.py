@@ -1,0 +1,140 @@
+"""Layers, losses and steps on cases drawn at random from what PyTorch accepts."""
+
+import random
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+import labkit.cuda as cuda
+from labkit.cuda.shelf import LADDERS, layers
+from labkit.cuda.shelf.batch_norm import Case as BatchNorm
+from labkit.cuda.shelf.convert import Case as Convert
+from labkit.cuda.shelf.cross_entropy import Case as CrossEntropy
+from labkit.cuda.shelf.histogram import Case as Histogram
+from labkit.cuda.shelf.layer_norm import Case as LayerNorm
+from labkit.cuda.shelf.optimizers import AdamCase, SgdCase
+from labkit.cuda.shelf.pooling import Case as Pooling
+from labkit.cuda.shelf.softmax import Case as Softmax
+from labkit.cuda.shelf.squeeze_excite import Case as SqueezeExcite
+
+CASES_PER_RUNG = 6
+
+
+def some(draw, low, high):
+    """Often the lowest."""
+    return draw.choice([low, draw.randint(low, high), draw.randint(low, high)])
+
+
+def flag(draw):
+    return draw.random() < 0.5
+
+
+def softmax(draw):
+    cols = draw.choice([some(draw, 1, 40), some(draw, 1, 700), 1025, 2300])
+    return Softmax(some(draw, 1, 9), cols, some(draw, 1, 7), flag(draw))
+
+
+def layer_norm(draw):
+    cols = draw.choice([some(draw, 1, 40), some(draw, 1, 700)])
+    return LayerNorm(some(draw, 1, 70), cols, flag(draw), draw.choice([0.0, 30.0]))
+
+
+def batch_norm(draw):
+    n, channels, spatial = some(draw, 2, 9), some(draw, 1, 6), some(draw, 1, 300)
+    flags = flag(draw), flag(draw), flag(draw)
+    return BatchNorm(n, channels, spatial, *flags, draw.choice([0.0, 30.0]))
+
+
+def cross_entropy(draw):
+    sizes = some(draw, 1, 40), some(draw, 1, 300), some(draw, 1, 9)
+    reduction, smoothing = draw.choice(["none", "mean", "sum"]), draw.choice([0.0, draw.random()])
+    return CrossEntropy(*sizes, reduction, flag(draw), flag(draw), smoothing)
+
+
+def soft_cross_entropy(draw):
+    return cross_entropy(draw)._replace(ignore=False)
+
+
+def sgd(draw):
+    nesterov = flag(draw)
+    momentum = 0.9 if nesterov else draw.choice([0.0, 0.5])
+    dampening = 0.0 if nesterov else draw.choice([0.0, 0.4])
+    decay, offset = draw.choice([0.0, 0.1]), draw.choice([0, 1, 3])
+    n, maximize, first = some(draw, 1, 900), flag(draw), flag(draw)
+    return SgdCase(n, momentum, dampening, decay, nesterov, maximize, first, offset)
+
+
+def adam(draw):
+    flags = flag(draw), flag(draw), flag(draw)
+    steps, offset = draw.choice([0, 1, 1000]), draw.choice([0, 0, 2])
+    return AdamCase(some(draw, 1, 900), draw.choice([0.0, 0.1]), *flags, steps, offset)
+
+
+def histogram(draw):
+    low, spread = draw.randint(-600, 300) / 256, draw.randint(1, 1500) / 256
+    bins = draw.choice([1, some(draw, 1, 200), some(draw, 1, 9000)])
+    return Histogram(some(draw, 0, 4000), bins, low, low + spread, flag(draw))
+
+
+def convert(draw):
+    return Convert(some(draw, 0, 3000), draw.choice([0, 0, 1, 2, 4, 7]))
+
+
+def pooling(draw, **changed):
+    while True:
+        kernel, stride = [(some(draw, 1, high), some(draw, 1, high)) for high in (7, 5)]
+        padding = draw.randint(0, kernel[0] // 2), draw.randint(0, kernel[1] // 2)
+        dilation = draw.choice([1, 1, 2, 3]), draw.choice([1, 1, 2, 5])
+        size = some(draw, 1, 40), some(draw, 1, 80)
+        case = Pooling(some(draw, 0, 3), size, kernel, stride, padding, dilation, flag(draw))
+        case = case._replace(**changed)
+        try:
+            torch.nn.functional.max_pool2d(torch.zeros(1, *size), *case[2:7])
+        except RuntimeError:
+            continue  # the output would have no elements
+        return case
+
+
+def avg_pooling(draw):
+    divisor = draw.choice([None, None, 3])
+    return pooling(draw, dilation=(1, 1), count_include_pad=flag(draw), divisor_override=divisor)
+
+
+def squeeze_excite(draw):
+    sizes = some(draw, 1, 4), some(draw, 1, 40), some(draw, 1, 300), some(draw, 1, 40)
+    return SqueezeExcite(*sizes, flag(draw))
+
+
+DRAWS = {
+    "softmax": softmax, "layer_norm": layer_norm, "batch_norm": batch_norm, "sgd": sgd,
+    "batch_norm_inference": batch_norm, "cross_entropy": cross_entropy, "adam": adam,
+    "soft_cross_entropy": soft_cross_entropy, "histogram": histogram, "convert": convert,
+    "max_pool2d": pooling, "avg_pool2d": avg_pooling, "squeeze_excite": squeeze_excite,
+}  # fmt: skip
+RUNGS = [rung for ladder in layers.LADDERS.values() for rung in ladder]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_any_legal_case(rung):
+    draw = random.Random(zlib.crc32(rung.name.encode()))
+    for number in range(CASES_PER_RUNG):
+        case, seed = DRAWS[rung.op.removesuffix("_backward")](draw), draw.randrange(1 << 30)
+        problem = rung.problem(np.random.default_rng(seed), case)
+        watched = number % 3 == 0
+        options = {"trace": cuda.Trace(requests=1), "order": seed} if watched else {}
+        for report in rung.run(problem, **options):
+            assert not watched or not report.findings, f"{case} {report}"
+        problem.check(f"{case} seed {seed}")
+
+
+def test_conversions_keep_the_sign_of_zero():
+    for rung in LADDERS["convert"]:
+        problem = rung.problem(np.random.default_rng(0), Convert(1025))
+        rung.run(problem)
+        for output in problem.outputs:
+            actual, expected = output.array.double().numpy(), output.expected
+            zeros = expected == 0
+            assert zeros.any()
+            np.testing.assert_array_equal(np.signbit(actual[zeros]), np.signbit(expected[zeros]))
