@@ -100,7 +100,7 @@ def _sub(x: Array, y: Array, alpha: complex = 1) -> Array:
 
 
 def _remainder(x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu" and not np.all(y):
+    if x.dtype.kind in "iu" and x.size and not np.all(y):
         raise RuntimeError("ZeroDivisionError: remainder of whole numbers by 0")
     result: Array = np.remainder(x, y)
     return result
