@@ -112,15 +112,12 @@ def _methods() -> dict[str, Callable[..., Any]]:
     }
     made["__pos__"] = lambda self: self
     for symbol, name in _BINARY.items():
-        if not hasattr(aten, name):
-            continue
         overload = _OVERLOADS.get(name, "Tensor")
         op = getattr(getattr(aten, name), overload)
         made[f"__{symbol}__"] = _infix(op)
         if symbol not in _COMPARISONS:
             made[f"__r{symbol}__"] = _reflected(op)
-            written = getattr(getattr(aten, f"{name}_"), "Tensor")  # noqa: B009
-            made[f"__i{symbol}__"] = _infix(written)
+            made[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)
     special = {
         "rsub": _rsub, "rtruediv": _rtruediv, "pow": _pow, "rpow": _rpow, "ipow": _ipow,
         "matmul": _matmul, "rmatmul": _rmatmul,

@@ -29,7 +29,7 @@ from labkit.ops.dtype_rules import (
     Types,
     refuse,
 )
-from labkit.ops.layouts import KEYS
+from labkit.ops.layouts import in_place
 from labkit.ops.pointwise import (
     OPERATORS,
     Array,
@@ -87,7 +87,8 @@ def _floor(x: Array, y: Array) -> Array:
     return np.asarray(np.floor_divide(x, y))
 
 
-pointwise(f"floor_divide{_BINARY}", REAL_NUMBERS)(_floor)
+pointwise(f"floor_divide{_BINARY}", REAL_NUMBERS, inplace=False)(_floor)
+in_place("floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", "floor_divide")
 
 
 def _mode(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -285,19 +286,8 @@ pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", _power_of,
     inplace=False, out="Tensor_Scalar_out",
 )(_raised)  # fmt: skip
-_TO_TENSOR, _TO_NUMBER = OPERATORS["pow.Tensor_Tensor"], OPERATORS["pow.Tensor_Scalar"]
-for _key in KEYS:
-    _new = _key == KEYS[0]
-    kernel(
-        "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)" if _new else "pow_.Scalar",
-        _key,
-        variants="method",
-    )(_TO_NUMBER.in_place)
-    kernel(
-        "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)" if _new else "pow_.Tensor",
-        _key,
-        variants="method",
-    )(_TO_TENSOR.in_place)
+in_place("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", "pow.Tensor_Scalar")
+in_place("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", "pow.Tensor_Tensor")
 
 
 @kernel("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", "CompositeExplicitAutograd")
@@ -305,7 +295,7 @@ def pow_scalar(self: complex, exponent: TensorImpl) -> TensorImpl:
     """A number to the powers of a tensor."""
     dtype = promotion.result_type(self, exponent)
     result = copy.empty_like(exponent, copy.contiguous_format, dtype)
-    _TO_TENSOR.into(wrapped_number(self), exponent, out=result)
+    OPERATORS["pow.Tensor_Tensor"].into(wrapped_number(self), exponent, out=result)
     result.version_counter.version = 0
     return result
 

@@ -223,7 +223,7 @@ def pointwise(
     schema: str,
     rule: Rule,
     *,
-    inplace: bool = True,
+    inplace: bool | str = True,
     out: str | None = "out",
     fast: Loop | None = None,
     variants: str = "function, method",
@@ -232,7 +232,7 @@ def pointwise(
 
     schema   of the functional operator; it decides everything else
     rule     ARITHMETIC, FLOAT, COMPARISON ... below, or one of the operator's own
-    inplace  also define `name_`, with the overload's name
+    inplace  also define `name_`, with the overload's name, or with this one
     out      the overload that takes `out=`; None for no such operator
     fast     see `Pointwise`
 
@@ -249,7 +249,10 @@ def pointwise(
         _on_devices(name, op.functional)
         OPERATORS[name] = op
         if inplace:
-            written = schema.replace(base, f"{base}_", 1).replace("Tensor self", "Tensor(a!) self")
+            called = (
+                f"{base}_.{inplace}" if isinstance(inplace, str) else name.replace(base, f"{base}_")
+            )
+            written = schema.replace(name, called, 1).replace("Tensor self", "Tensor(a!) self")
             text = written.replace("-> Tensor", "-> Tensor(a!)")
             kernel(text, variants="method" if "method" in variants else "")(op.in_place)
             _on_devices(text.partition("(")[0], op.in_place)
