@@ -4,7 +4,7 @@
 // has nothing to do.
 //
 // x, y [N, C, S], w1 [R, C], b1 [R], w2 [C, R], b2 [C] f32; the biases may be null
-// launch: grid (anything up to N), block (whole warps), shared memory for 2 C + R floats
+// launch: grid (anything up to N), block (whole warps), shared memory for C + R floats
 // Counter: read global.x lanes/output = 2
 // Counter: write global.* lanes/output = 1
 // Counter: read global.w1 sectors/request = 4
@@ -17,8 +17,7 @@ extern "C" __global__ void squeeze_excite_2_one_launch(
     const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ y, long long N,
     long long C, long long S, long long R) {
     extern __shared__ float mean[];
-    float* gate = mean + C;
-    float* hidden = gate + C;
+    float *hidden = mean + C, *gate = mean;  // once there are hidden units, no mean is read again
     const int lane = threadIdx.x % kWarpSize, warps = blockDim.x / kWarpSize;
     for (long long n = blockIdx.x; n < N; n += gridDim.x) {
         const float* image = x + n * C * S;

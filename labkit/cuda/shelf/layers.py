@@ -23,6 +23,8 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "batch_norm_inference": batch_norm.INFERENCE,
     "cross_entropy": cross_entropy.RUNGS,
     "cross_entropy_backward": cross_entropy.BACKWARD,
+    "soft_cross_entropy": cross_entropy.SOFT,
+    "soft_cross_entropy_backward": cross_entropy.SOFT_BACKWARD,
     "sgd": optimizers.SGD,
     "adam": optimizers.ADAM,
     "histogram": histogram.RUNGS,
@@ -32,6 +34,4 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "avg_pool2d": pooling.AVG,
     "avg_pool2d_backward": pooling.AVG_BACKWARD,
     "squeeze_excite": squeeze_excite.RUNGS,
-    "soft_cross_entropy": cross_entropy.SOFT,
-    "soft_cross_entropy_backward": cross_entropy.SOFT_BACKWARD,
 }

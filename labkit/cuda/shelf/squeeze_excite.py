@@ -40,7 +40,7 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         ]
     elif rung.number == 2:
         args = (x, w1, b1, w2, b2, y, n, channels, spatial, hidden)
-        launches = [Launch((max(1, n),), (128,), args, shared=4 * (2 * channels + hidden))]
+        launches = [Launch((max(1, n),), (128,), args, shared=4 * (channels + hidden))]
     else:
         gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden)
         launches = [
