@@ -138,7 +138,7 @@ def infer_size(shape: Ints, elements: int) -> Ints:
     if not fits:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {elements}")
     if unknown is None:
-        return shape
+        return tuple(shape)
     if known == 0:
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the "

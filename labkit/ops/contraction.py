@@ -294,7 +294,7 @@ def kron(self: TensorImpl, other: TensorImpl) -> TensorImpl:
     spread_own = [size for each in own for size in (each, 1)]
     spread_other = [size for each in others for size in (1, each)]
     product = aten.mul.Tensor(
-        aten.reshape.default(self, spread_own), aten.reshape.default(other, spread_other)
+        aten._unsafe_view.default(self, spread_own), aten._unsafe_view.default(other, spread_other)
     )
     sizes = [a * b for a, b in zip(own, others, strict=True)]
-    return aten.reshape.default(product, sizes)
+    return aten._unsafe_view.default(product, sizes)

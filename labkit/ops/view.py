@@ -93,10 +93,12 @@ def _reshape_alias(self: TensorImpl, sizes: Ints, strides: Ints) -> TensorImpl:
 def _unsafe_view(fresh: TensorImpl, sizes: Ints) -> TensorImpl:
     """A new shape for a tensor nobody else has seen, so it need not count as a view.
 
+    Raises   as `view`
     Source   aten/src/ATen/native/TensorShape.cpp  _unsafe_view
     """
-    strides = contiguous_strides(sizes)
-    return tensor_impl.make(fresh.storage(), fresh.dtype, sizes, strides)
+    shown = view(fresh, sizes)
+    offset = fresh.storage_offset()
+    return tensor_impl.make(fresh.storage(), fresh.dtype, shown.sizes, shown.strides, offset)
 
 
 @kernel(
@@ -343,5 +345,5 @@ def as_strided(
     Raises   RuntimeError   lengths differ, a number is negative, or an element lies outside
     """
     result = alias(self)
-    result.set_sizes_and_strides(sizes, strides, storage_offset)
+    result.set_sizes_and_strides(tuple(sizes), tuple(strides), storage_offset)
     return result
