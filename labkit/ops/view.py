@@ -8,7 +8,7 @@ Source   aten/src/ATen/native/TensorShape.cpp
 
 from labkit.core import strides as stride_rules
 from labkit.core import tensor_impl
-from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.memory_format import Ints
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
