@@ -352,7 +352,7 @@ class Step(nn.Module):  # type: ignore[misc]
     """One step of a small model, named by a word.
 
     Some keep what they read, some what they make, some nothing; `half` keeps a view of half of
-    it, `mean` an expanded number, `scale` a parameter.
+    it, `both` one storage in two shapes, `mean` an expanded number, `scale` a parameter.
     """
 
     def __init__(self, name: str, width: int, dtype: torch.dtype) -> None:
@@ -379,6 +379,8 @@ class Step(nn.Module):  # type: ignore[misc]
         if self.name == "half":
             left = x[:, : x.size(1) // 2]
             return torch.cat([left * left, x[:, x.size(1) // 2 :]], 1)
+        if self.name == "both":
+            return torch.sin(x) * torch.cos(x.reshape(-1)).view(x.shape)
         if self.name == "mean":
             return x * x.mean().expand(x.shape)
         if self.name == "cube":
@@ -389,7 +391,7 @@ class Step(nn.Module):  # type: ignore[misc]
 
 
 STEPS = (
-    "linear", "linear", "linear", "tied", "scale", "shift", "half", "mean", "cube", "flat",
+    "linear", "linear", "linear", "tied", "scale", "shift", "half", "both", "mean", "cube", "flat",
     "relu", "tanh", "exp", "sigmoid", "sin", "neg",
 )  # fmt: skip
 
@@ -476,7 +478,7 @@ saved_bytes = Exercise(
     expected=_kept,
     drive=_drive_saved,
     show=_model_in_words,
-    cases=160,
+    cases=300,
     seconds=5.0,
     sizes=6,
     minutes=20,
