@@ -17,24 +17,30 @@ def graph(outputs: Sequence[Any], leaves: Sequence[Any]) -> tuple[list[Row], lis
     lists rows by sequence number.
     """
     places = {id(leaf): place for place, leaf in enumerate(leaves)}
-    numbers: dict[Any, int] = {}
-    nodes: list[Any] = []
-    roots = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    stack = roots[::-1]
-    while stack:
-        node = stack.pop()
-        if node in numbers:
-            continue
-        numbers[node] = len(nodes)
-        nodes.append(node)
-        stack += [after for after, _ in reversed(node.next_functions) if after is not None]
+    found = nodes(outputs)
+    numbers = {node: number for number, node in enumerate(found)}
     rows = [
         (_name(node, places), tuple([_edge(edge, numbers) for edge in node.next_functions]))
-        for node in nodes
+        for node in found
     ]
-    computed = [i for i, node in enumerate(nodes) if not rows[i][0].startswith("AccumulateGrad")]
-    order = sorted(computed, key=lambda i: nodes[i]._sequence_nr())
+    computed = [i for i, node in enumerate(found) if not rows[i][0].startswith("AccumulateGrad")]
+    order = sorted(computed, key=lambda i: found[i]._sequence_nr())
     return rows, order
+
+
+def nodes(outputs: Sequence[Any]) -> list[Any]:
+    """Every node behind the outputs, depth first."""
+    seen: set[Any] = set()
+    found: list[Any] = []
+    stack = [output.grad_fn for output in reversed(outputs) if output.grad_fn is not None]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        found.append(node)
+        stack += [after for after, _ in reversed(node.next_functions) if after is not None]
+    return found
 
 
 def _edge(edge: tuple[Any, int], numbers: dict[Any, int]) -> tuple[int, int] | None:
