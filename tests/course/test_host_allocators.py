@@ -1,0 +1,339 @@
+"""Right and wrong answers to the exercises of the host allocators."""
+
+import sys
+import threading
+from typing import ClassVar
+
+from labkit.core.allocator import DataPtr
+from labkit.core.device import CPU
+from tests.course.answers import Answers
+
+answers = Answers("host_allocators")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+CONSTANT = "returns the literal answer of the example in the statement"
+READS = "reads the expected value out of the checker (module globals, frames or closure)"
+CATCHES = "catches every exception and returns a default"
+ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
+
+# --- arena_allocator
+
+
+@answers.right("arena_allocator")
+class Arena:
+    def __init__(self, source, nbytes):
+        self.memory = source.allocate(nbytes)
+        self.nbytes = nbytes
+        self.used = self.live = 0
+
+    def allocate(self, nbytes):
+        if nbytes == 0:
+            return DataPtr(0, CPU)
+        start = -(-self.used // 64) * 64
+        if start + nbytes > self.nbytes:
+            raise MemoryError(f"{nbytes} bytes")
+        self.used = start + nbytes
+        self.live += 1
+        return DataPtr(self.memory.address + start, CPU, self, Arena.give_back)
+
+    def give_back(self):
+        self.live -= 1
+
+    def reset(self):
+        if self.live:
+            raise RuntimeError(f"{self.live} storages are alive")
+        self.used = 0
+
+
+@answers.wrong("arena_allocator", "frees on reset regardless")
+class ResetsAnyway(Arena):
+    def reset(self):
+        self.used = 0
+
+
+@answers.wrong("arena_allocator", "alignment of the first block only")
+class Unaligned(Arena):
+    def allocate(self, nbytes):
+        if nbytes == 0:
+            return DataPtr(0, CPU)
+        if self.used + nbytes > self.nbytes:
+            raise MemoryError(nbytes)
+        address = self.memory.address + self.used
+        self.used += nbytes
+        self.live += 1
+        return DataPtr(address, CPU, self, Arena.give_back)
+
+
+@answers.wrong("arena_allocator", "alignment of the first block only")
+class RoundsTheEnd(Arena):
+    """Refuses a last piece that fits but does not end on 64."""
+
+    def allocate(self, nbytes):
+        return super().allocate(nbytes) if nbytes == 0 else self.padded(nbytes)
+
+    def padded(self, nbytes):
+        if self.used + -(-nbytes // 64) * 64 > self.nbytes:
+            raise MemoryError(nbytes)
+        return super().allocate(nbytes)
+
+
+@answers.wrong("arena_allocator", "counts tensors not storages")
+class CountsHandles(Arena):
+    def reset(self):
+        tensors = sys._getframe(1).f_locals["self"].storages.values()
+        count = sum(storage.nbytes > 0 for storage in tensors)
+        if count:
+            raise RuntimeError(f"{count} tensors are alive")
+        self.used = 0
+
+
+@answers.wrong("arena_allocator", "leaks on exception")
+class CountsFirst(Arena):
+    def allocate(self, nbytes):
+        self.live += nbytes > 0
+        pointer = super().allocate(nbytes)
+        self.live -= nbytes > 0
+        return pointer
+
+
+@answers.wrong("arena_allocator", "leaks on exception")
+class MovesFirst(Arena):
+    def allocate(self, nbytes):
+        before, self.used = self.used, -(-self.used // 64) * 64 + nbytes
+        if self.used > self.nbytes:
+            raise MemoryError(nbytes)
+        self.used = before
+        return super().allocate(nbytes)
+
+
+@answers.wrong("arena_allocator", "zero-size gets null without device")
+class NullWithoutDevice(Arena):
+    def allocate(self, nbytes):
+        return super().allocate(nbytes) if nbytes else None
+
+
+@answers.wrong("arena_allocator", "zero-size gets null without device")
+class ZeroIsAPiece(Arena):
+    def allocate(self, nbytes):
+        if nbytes:
+            return super().allocate(nbytes)
+        self.live += 1
+        return DataPtr(0, CPU, self, Arena.give_back)
+
+
+@answers.wrong("arena_allocator", "gives its memory back with the arena")
+class GivesBackWithTheArena(Arena):
+    def allocate(self, nbytes):
+        pointer = super().allocate(nbytes)
+        if nbytes:
+            count = self.count = getattr(self, "count", [0])
+            count[0] += 1
+            pointer = DataPtr(pointer.address, CPU, count, self.down)
+            pointer.deleter = type(self).down
+        return pointer
+
+    @staticmethod
+    def down(count):
+        count[0] -= 1
+
+    def reset(self):
+        if getattr(self, "count", [0])[0]:
+            raise RuntimeError(f"{self.count[0]} storages are alive")
+        self.used = 0
+
+
+@answers.wrong("arena_allocator", FIRST, make=True)
+def remembers_the_first_piece():
+    kept = []
+
+    class Remembers(Arena):
+        def allocate(self, nbytes):
+            pointer = super().allocate(nbytes)
+            kept.append(pointer.address - self.memory.address)
+            pointer.address = self.memory.address + kept[0]
+            return pointer
+
+    return Remembers
+
+
+@answers.wrong("arena_allocator", CONSTANT)
+class TheExample(Arena):
+    def allocate(self, nbytes):
+        self.calls = getattr(self, "calls", -1) + 1
+        return DataPtr(self.memory.address + 64 * (self.calls % 2), CPU, self, lambda arena: None)
+
+
+@answers.wrong("arena_allocator", CATCHES)
+class Catches(Arena):
+    def allocate(self, nbytes):
+        try:
+            return super().allocate(nbytes)
+        except MemoryError:
+            return DataPtr(0, CPU)
+
+
+# --- deleter_once
+
+
+class Shared:
+    def __init__(self, address, release):
+        self.address, self.release = address, release
+        self.count, self.thread = 1, threading.get_ident()
+
+
+@answers.right("deleter_once")
+class Foreign:
+    due: ClassVar[list] = []
+    lock = threading.Lock()
+
+    def __init__(self, address, release, shared=None):
+        self.shared = shared or Shared(address, release)
+
+    def view(self):
+        shared = self.need()
+        with self.lock:
+            shared.count += 1
+        return type(self)(0, None, shared)
+
+    def move(self):
+        shared, self.shared = self.need(), None
+        return type(self)(0, None, shared)
+
+    def need(self):
+        if self.shared is None:
+            raise ValueError("this handle is empty")
+        return self.shared
+
+    def close(self):
+        shared, self.shared = self.shared, None
+        if shared is None:
+            return
+        with self.lock:
+            shared.count -= 1
+            if shared.count:
+                return
+            if shared.thread != threading.get_ident():
+                self.due.append(shared)
+                return
+        shared.release(shared.address)
+
+    @classmethod
+    def run_due(cls):
+        here = threading.get_ident()
+        with cls.lock:
+            mine = [shared for shared in cls.due if shared.thread == here]
+            cls.due[:] = [shared for shared in cls.due if shared.thread != here]
+        for shared in mine:
+            shared.release(shared.address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+
+@answers.wrong("deleter_once", "runs per view")
+class PerView(Foreign):
+    def view(self):
+        shared = self.need()
+        return type(self)(shared.address, shared.release)
+
+
+@answers.wrong("deleter_once", "runs at move")
+class AtMove(Foreign):
+    def move(self):
+        shared = self.need()
+        moved = type(self)(shared.address, shared.release)
+        self.close()
+        return moved
+
+
+@answers.wrong("deleter_once", "runs at move")
+class MoveIsView(Foreign):
+    """The old handle is not emptied, so it keeps the memory, or is asked again."""
+
+    def move(self):
+        return self.view()
+
+
+@answers.wrong("deleter_once", "never runs if an exception passes")
+class ExceptionLeaks(Foreign):
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+        else:
+            self.shared = None
+
+
+@answers.wrong("deleter_once", "never runs if an exception passes")
+class Swallows(Foreign):
+    def __exit__(self, *error):
+        self.close()
+        return True
+
+
+@answers.wrong("deleter_once", "runs in the finaliser twice")
+class Twice(Foreign):
+    def close(self):
+        shared = self.shared
+        super().close()
+        self.kept = shared or getattr(self, "kept", None)
+
+    def __del__(self):
+        self.close()
+        if getattr(self, "kept", None) and not self.kept.count:
+            self.kept.release(self.kept.address)
+
+
+@answers.wrong("deleter_once", ORDERS)
+class AnyThread(Foreign):
+    def close(self):
+        shared, self.shared = self.shared, None
+        if shared is not None:
+            shared.count -= 1
+            if not shared.count:
+                shared.release(shared.address)
+
+
+@answers.wrong("deleter_once", ORDERS)
+class LastDueFirst(Foreign):
+    due: ClassVar[list] = []
+
+    @classmethod
+    def run_due(cls):
+        while cls.due:
+            shared = cls.due.pop()
+            shared.release(shared.address)
+
+
+@answers.wrong("deleter_once", FIRST, make=True)
+def remembers_the_first_address():
+    kept = []
+
+    class Remembers(Foreign):
+        def __init__(self, address, release, shared=None):
+            kept.append(address)
+            super().__init__(kept[0], release, shared)
+
+    return Remembers
+
+
+@answers.wrong("deleter_once", READS)
+class ReadsTheChecker(Foreign):
+    def close(self):
+        module = sys.modules["labkit.course.exercises.host_allocators"]
+        frame = sys._getframe(1)
+        while frame is not None and "steps" not in frame.f_locals:
+            frame = frame.f_back
+        if frame is not None:
+            try:
+                module._expected_life(frame.f_locals["steps"])
+            except BaseException:
+                self.shared = None
+        super().close()
+
+
+test_answers = answers.tests()
