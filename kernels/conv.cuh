@@ -42,12 +42,16 @@ struct Conv2d {
     }
     // The other way: the output whose tap r (or s) lies on row h (or column w) of x, -1 if none.
     __device__ __forceinline__ int row_over(int h, int r) const {
-        const long long at = 1LL * h + pad_h - 1LL * r * dilation_h;
-        return at < 0 || at % stride_h || at / stride_h >= out_height ? -1 : at / stride_h;
+        return steps(1LL * h + pad_h - 1LL * r * dilation_h, stride_h, out_height);
     }
     __device__ __forceinline__ int column_over(int w, int s) const {
-        const long long at = 1LL * w + pad_w - 1LL * s * dilation_w;
-        return at < 0 || at % stride_w || at / stride_w >= out_width ? -1 : at / stride_w;
+        return steps(1LL * w + pad_w - 1LL * s * dilation_w, stride_w, out_width);
+    }
+    // How many strides fit into a distance, when they do so exactly and are below `count`; else -1.
+    static __device__ __forceinline__ int steps(long long distance, unsigned stride, int count) {
+        if (distance < 0) return -1;
+        const unsigned at = distance, step = at / stride;  // below 2^32: 64 bits divide slowly
+        return step * stride == at && step < static_cast<unsigned>(count) ? step : -1;
     }
 };
 

@@ -17,8 +17,11 @@ template <int R, int S>
 __device__ __forceinline__ void walk(float (&sum)[kStrip], const float* plane, const float* weight,
                                      int first_h, int v, const Conv2d& conv) {
     float kept[R * S];
+    int column[S];  // of dy under each tap; divisions, so once for all rows
 #pragma unroll
     for (int i = 0; i < R * S; ++i) kept[i] = weight[i];
+#pragma unroll
+    for (int s = 0; s < S; ++s) column[s] = conv.column_over(v, s);
 #pragma unroll
     for (int row = 0; row < kStrip + R - 1; ++row) {
         const long long p = 1LL * first_h + conv.pad_h - (R - 1) + row;
@@ -26,8 +29,7 @@ __device__ __forceinline__ void walk(float (&sum)[kStrip], const float* plane, c
         float across[S];
 #pragma unroll
         for (int s = 0; s < S; ++s) {
-            const int q = conv.column_over(v, s);
-            across[s] = q < 0 ? 0.0f : plane[p * conv.out_width + q];
+            across[s] = column[s] < 0 ? 0.0f : plane[p * conv.out_width + column[s]];
         }
 #pragma unroll
         for (int r = 0; r < R; ++r) {
