@@ -37,3 +37,14 @@ def register(name: str, function: Loop) -> Loop:
     for key in KEYS:
         kernel(name, key)(function)
     return function
+
+
+def in_place(schema: str, name: str) -> None:
+    """The operator of that name, writing into its first tensor, under a schema of its own.
+
+    For those whose overloads in place are not named like the functional ones.
+    """
+    defined = schema.partition("(")[0]
+    for key in KEYS:
+        operator = schema if key == KEYS[0] else defined
+        kernel(operator, key, variants="method")(OPERATORS[name].in_place)

@@ -149,17 +149,21 @@ def arange(start: float, end: float, step: float, dtype: DType | None) -> Tensor
 
     Source   aten/src/ATen/native/RangeFactories.cpp  arange_out
     """
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
+    integers = all(isinstance(number, int) for number in (start, end, step))
+    chosen = dtype or (dtypes.int64 if integers else promotion.get_default_dtype())
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
-    integers = all(isinstance(number, int) for number in (start, end, step))
-    chosen = dtype or (dtypes.int64 if integers else promotion.get_default_dtype())
-    count = math.ceil((end - start) / step)
+    count = math.ceil((end - start) / step) if step else 0
+    if chosen.is_integral:  # the loop counts in whole numbers; for int64 the size does so too
+        start, end, step = math.trunc(start), math.trunc(end), math.trunc(step)
+        if chosen is dtypes.int64 and step:
+            count = math.ceil((end - start) / step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
     wide = np.arange(count) * step + start  # start + i * step: no error adds up
     impl = tensor_impl.empty((count,), chosen)
     copy.store(impl, encode(wide, chosen))

@@ -1,0 +1,78 @@
+import random
+
+import pytest
+import torch
+
+import labkit.ops.all  # noqa: F401
+from labkit.ops.aten import aten
+from tests.ops.differential import COMPUTING, DTYPES, Fuzz, random_tensor
+
+A = torch.ops.aten
+FACTORY_DTYPES = [None, torch.int64, torch.float32, torch.float64, torch.float16, torch.bfloat16,
+                  torch.int32, torch.bool, torch.complex64]  # fmt: skip
+NUMBERS = [0, 1, 5, -3, 2.5, -0.25, 7.0]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_factories(seed):
+    r = random.Random(seed)
+    fuzz = Fuzz()
+    for _ in range(600):
+        dtype = r.choice(FACTORY_DTYPES)
+        sizes = [r.choice((0, 1, 2, 3)) for _ in range(r.randrange(4))]
+        value, ends = r.choice(NUMBERS), [r.choice(NUMBERS) for _ in range(3)]
+        x = random_tensor(r, r.choice(COMPUTING), special=False)
+        whole = dtype in (torch.int64, torch.int32, torch.bool)
+        choices = [
+            (A.zeros.default, sizes), (A.ones.default, sizes), (A.full.default, sizes, value),
+            (A.zeros_like.default, x), (A.ones_like.default, x), (A.full_like.default, x, 1),
+            (A.new_zeros.default, x, sizes), (A.new_ones.default, x, sizes),
+            (A.new_full.default, x, sizes, 1), (A.scalar_tensor.default, value),
+            (A.eye.default, r.randrange(4)), (A.eye.m, r.randrange(4), r.randrange(-1, 4)),
+        ]  # fmt: skip
+        if dtype is not torch.bool and dtype is not torch.complex64:
+            choices += [
+                (A.arange.default, ends[0]), (A.arange.start, *ends[:2]),
+                (A.arange.start_step, *ends),
+            ]  # fmt: skip
+        if not whole:
+            choices += [
+                (A.linspace.default, *ends[:2], r.choice((0, 1, 2, 5, 30))),
+                (A.logspace.default, *ends[:2], r.choice((0, 1, 2, 5)), r.choice((2.0, 10.0))),
+            ]
+        operator, *args = r.choice(choices)
+        loose = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
+        fuzz.tolerance = loose.get(dtype) if operator is A.logspace.default else None
+        fuzz(operator, *args, dtype=dtype)
+    assert fuzz.answered > 400
+    assert not fuzz.failures, "\n".join(fuzz.failures[:5])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_triangles_and_diagonals(seed):
+    r = random.Random(seed)
+    fuzz = Fuzz()
+    for _ in range(400):
+        x = random_tensor(r, r.choice(COMPUTING))
+        y = random_tensor(r, r.choice((x.dtype, x.dtype, torch.float32)), x.shape)
+        k = r.randrange(-3, 4)
+        dims = r.randrange(-3, 3), r.randrange(-3, 3)
+        operator, *args = r.choice([
+            (A.tril.default, x, k), (A.triu.default, x, k), (A.diag_embed.default, x, k, *dims),
+            (A.tril_indices.default, r.randrange(5), r.randrange(5), k), (A.trace.default, x),
+            (A.triu_indices.default, r.randrange(5), r.randrange(5), k),
+            (A.complex.default, x, y), (A.polar.default, x, y),
+        ])  # fmt: skip
+        fuzz(operator, *args)
+    assert fuzz.answered > 150
+    assert not fuzz.failures, "\n".join(fuzz.failures[:5])
+
+
+def test_empty_has_the_shape_and_strides_asked_for():
+    made = aten.empty_strided.default([2, 3], [1, 2], dtype=DTYPES[torch.float16])
+    assert (made.sizes, made.strides, made.dtype.name) == ((2, 3), (1, 2), "float16")
+    like = aten.empty_like.default(made)
+    assert like.strides == (1, 2)
+    assert aten.new_empty.default(made, [4]).dtype is made.dtype
+    with pytest.raises(RuntimeError, match="negative dimension -1"):
+        aten.empty.memory_format([-1])
