@@ -32,6 +32,7 @@ _GRAD_MODES = (
     "is_grad_enabled",
     "is_inference_mode_enabled",
 )
+_RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "fork_rng")
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},
     **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},
@@ -39,6 +40,8 @@ _EXPORTS: dict[str, tuple[str, str]] = {
     "Tensor": ("labkit._tensor", "Tensor"),
     "Size": ("labkit._tensor", "Size"),
     **{name: ("labkit.autograd", name) for name in _GRAD_MODES},
+    **{name: ("labkit._tensor.random", name) for name in _RANDOM},
+    "Generator": ("labkit.core.generator", "make_generator"),
     "dtype": ("labkit.core.dtype", "DType"),
     "device": ("labkit.core.device", "device"),
     "memory_format": ("labkit.core.memory_format", "MemoryFormat"),

@@ -66,7 +66,7 @@ class PythonFunction:
         if self._signatures is None:
             packet = getattr(aten, self.name)
             handles = [getattr(packet, overload) for overload in packet.overloads()]
-            self._signatures = [_Signature(handle, self.name) for handle in handles]
+            self._signatures = [_Signature(handle, self.name, self.method) for handle in handles]
         return self._signatures
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -117,8 +117,9 @@ class _Bound:
 class _Signature:
     """The parameters of one overload, ready to be matched."""
 
-    def __init__(self, handle: OperatorHandle, name: str) -> None:
+    def __init__(self, handle: OperatorHandle, name: str, method: bool) -> None:
         self.handle = handle
+        self.method = method
         self.numbers_as_tensors = name.rstrip("_") in NUMBERS_AS_TENSORS
         arguments = handle.schema.arguments
         self.positional = [each for each in arguments if not each.kwarg_only]
@@ -152,16 +153,16 @@ class _Signature:
         return positional, named
 
     def _gather_sizes(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """x.permute(1, 0) as x.permute((1, 0)): the last list of sizes takes all that is left."""
-        for place, argument in enumerate(self.positional):
-            if _is_int_list(argument.type):
-                rest = args[place:]
-                first_is_one = place == 0 or (place == 1 and self.positional[0].name == "self")
-                if first_is_one and rest and all(_is_size(each) for each in rest):
-                    return (*args[:place], tuple(rest))
-                return args
-            if argument.name != "self":
-                return args
+        """x.permute(1, 0) as x.permute((1, 0)): sizes that are the only thing to be given.
+
+        Source   torch/csrc/utils/python_arg_parser.cpp  FunctionSignature::parse
+        """
+        place = int(self.method)
+        if len(self.positional) != place + 1 or not _is_int_list(self.positional[place].type):
+            return args
+        rest = args[place:]
+        if rest and all(_is_size(each) for each in rest):
+            return (*args[:place], tuple(rest))
         return args
 
     def _take(self, argument: Argument, kwargs: dict[str, Any]) -> Any:

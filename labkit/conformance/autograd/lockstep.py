@@ -87,7 +87,7 @@ def twin_of(value: torch.Tensor) -> TensorImpl:
 
 
 @dataclass
-class Lockstep(TorchFunctionMode):
+class Lockstep(TorchFunctionMode):  # type: ignore[misc]
     """Inside the `with`, labkit follows every call.
 
     calls    the names of the functions followed, in order
@@ -158,7 +158,7 @@ class Lockstep(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = resolve_name(func) or getattr(func, "__name__", repr(func))
+        name: str = resolve_name(func) or getattr(func, "__name__", repr(func))
         short = name.rpartition(".")[2]
         if name.endswith(".__get__"):
             attribute = name.split(".")[-2]
@@ -177,10 +177,10 @@ class Lockstep(TorchFunctionMode):
     def _find(self, name: str) -> Callable[..., Any] | None:
         for prefix, root in _ROOTS.items():
             if name.startswith(prefix):
-                found = root()
+                found: Any = root()  # type: ignore[no-untyped-call]
                 for part in name.removeprefix(prefix).split("."):
                     found = getattr(found, part, None)
-                return found
+                return found  # type: ignore[no-any-return]
         return None
 
     def _both(self, name: str, func: Any, ours: Any, args: Any, kwargs: Any) -> Any:

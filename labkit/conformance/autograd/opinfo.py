@@ -146,7 +146,7 @@ def _ask(info: Any, sample: Any, step: Lockstep, where: str, tally: Tally) -> No
         if sample.output_process_fn_grad is not None:
             result = sample.output_process_fn_grad(result)
     outputs = [each for each in tree_flatten(result)[0] if isinstance(each, torch.Tensor)]
-    ours = [step.twin(output) for output in outputs]
+    ours: list[Any] = [step.twin(output) for output in outputs]
     tally.add("values", where, _first(map(tensor_difference, outputs, ours)))
     graph = graphs.graph(outputs, leaves), graphs.graph(ours, twins)
     if _has_gap(graph[1]) and not _has_gap(graph[0]):
@@ -163,9 +163,9 @@ def _has_gap(graph: tuple[list[graphs.Row], list[int]]) -> bool:
 def _ask_gradients(
     info: Any,
     leaves: Sequence[torch.Tensor],
-    twins: Sequence[TensorImpl],
+    twins: Sequence[Any],
     outputs: Sequence[torch.Tensor],
-    ours: Sequence[TensorImpl],
+    ours: Sequence[Any],
     where: str,
     tally: Tally,
 ) -> None:

@@ -263,10 +263,10 @@ def difference(program: Any, place: int, keep: bool) -> str:
         if a != b:
             return f"step {number}: torch {a or 'answers'}, labkit {b or 'answers'}"
     for number, (x, y) in enumerate(zip(theirs.values, ours.values, strict=True)):
-        a, b = _state(x), _state(y)
-        if a != b:
-            name = next(name for name in a if a[name] != b[name])
-            return f"v{number}, {name}: torch {a[name]}, labkit {b[name]}"
+        seen, mine = _state(x), _state(y)
+        if seen != mine:
+            name = next(name for name in seen if seen[name] != mine[name])
+            return f"v{number}, {name}: torch {seen[name]}, labkit {mine[name]}"
     leaves = range(len(program[0]))
     if "Error" not in str(_state(theirs.values[place])["is_leaf"]):
         graph = [
