@@ -1,4 +1,4 @@
-// 2-D convolution, rung 1 of 3: one thread per output, straight from the definition.
+// 2-D convolution, rung 1 of 4: one thread per output, straight from the definition.
 // Lanes are neighbours along a row of y, so they read neighbours of x and one common weight. As in
 // the naive matrix product, every multiplication costs two reads of global memory.
 //

@@ -1,4 +1,4 @@
-// 2-D convolution, rung 2 of 3: a patch of x in shared memory, eight output channels per thread.
+// 2-D convolution, rung 2 of 4: a patch of x in shared memory, eight output channels per thread.
 // A block computes 8x32 outputs of eight channels. The patch of x under them, halo included, comes
 // from global memory once per input channel and serves all taps and all eight channels. Per 8
 // multiplications a thread reads one float of the patch and two float4 of weights: 3/8 instead of

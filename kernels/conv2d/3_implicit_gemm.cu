@@ -1,4 +1,4 @@
-// 2-D convolution, rung 3 of 3: a matrix product whose right-hand side is never written down.
+// 2-D convolution, rung 3 of 4: a matrix product whose right-hand side is never written down.
 // y [K, N P Q] = w [K, C R S] times a matrix that holds, per column, the x under one output. Its
 // tiles are gathered straight into shared memory, then all is as in the blocked matrix product: a
 // 64x64 tile of y per block, 4x4 per thread, an eighth of a shared read per multiplication where

@@ -37,13 +37,14 @@ def make(rung: Rung, generator: np.random.Generator, shape: Conv) -> Problem:
         grid = max(1, batch) * conv.groups * tiles
         launch = Launch((grid,), (32, 8), (*args, *halo), shared=4 * halo[0] * halo[1])
     else:
-        grid = blocks(batch * height * width, 64) * conv.groups * blocks(per_group, 64)
+        tile = 64 if rung.number == 3 else 128
+        grid = blocks(batch * height * width, tile) * conv.groups * blocks(per_group, tile)
         launch = Launch((grid,), (256,), args)
     expected = conv.apply(double(x), double(w), None if bias is None else double(bias)).numpy()
     return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
 
 
-PROBE = Conv((1, 16, 10, 34), (64, 16, 3, 3))
+PROBE = Conv((1, 16, 10, 34), (128, 16, 3, 3))
 SHAPES = (
     Conv((1, 1, 1, 1), (1, 1, 1, 1)),
     Conv((0, 3, 5, 5), (4, 3, 3, 3)),
