@@ -9,6 +9,7 @@ from typing import Any
 from labkit.autograd.handles import Hooks
 from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import ACCUMULATE_GRAD_PRIORITY, Node
+from labkit.autograd.recording import ENGINE
 from labkit.autograd.state import STATE
 from labkit.core import memory_format
 from labkit.core.strides import is_non_overlapping_and_dense
@@ -59,6 +60,11 @@ class AccumulateGrad(Node):
             aten.add_.Tensor(held, grad)
         else:
             meta.grad = aten.add.Tensor(held, grad)
+        if ENGINE.recorder is not None:
+            text = "set" if held is None else "added"
+            ENGINE.recorder.note(
+                "accumulate", self, text=text, value=ENGINE.recorder.value(meta.grad)
+            )
         _call_post_accumulate_hooks(variable, meta)
         return ()
 

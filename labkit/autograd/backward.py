@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from labkit.autograd import variable
 from labkit.autograd.engine import execute
+from labkit.autograd.formulas.basics import zeros_like
 from labkit.autograd.node import Edge, InputMetadata, Node
 from labkit.autograd.retain import retain_grad
 from labkit.core.memory_format import contiguous_strides
@@ -162,7 +163,7 @@ def _materialized(result: list[Any], wanted: tuple[Any, ...], create_graph: bool
     made = []
     for gradient, tensor in zip(result, wanted, strict=True):
         if gradient is None:
-            gradient = aten.zeros_like.default(tensor)
+            gradient = zeros_like(tensor)
             if create_graph:
                 variable.meta_of(gradient).requires_grad = True
         made.append(gradient)

@@ -301,7 +301,9 @@ def add_operators(code: str, namespace: dict[str, Any], known: Collection[str] =
 
     Raises   NameError   neither
     """
-    for name in sorted({n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}):
+    names = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Name)]
+    bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}  # by a comprehension
+    for name in sorted({each.id for each in names} - bound):
         local = re.match(r"(a|p|r)_|(grad|grads|needs|wanted|node)$", name)
         if name in namespace or name in known or local or hasattr(builtins, name):
             continue

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from labkit.autograd.formulas.basics import zeros_like
 from labkit.autograd.forward_rules import FORWARD, set_tangent, tangent_of
 from labkit.autograd.variable import can_require_grad
 from labkit.core.tensor_impl import TensorImpl
@@ -111,7 +112,6 @@ def jvp(
         pairs = [unpack_dual(each) for each in several]
     outs = tuple(pair.primal for pair in pairs)
     found = tuple(
-        aten.zeros_like.default(pair.primal) if pair.tangent is None else pair.tangent
-        for pair in pairs
+        zeros_like(pair.primal) if pair.tangent is None else pair.tangent for pair in pairs
     )
     return (outs, found) if isinstance(result, tuple) else (outs[0], found[0])

@@ -14,7 +14,7 @@ from labkit.autograd.derivatives.table import find_row
 from labkit.autograd.formula import Differentiation
 from labkit.autograd.inplace_or_view import below_autograd_kernel
 from labkit.autograd.kernels import Generator
-from labkit.autograd.no_derivative import not_implemented_kernel, out_kernel
+from labkit.autograd.no_derivative import not_implemented_kernel, out_kernel, unlinked_kernel
 from labkit.autograd.node import Node
 from labkit.core.dispatch_key import DispatchKey
 from labkit.dispatch.default import dispatcher
@@ -61,7 +61,10 @@ def _install(op: OperatorHandle) -> None:
             _LIBRARY.impl(op, not_implemented_kernel(op), "Autograd", with_keyset=True)
         return
     if row.node is None:
-        _LIBRARY.impl(op, fallthrough_kernel, "Autograd")
+        if schema.is_view and not schema.is_mutable:
+            _LIBRARY.impl(op, unlinked_kernel(op), "Autograd", with_keyset=True)
+        else:
+            _LIBRARY.impl(op, fallthrough_kernel, "Autograd")
         return
 
     def generate_first(keys: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from labkit.autograd import formulas
 from labkit.autograd.derivatives.row import Row
 from labkit.autograd.formula import add_operators, output_names
+from labkit.autograd.formulas.basics import conj
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 from labkit.ops.aten import aten
@@ -27,9 +28,9 @@ def evaluate(
         return _linear(op, primals, tangents)
     if row.jvp == "auto_element_wise":
         (name,) = (names for names, text in row.formulas.items() if text)
-        values = {**primals, "grad": _conj(tangents[name])}
+        values = {**primals, "grad": conj(tangents[name])}
         text = row.formulas[name]
-        return _conj(_eval(text, values, op, result))
+        return conj(_eval(text, values, op, result))
     assert row.jvp is not None
     values = dict(primals)
     for name, value in primals.items():
@@ -42,10 +43,6 @@ def evaluate(
         elif value is None:
             values[f"{name}_p"] = values[f"{name}_t"] = None
     return _eval(row.jvp, values, op, result)
-
-
-def _conj(tensor: Any) -> Any:
-    return aten.conj.default(tensor) if tensor.dtype.is_complex else tensor
 
 
 def _whole(primal: TensorImpl, tangent: Any) -> Any:

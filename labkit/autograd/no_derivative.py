@@ -82,3 +82,19 @@ def out_kernel(op: OperatorHandle) -> Kernel:
         return redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
 
     return kernel
+
+
+def unlinked_kernel(op: OperatorHandle) -> Kernel:
+    """A view without derivative: it shares memory and versions, and is nobody's view to autograd.
+
+    Source   torch/csrc/autograd/variable.h  make_variable_non_differentiable_view
+    """
+    redispatch = op._on_redispatch
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        result = redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
+        if result is not args[0]:
+            result.base = None
+        return result
+
+    return kernel

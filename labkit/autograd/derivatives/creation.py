@@ -1,5 +1,40 @@
-"""Derivatives: creation."""
+"""Operators that make tensors from nothing, or from the shape of one: no derivative, or none left.
 
-from labkit.autograd.derivatives.row import Row
+Random numbers written over a tensor end its history: what it held before gets zeros.
+"""
 
-ROWS: list[Row] = []
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
+
+ZERO = "zeros_like(grad)"
+OF_MEAN = "zeros(mean.sizes, grad.dtype, grad.device)"
+OF_STD = "zeros(std.sizes, grad.dtype, grad.device)"
+
+
+def _overwritten(operator: str, node: str) -> Row:
+    return row(operator, node, self=ZERO, jvp="zeros_like(self_t)")
+
+
+ROWS: list[Row] = [
+    _overwritten("uniform_", "UniformBackward0"),
+    _overwritten("normal_", "NormalBackward0"),
+    _overwritten("exponential_", "ExponentialBackward0"),
+    _overwritten("cauchy_", "CauchyBackward0"),
+    _overwritten("log_normal_", "LogNormalBackward0"),
+    _overwritten("geometric_", "GeometricBackward0"),
+    _overwritten("bernoulli", "BernoulliBackward0"),
+    _overwritten("bernoulli_.float", "BernoulliBackward2"),
+    row("bernoulli_.Tensor", "BernoulliBackward1", self=ZERO, p="zeros_like(p)"),
+    _overwritten("random_.from", "RandomBackward0"),
+    _overwritten("random_.to", "RandomBackward1"),
+    _overwritten("random_", "RandomBackward2"),
+    row("normal.Tensor_float", "NormalBackward1", mean=OF_MEAN),
+    row("normal.float_Tensor", "NormalBackward2", std=OF_STD),
+    row("normal.Tensor_Tensor", "NormalBackward3",
+        mean=OF_MEAN,
+        std=OF_STD),
+    *not_differentiable(
+        "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+        "randint_like", "randint_like.low_dtype", "new_empty", "new_empty_strided", "new_zeros",
+        "new_ones", "new_full", "multinomial", "bernoulli.p", "allclose", "poisson",
+    ),
+]  # fmt: skip

@@ -12,8 +12,7 @@ ROWS: list[Row] = [
     row("repeat", "RepeatBackward0", self="repeat_backward(grad, repeats, self.sizes)",
         jvp=LINEAR),
     row("roll", "RollBackward0",
-        self="roll(grad, [-shift for shift in reversed(shifts)], list(reversed(dims)))",
-        jvp=LINEAR),
+        self="roll_backward(grad, shifts, dims)", jvp=LINEAR),
     row("flip", "FlipBackward0", self="flip(grad, dims)", jvp=LINEAR),
     row("rot90", "Rot90Backward0", self="rot90(grad, -k, dims)", jvp=LINEAR),
 ]  # fmt: skip

@@ -69,7 +69,7 @@ ROWS: list[Row] = [
     row("adaptive_max_pool2d_backward", "AdaptiveMaxPool2DBackwardBackward0",
         grad_output="max_pool_double_backward(grad, indices, 2)", self=ZEROS),
     row("constant_pad_nd", "ConstantPadNdBackward0",
-        self="constant_pad_nd(grad, [-each for each in pad], 0)",
+        self="constant_pad_back(grad, pad)",
         jvp="constant_pad_nd(self_t, pad, 0)"),
     *[each for mode in ("reflection", "replication") for rank in (1, 2, 3)
       for each in _padding(mode, rank)],
@@ -82,7 +82,8 @@ ROWS: list[Row] = [
         self="pixel_shuffle(grad, downscale_factor)", jvp=LINEAR),
     row("native_batch_norm", "NativeBatchNormBackward0",
         {"input, weight, bias": "batch_norm_gradients(grad, input, weight, running_mean, "
-                                "running_var, result1, result2, training, eps, needs)"}),
+                                "running_var, result1, result2, training, eps, needs)"},
+        differentiable_outputs=(True, False, False)),
     row("native_batch_norm_backward", "NativeBatchNormBackwardBackward0",
         {"grad_out, input, weight": "batch_norm_double_backward(grads, grad_out, input, weight, "
                                     "running_mean, running_var, save_mean, save_invstd, train, "

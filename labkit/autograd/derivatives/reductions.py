@@ -22,10 +22,10 @@ ROWS: list[Row] = [
     row("mean.dim", "MeanBackward1",
         self="mean_backward(grad, self.sizes, dim, keepdim)", jvp=LINEAR),
     row("prod", "ProdBackward0", self="prod_backward(grad, self, result)",
-        jvp="aten.sum.default(prod_backward(aten.ones_like.default(result), self_p, result) "
+        jvp="aten.sum.default(prod_backward(ones_like(result), self_p, result) "
             "* self_t)"),
     row("prod.dim_int", "ProdBackward1", self="prod_backward(grad, self, result, dim, keepdim)",
-        jvp="aten.sum.dim_IntList(prod_backward(aten.ones_like.default(result), self_p, result, "
+        jvp="aten.sum.dim_IntList(prod_backward(ones_like(result), self_p, result, "
             "dim, keepdim) * self_t, [dim], keepdim)"),
     row("var.correction", "VarBackward0",
         self="var_backward(grad, self, dim, correction, keepdim)", jvp=VAR_JVP),
@@ -70,6 +70,9 @@ ROWS: list[Row] = [
         self="norm_backward(grad, self, ord, result, dim, keepdim)"),
     row("norm.Scalar", "NormBackward0", self="norm_backward(grad, self, p, result)"),
     row("norm.ScalarOpt_dim", "NormBackward1",
+        self="norm_backward(grad, self, p, result, dim, keepdim)"),
+    row("norm.ScalarOpt_dtype", "NormBackward2", self="norm_backward(grad, self, p, result)"),
+    row("norm.ScalarOpt_dim_dtype", "NormBackward3",
         self="norm_backward(grad, self, p, result, dim, keepdim)"),
     row("dist", "DistBackward0",
         self="norm_backward(grad, self - other, p, result)",

@@ -1,5 +1,21 @@
-"""Derivatives: sorting."""
+"""Derivatives of sorting, triangles and diagonals: a gradient goes where the element came from."""
 
-from labkit.autograd.derivatives.row import Row
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
-ROWS: list[Row] = []
+LINEAR = "auto_linear"
+SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
+SELECTED_JVP = "gather_with_keepdimed_indices(self_t, dim, indices, True)"
+VALUES = (True, False)
+
+ROWS: list[Row] = [
+    row("sort", "SortBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
+    row("sort.stable", "SortBackward1", self=SELECTED, jvp=SELECTED_JVP,
+        differentiable_outputs=VALUES),
+    row("topk", "TopkBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
+    row("tril", "TrilBackward0", self="tril(grad, diagonal)", jvp=LINEAR),
+    row("triu", "TriuBackward0", self="triu(grad, diagonal)", jvp=LINEAR),
+    row("diag_embed", "DiagEmbedBackward0",
+        self="aten.diagonal.default(grad, offset, dim1, dim2)", jvp=LINEAR),
+    row("trace", "TraceBackward0", self="trace_backward(grad, self.sizes)", jvp=LINEAR),
+    *not_differentiable("_unique", "argsort", "argsort.stable"),
+]  # fmt: skip

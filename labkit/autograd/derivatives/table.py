@@ -15,6 +15,14 @@ FAMILIES = (
 """Modules of this package; each has a list `ROWS`."""
 
 
+_OTHER_OVERLOADS = {
+    "pow_.Scalar": "pow.Tensor_Scalar",
+    "pow_.Tensor": "pow.Tensor_Tensor",
+    "floor_divide_.Tensor": "floor_divide",
+}
+"""In-place overloads whose functional one has another overload name."""
+
+
 @cache
 def derivatives() -> dict[str, Row]:
     """Every row by the name of its operator: "mul.Tensor", "exp".
@@ -34,7 +42,7 @@ def derivatives() -> dict[str, Row]:
 def find_row(operator: str) -> Row | None:
     """The row of an overload; an in-place one ("mul_.Tensor") finds its functional row."""
     table = derivatives()
-    found = table.get(operator)
+    found = table.get(_OTHER_OVERLOADS.get(operator, operator))
     if found is not None:
         return found
     name, point, overload = operator.partition(".")

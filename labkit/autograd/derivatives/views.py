@@ -6,7 +6,6 @@ LINEAR = "auto_linear"
 
 ROWS: list[Row] = [
     row("view", "ViewBackward0", self="aten.reshape.default(grad, self.sizes)", jvp=LINEAR),
-    row("view.dtype", "ViewBackward1", self="aten.view.dtype(grad, self.dtype)"),
     row("_unsafe_view", "UnsafeViewBackward0", self="aten.reshape.default(grad, self.sizes)",
         jvp=LINEAR),
     row("_reshape_alias", "ReshapeAliasBackward0", self="aten.reshape.default(grad, self.sizes)",
@@ -46,5 +45,5 @@ ROWS: list[Row] = [
         "aten.contiguous.default(aten.resolve_conj.default(grad)))", jvp=LINEAR),
     row("_conj", "ConjBackward0", self="conj(grad)", jvp="conj(self_t)"),
     row("_neg_view", "NegViewBackward0", self="-grad", jvp="-self_t"),
-    *not_differentiable("detach"),
+    *not_differentiable("detach", "view.dtype"),
 ]  # fmt: skip

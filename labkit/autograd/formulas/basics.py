@@ -6,14 +6,16 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.tensor_impl import TensorImpl, empty_strided
+from labkit.ops import copy
 from labkit.ops.aten import aten
 
 
 def conj(value: Any) -> Any:
     """The complex conjugate; what is real is its own."""
     if isinstance(value, TensorImpl):
-        return aten.conj.default(value) if value.dtype.is_complex else value
+        return aten.conj_physical.default(value) if value.dtype.is_complex else value
     return value.conjugate() if isinstance(value, complex) else value
 
 
@@ -28,6 +30,31 @@ def maybe_multiply(tensor: Any, scalar: Any) -> Any:
 def real_part(value: Any) -> Any:
     """The real part; what is real is its own."""
     return aten.real.default(value) if value.dtype.is_complex else value
+
+
+def _filled(sizes: Sequence[int], strides: Ints, dtype: Any, device: Any, number: int) -> Any:
+    made = empty_strided(tuple(sizes), strides, dtype, device)
+    copy.store(made, copy.scalar_raw(number, dtype))
+    return made
+
+
+def zeros(sizes: Sequence[int], dtype: Any, device: Any) -> Any:
+    """A contiguous tensor of zeros; like any constant, it has no history."""
+    return _filled(sizes, contiguous_strides(tuple(sizes)), dtype, device, 0)
+
+
+def zeros_like(tensor: Any) -> Any:
+    """Zeros, laid out like the tensor."""
+    made = copy.empty_like(tensor)
+    copy.store(made, copy.scalar_raw(0, made.dtype))
+    return made
+
+
+def ones_like(tensor: Any) -> Any:
+    """Ones, laid out like the tensor."""
+    made = copy.empty_like(tensor)
+    copy.store(made, copy.scalar_raw(1, made.dtype))
+    return made
 
 
 def sum_to(tensor: Any, sizes: Sequence[int]) -> Any:

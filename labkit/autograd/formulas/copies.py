@@ -5,6 +5,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp; torch/csrc/autograd/functions/
 
 from typing import Any
 
+from labkit.autograd.formulas.basics import zeros_like
 from labkit.ops.aten import aten
 
 
@@ -39,5 +40,5 @@ def copy_jvp(self: Any, tangent: Any) -> Any:
 def fill_jvp(self: Any, tangent: Any) -> Any:
     """The tangent of the number that was filled in."""
     if tangent is None:
-        return aten.zeros_like.default(self)
+        return zeros_like(self)
     return aten.clone.default(aten.expand.default(tangent, list(self.sizes)))

@@ -76,3 +76,8 @@ def repeat_backward(grad: Any, repeats: Sequence[int], sizes: Sequence[int]) -> 
     if copies:
         grad = aten.sum.dim_IntList(aten.reshape.default(grad, split), copies)
     return grad
+
+
+def roll_backward(grad: Any, shifts: Sequence[int], dims: Sequence[int]) -> Any:
+    """Rolled back, the last roll first."""
+    return aten.roll.default(grad, [-shift for shift in reversed(shifts)], list(reversed(dims)))

@@ -77,6 +77,11 @@ def convolution_double_backward(
     return output, into, filters
 
 
+def constant_pad_back(grad: Any, pad: Ints) -> Any:
+    """Without what was padded."""
+    return aten.constant_pad_nd.default(grad, [-amount for amount in pad], 0)
+
+
 def max_pool_double_backward(grad: Any, indices: Any, rank: int) -> Any:
     """What lies where the largest elements were."""
     shape = indices.sizes[:-rank]

@@ -62,7 +62,9 @@ def _double_backward(
             into = -(total / count - pull * reach) * rstd * rstd * normal
         output = slope if weight is None else slope * weight
         if weight is not None:
-            filters = aten.sum.dim_IntList(grad_out * slope, parameter_dims, True)
+            filters = grad_out * slope
+            if parameter_dims:  # an empty list would sum everything
+                filters = aten.sum.dim_IntList(filters, parameter_dims, True)
     if on_weight is not None:
         output = on_weight * normal if output is None else output + on_weight * normal
         toward = on_weight * grad_out if toward is None else toward + on_weight * grad_out
@@ -190,7 +192,7 @@ def group_norm_gradients(
         return aten.native_group_norm_backward.default(
             grad, dense, mean, rstd, weight, N, C, HxW, group, needs
         )
-    rows = (N, group, C // group, -1)
+    rows = (N, group, C // group, HxW)
     scale = _shaped(weight, (1, group, C // group, 1))
     x = _shaped(input_, rows)
     inverse = _shaped(rstd, (N, group, 1, 1))
@@ -224,7 +226,8 @@ def group_norm_double_backward(
 ) -> Three:
     """Gradients of the gradient of the output, of the input and of the weight."""  # fmt: skip
     N, C = input_.sizes[:2]
-    rows, per_channel = (N, group, C // group, -1), (1, group, C // group, 1)
+    HxW = math.prod(input_.sizes[2:])
+    rows, per_channel = (N, group, C // group, HxW), (1, group, C // group, 1)
     inverse = _shaped(rstd, (N, group, 1, 1))
     normal = (_shaped(input_, rows) - _shaped(mean, (N, group, 1, 1))) * inverse
     on = [_shaped(grads[0], rows), _shaped(grads[1], per_channel), _shaped(grads[2], per_channel)]

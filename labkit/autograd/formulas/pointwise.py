@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.autograd.formulas.basics import conj, ones_like, zeros, zeros_like
 from labkit.autograd.state import STATE
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
@@ -58,7 +59,7 @@ def choose(mask: Any, chosen: Any, other: Any) -> Any:
 def zero_where(mask: Any, grad: Any) -> Any:
     """The gradient, zero where the mask is true."""
     if mask.dim() > grad.dim() or mask.sizes != grad.sizes:
-        zero = aten.zeros.default([], dtype=grad.dtype, device=grad.device)
+        zero = zeros((), grad.dtype, grad.device)
         return aten.where.self(mask, zero, grad)
     return aten.masked_fill.Scalar(grad, mask, 0)
 
@@ -127,8 +128,8 @@ def masked_fill_value(grad: Any, mask: Any) -> Any:
 def masked_fill_jvp(tangent: Any, mask: Any, value: Any) -> Any:
     """The tangent of the value where it was filled in."""
     if tangent is None:
-        zeros = aten.zeros.default(list(mask.sizes), dtype=value.dtype, device=value.device)
-        return aten.masked_fill.Tensor(zeros, mask, value)
+        nothing = zeros(mask.sizes, value.dtype, value.device)
+        return aten.masked_fill.Tensor(nothing, mask, value)
     if value is None:
         return zero_where(mask, tangent)
     return aten.masked_fill.Tensor(tangent, mask, value)
@@ -137,15 +138,15 @@ def masked_fill_jvp(tangent: Any, mask: Any, value: Any) -> Any:
 def pow_self(grad: Any, self: Any, exponent: complex) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward."""
     if exponent == 0.0:
-        return aten.zeros_like.default(self)
+        return zeros_like(self)
     factor = exponent * aten.pow.Tensor_Scalar(self, exponent - 1)
-    return grad * aten.conj.default(factor)
+    return grad * conj(factor)
 
 
 def pow_self_tensor(grad: Any, self: Any, exponent: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_self."""
     factor = exponent * aten.pow.Tensor_Tensor(self, exponent - 1)
-    return zero_where(eq(exponent, 0.0), grad * aten.conj.default(factor))
+    return zero_where(eq(exponent, 0.0), grad * conj(factor))
 
 
 def pow_exponent(grad: Any, self: Any, exponent: Any, result: Any) -> Any:
@@ -161,34 +162,34 @@ def pow_exponent(grad: Any, self: Any, exponent: Any, result: Any) -> Any:
     else:
         allowed = ge(exponent, 0)
     mask = aten.logical_and.default(eq(self, 0), allowed)
-    factor = aten.conj.default(result * aten.log.default(self))
+    factor = conj(result * aten.log.default(self))
     return zero_where(mask, grad * factor)
 
 
 def pow_scalar_exponent(grad: Any, self: complex, exponent: Any, result: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_exponent."""
     if self == 0:
-        factor = aten.conj.default(result * -math.inf)
+        factor = conj(result * -math.inf)
         return zero_where(ge(exponent, 0), grad * factor)
     base = math.log(self) if not isinstance(self, complex) and self > 0 else None
     if base is None:
         number = aten.full.default([], self, dtype=result.dtype, device=result.device)
-        return grad * aten.conj.default(result * aten.log.default(number))
-    return grad * aten.conj.default(result * base)
+        return grad * conj(result * aten.log.default(number))
+    return grad * conj(result * base)
 
 
 def div_mode_self(grad: Any, other: Any, dtype: Any, rounding_mode: str | None) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  div_tensor_self_backward."""
     if rounding_mode is not None:
-        return aten.zeros_like.default(grad)
-    return grad / (aten.conj.default(other) if isinstance(other, TensorImpl) else other)
+        return zeros_like(grad)
+    return grad / (conj(other) if isinstance(other, TensorImpl) else other)
 
 
 def div_mode_other(grad: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  div_tensor_other_backward."""
     if rounding_mode is not None:
-        return aten.zeros_like.default(grad)
-    return -grad * aten.conj.default((self / other) / other)
+        return zeros_like(grad)
+    return -grad * conj((self / other) / other)
 
 
 def div_mode_jvp(
@@ -196,7 +197,7 @@ def div_mode_jvp(
 ) -> Any:
     """Source   tools/autograd/derivatives.yaml  div.Tensor_mode."""
     if rounding_mode is not None:
-        return aten.zeros_like.default(result)
+        return zeros_like(result)
     return (self_t - other_t * result) / other_p
 
 
@@ -204,7 +205,7 @@ def acosh_self(grad: Any, self: Any) -> Any:
     """On one branch for complex numbers, on the real line otherwise."""
     if self.dtype.is_complex:
         product = aten.rsqrt.default(self + 1) * aten.rsqrt.default(self - 1)
-        return grad * aten.conj.default(product)
+        return grad * conj(product)
     return grad * aten.rsqrt.default(self * self - 1)
 
 
@@ -225,7 +226,7 @@ def sinc_self(grad: Any, self: Any) -> Any:
     pi_x = self * math.pi
     square = self * self * math.pi
     slope = (pi_x * aten.cos.default(pi_x) - aten.sin.default(pi_x)) / square
-    return zero_where(eq(square, 0.0), grad * aten.conj.default(slope))
+    return zero_where(eq(square, 0.0), grad * conj(slope))
 
 
 def sgn_self(grad: Any, self: Any, result: Any) -> Any:
@@ -234,7 +235,7 @@ def sgn_self(grad: Any, self: Any, result: Any) -> Any:
     Source   torch/csrc/autograd/FunctionsManual.cpp  sgn_backward
     """
     if not self.dtype.is_complex:
-        return aten.zeros_like.default(grad)
+        return zeros_like(grad)
     size = aten.abs.default(self)
     along = aten.real.default(grad / result) * result
     return zero_where(eq(size, 0.0), (grad - along) / size)
@@ -243,8 +244,8 @@ def sgn_self(grad: Any, self: Any, result: Any) -> Any:
 def angle_self(grad: Any, self: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  angle_backward."""
     if not self.dtype.is_complex:
-        zeros = aten.zeros_like.default(self)
-        return aten.masked_fill.Scalar(zeros, aten.isnan.default(self), math.nan)
+        nothing = zeros_like(self)
+        return aten.masked_fill.Scalar(nothing, aten.isnan.default(self), math.nan)
     real, imag = aten.real.default(self), aten.imag.default(self)
     square = real * real + imag * imag
     value = aten.complex.default(-imag / square * grad, real / square * grad)
@@ -253,7 +254,6 @@ def angle_self(grad: Any, self: Any) -> Any:
 
 def polar_backward(grad: Any, result: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  polar_backward."""
-    conj = aten.conj.default
     of_abs = aten.real.default(conj(grad) * aten.sgn.default(result))
     of_angle = aten.real.default(conj(grad) * (result * 1j))
     return of_abs, of_angle
@@ -363,10 +363,8 @@ def glu_double_backward_grad_output(grad: Any, self: Any, dim: int) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward_grad_output."""
     dim %= self.dim()
     half = self.sizes[dim] // 2
-    sizes = list(self.sizes)
-    sizes[dim] = half
-    ones = aten.ones.default(sizes, dtype=grad.dtype, device=grad.device)
-    product = aten.glu_backward.default(ones, self, dim) * grad
+    first = aten.narrow.default(self, dim, 0, half)
+    product = aten.glu_backward.default(ones_like(first), self, dim) * grad
     return aten.narrow.default(product, dim, 0, half) + aten.narrow.default(
         product, dim, half, half
     )
@@ -412,7 +410,7 @@ def prelu_double_backward_grad_output(grads: Sequence[Any], self: Any, weight: A
 def prelu_double_backward_self(grads: Sequence[Any], grad_output: Any, self: Any) -> Any:
     """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
     if grads[1] is None:
-        return aten.zeros_like.default(self)
+        return zeros_like(self)
     return zero_where(ge(self, 0), grad_output * grads[1])
 
 
@@ -421,5 +419,5 @@ def prelu_double_backward_weight(
 ) -> Any:
     """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
     if grads[0] is None:
-        return aten.zeros_like.default(self)
+        return zeros_like(self)
     return zero_where(ge(self, 0), grad_output * grads[0])

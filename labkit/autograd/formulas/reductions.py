@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.autograd.formulas.basics import conj, ones_like, zeros
 from labkit.autograd.state import STATE
+from labkit.core.formats import largest_finite
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -88,7 +90,7 @@ def prod_backward(
     if dim is not None and not keepdim:
         grad, result = aten.unsqueeze.default(grad, dim), aten.unsqueeze.default(result, dim)
     if not zeros:
-        return grad * aten.conj.default(result / self)
+        return grad * conj(result / self)
     if dim is not None:
         return _prod_of_others(grad, self, dim)
     flat = aten.reshape.default(self, [-1])
@@ -101,13 +103,13 @@ def _prod_of_others(grad: Any, self: Any, dim: int) -> Any:
     size = self.sizes[dim]
     if self.numel() == 0 or size == 1:
         return aten.expand.default(grad, list(self.sizes))
-    one = aten.ones_like.default(aten.narrow.default(self, dim, 0, 1))
+    one = ones_like(aten.narrow.default(self, dim, 0, 1))
     before = aten.cat.default([one, aten.narrow.default(self, dim, 0, size - 1)], dim)
     after = aten.flip.default(aten.narrow.default(self, dim, 1, size - 1), [dim])
     after = aten.cat.default([one, after], dim)
     left = aten.cumprod.default(before, dim)
     right = aten.flip.default(aten.cumprod.default(after, dim), [dim])
-    return grad * aten.conj.default(left * right)
+    return grad * conj(left * right)
 
 
 def var_backward(grad: Any, self: Any, dims: Dims, correction: float | None, keepdim: bool) -> Any:
@@ -175,8 +177,8 @@ def evenly_distribute_backward(grad: Any, self: Any, value: Any) -> Any:
     """
     is_nan = value.item() != value.item()
     mask = aten.isnan.default(self) if is_nan else aten.eq.Tensor(self, value)
-    zeros = aten.zeros.default(list(self.sizes), dtype=self.dtype, device=self.device)
-    return aten.masked_fill.Tensor(zeros, mask, grad / aten.sum.default(mask))
+    nothing = zeros(self.sizes, self.dtype, self.device)
+    return aten.masked_fill.Tensor(nothing, mask, grad / aten.sum.default(mask))
 
 
 def evenly_read_jvp(tangent: Any, self: Any, value: Any) -> Any:
@@ -202,8 +204,8 @@ def value_selecting_reduction_backward(
     if not keepdim and sizes:
         grad = aten.unsqueeze.default(grad, dim)
         indices = aten.unsqueeze.default(indices, dim)
-    zeros = aten.zeros.default(list(sizes), dtype=grad.dtype, device=grad.device)
-    return aten.scatter.src(zeros, dim, indices, grad)
+    nothing = zeros(sizes, grad.dtype, grad.device)
+    return aten.scatter.src(nothing, dim, indices, grad)
 
 
 def gather_with_keepdimed_indices(tangent: Any, dim: int, indices: Any, keepdim: bool) -> Any:
@@ -261,7 +263,7 @@ def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: b
     if self.dim():
         grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
         result = restore_reduced_dims(result, dims, keepdim, self.dim())
-    return grad * aten.conj.default(aten.exp.default(self - result))
+    return grad * conj(aten.exp.default(self - result))
 
 
 def norm_backward(
@@ -320,11 +322,11 @@ def cumprod_backward(grad: Any, self: Any, dim: int, result: Any) -> Any:
     if self.numel() <= 1 or self.sizes[dim] == 1:
         return grad
     dim = maybe_wrap_dim(dim, self.dim())
-    conjugate = aten.conj.default(self)
+    conjugate = conj(self)
     if not aten.sum.default(aten.eq.Scalar(self, 0)).item():
-        return cumsum_backward(aten.conj.default(result) * grad, dim) / conjugate
+        return cumsum_backward(conj(result) * grad, dim) / conjugate
     size = self.sizes[dim]
-    one = aten.ones_like.default(aten.narrow.default(self, dim, 0, 1))
+    one = ones_like(aten.narrow.default(self, dim, 0, 1))
     parts = []
     for k in range(size):
         before = (
@@ -355,7 +357,7 @@ def cumprod_jvp(tangent: Any, self: Any, result: Any, dim: int) -> Any:
     parts = []
     for last in range(self.sizes[dim]):
         head = aten.narrow.default(self, dim, 0, last + 1)
-        one = aten.ones_like.default(aten.narrow.default(result, dim, 0, 1))
+        one = ones_like(aten.narrow.default(result, dim, 0, 1))
         others = _prod_of_others(one, head, dim)
         weighted = others * aten.narrow.default(tangent, dim, 0, last + 1)
         parts.append(aten.sum.dim_IntList(weighted, [dim], True))
@@ -369,8 +371,8 @@ def cummaxmin_backward(grad: Any, self: Any, indices: Any, dim: int) -> Any:
     """
     if self.numel() == 0:
         return self
-    zeros = aten.zeros.default(list(self.sizes), dtype=self.dtype, device=self.device)
-    return aten.scatter_add.default(zeros, dim, indices, grad)
+    nothing = zeros(self.sizes, self.dtype, self.device)
+    return aten.scatter_add.default(nothing, dim, indices, grad)
 
 
 def logcumsumexp_backward(grad: Any, self: Any, result: Any, dim: int) -> Any:
@@ -382,8 +384,9 @@ def logcumsumexp_backward(grad: Any, self: Any, result: Any, dim: int) -> Any:
         return grad
     size = aten.log.default(aten.abs.default(grad))
     parts = []
+    least = -largest_finite(grad.dtype)
     for mask in (aten.gt.Scalar(grad, 0), aten.lt.Scalar(grad, 0)):
-        signed = aten.masked_fill.Scalar(size, aten.logical_not.default(mask), -math.inf)
+        signed = aten.masked_fill.Scalar(size, aten.logical_not.default(mask), least)
         backward = aten.flip.default(signed - result, [dim])
         scanned = aten.flip.default(aten.logcumsumexp.default(backward, dim), [dim])
         parts.append(aten.exp.default(scanned + self))

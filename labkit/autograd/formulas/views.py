@@ -6,6 +6,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.autograd.formulas.basics import ones_like, zeros
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -70,7 +71,7 @@ def split_with_sizes_backward(
     for grad, size in zip(grads, split_sizes, strict=True):
         if grad is None:
             part = [*sizes[:dim], size, *sizes[dim + 1 :]]
-            grad = aten.zeros.default(part, dtype=dtype, device=device)
+            grad = zeros(part, dtype, device)
         whole.append(grad)
     return aten.cat.default(whole, dim)
 
@@ -102,10 +103,7 @@ def unbind_backward(
     """
     dim = maybe_wrap_dim(dim, len(sizes))
     row = [*sizes[:dim], *sizes[dim + 1 :]]
-    rows = [
-        aten.zeros.default(row, dtype=dtype, device=device) if grad is None else grad
-        for grad in grads
-    ]
+    rows = [zeros(row, dtype, device) if grad is None else grad for grad in grads]
     return aten.stack.default(rows, dim)
 
 
@@ -129,7 +127,7 @@ def as_strided_backward(
     offset = base_offset if storage_offset is None else storage_offset
     grad, out_sizes, out_strides = _without_repeats(grad, size, stride)
     if 0 in out_sizes or 0 in sizes:
-        return aten.zeros.default(list(sizes), dtype=grad.dtype, device=grad.device)
+        return zeros(sizes, grad.dtype, grad.device)
     in_sizes = [size for size in sizes if size != 1]
     in_strides = [step for size, step in zip(sizes, strides, strict=True) if size != 1]
     shared = min(base_offset, offset)
@@ -140,7 +138,7 @@ def as_strided_backward(
             (offset - shared, out_sizes, out_strides),
         )
     ]
-    storage = aten.zeros.default([max(ends)], dtype=grad.dtype, device=grad.device)
+    storage = zeros([max(ends)], grad.dtype, grad.device)
     if _may_overlap(out_sizes, out_strides):
         places = _places(max(ends), out_sizes, out_strides, offset - shared, grad.device)
         storage = aten.index_add.default(
@@ -152,9 +150,8 @@ def as_strided_backward(
     if _may_overlap(in_sizes, in_strides):
         places = _places(max(ends), in_sizes, in_strides, base_offset - shared, grad.device)
         flat = aten.reshape.default(places, [-1])
-        count = aten.zeros.default([max(ends)], dtype=grad.dtype, device=grad.device)
-        ones = aten.ones.default([flat.numel()], dtype=grad.dtype, device=grad.device)
-        storage = storage / aten.index_add.default(count, 0, flat, ones)
+        count = zeros([max(ends)], grad.dtype, grad.device)
+        storage = storage / aten.index_add.default(count, 0, flat, _ones(flat, grad.dtype))
     return aten.as_strided.default(storage, list(sizes), list(strides), base_offset - shared)
 
 
@@ -196,3 +193,16 @@ def _places(
     """Per element, where in the memory it is."""
     every = aten.arange.default(length, device=device)
     return aten.as_strided.default(every, list(sizes), list(strides), offset)
+
+
+def _ones(places: Any, dtype: Any) -> Any:
+    return ones_like(aten._to_copy.default(places, dtype=dtype))
+
+
+def trace_backward(grad: Any, sizes: Sequence[int]) -> Any:
+    """The gradient on the diagonal of zeros.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  trace_backward_symint
+    """
+    line = aten.expand.default(grad, [min(sizes)])
+    return aten.diagonal_backward.default(line, list(sizes), 0, 0, 1)

@@ -1,0 +1,175 @@
+"""Views, writes to them, and what may not be written."""
+
+from tests.autograd.both import assert_same
+
+
+def test_a_write_to_a_view_rewrites_the_base():
+    def program(m, log):
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]], True)
+        y = x * 2
+        v = y[0]
+        w = y.view(4)
+        v.mul_(3)
+        log(y.grad_fn)
+        log(v.grad_fn)
+        log(w.grad_fn)
+        log(y._version, v._version)
+        (y * w.view(2, 2)).sum().backward()
+        log(x.grad)
+
+    assert_same(program)
+
+
+def test_a_constant_gets_history_through_its_view():
+    def program(m, log):
+        b = m.tensor([[1.0, 2.0], [3.0, 4.0]])
+        x = m.tensor([5.0, 6.0], True)
+        v = b[1]
+        log(v.requires_grad, v.is_leaf)
+        v.mul_(x)
+        log(b.requires_grad, b.grad_fn)
+        log(b[0].requires_grad, v.grad_fn)
+        u = b.t()[0]
+        u.add_(x)
+        log(b.grad_fn)
+        b.sum().backward()
+        log(x.grad)
+
+    assert_same(program)
+
+
+def test_refusals_in_the_words_of_pytorch():
+    def program(m, log):
+        x = m.tensor([1.0, 2.0, 3.0], True)
+
+        def f():
+            with m.no_grad():
+                v = x.view(-1)
+            log(v.requires_grad, v.grad_fn, v.is_leaf, v._is_view())
+            v.mul_(2)
+
+        log.attempt(f)
+
+        def f():
+            with m.no_grad():
+                v = x.view(-1)
+                v.mul_(2)
+            return v.grad_fn
+
+        log.attempt(f)
+
+        def f():
+            y = x * 1
+            with m.no_grad():
+                v = y.view(-1)
+            y.mul_(2)
+            return v.grad_fn
+
+        log.attempt(f)
+
+        def f():
+            (x * 1).split(1)[0].mul_(2)
+
+        log.attempt(f)
+
+        def f():
+            (x * 1).unbind()[1].mul_(2)
+
+        log.attempt(f)
+
+        def f():
+            a = (x * 1).unbind()[0]
+            with m.no_grad():
+                a.mul_(2)
+            return a.grad_fn
+
+        log.attempt(f)
+
+        def f():
+            with m.no_grad():
+                a = (x * 1).unbind()[0]
+            a.mul_(2)
+            return a.grad_fn
+
+        log.attempt(f)
+
+        def f():
+            m.tensor([1.0, 2.0]).unbind()[0].mul_(x[0])
+
+        log.attempt(f)
+        log.attempt(lambda: x.mul_(2))
+        log.attempt(lambda: x.view(-1).mul_(2))
+
+        def f():
+            b = m.tensor([1.0, 2.0, 3.0])
+            with m.no_grad():
+                v = b.view(-1)
+            v.mul_(x)
+
+        log.attempt(f)
+
+        def f():
+            y = x * 1
+            y2 = y * y
+            y.add_(1)
+            y2.sum().backward()
+
+        log.attempt(f)
+
+        def f():
+            y = x * 1
+            v = y[:2]
+            z = v * v
+            y.mul_(2)
+            z.sum().backward()
+
+        log.attempt(f)
+
+        def f():
+            z = (x * x).sum()
+            z.backward()
+            z.backward()
+
+        log.attempt(f)
+        log.attempt(lambda: (x * 1).view(-1).detach_())
+        log.attempt(lambda: m.tensor([1.0]).sum().backward())
+        log.attempt(lambda: (x * 1).backward())
+        log.attempt(lambda: m.grad((x * 1).sum(), [m.tensor([1.0], True)]))
+        log.attempt(lambda: m.grad((x * 1).sum(), [m.tensor([1.0])]))
+        log.attempt(lambda: m.grad((x * 1).sum(), []))
+        log.attempt(lambda: m.grad((x * 1).sum(), [m.tensor([1.0], True)], allow_unused=True)[0])
+        log.attempt(
+            lambda: m.grad((x * 1).sum(), [m.tensor([1.0], True)], materialize_grads=True)[0]
+        )
+        log.attempt(lambda: (x * 1).backward(m.tensor([1.0, 1.0])))
+        log.attempt(lambda: (x * 1).backward(3))
+        log.attempt(lambda: setattr(x * 1, "requires_grad", False))
+        log.attempt(lambda: setattr(x, "requires_grad", 3))
+        log.attempt(lambda: setattr(x, "grad", 3))
+        log.attempt(lambda: setattr(x, "grad", m.tensor([1.0, 1.0, 1.0, 1.0])))
+        log.attempt(lambda: setattr(x, "grad", x))
+
+    assert_same(program)
+
+
+def test_detached_tensors():
+    def program(m, log):
+        x = m.tensor([1.0, 2.0], True)
+        y = x * 2
+        d = y.detach()
+        log(d.requires_grad, d._is_view(), d._version)
+        y.mul_(2)
+        log(d._version)
+        d.mul_(1)
+        log(y._version)
+        z = x * 3
+        z.detach_()
+        log(z.requires_grad, z.is_leaf, z.grad_fn)
+        x.data.mul_(2)
+        log(x._version)
+        y = x * 1
+        log(y.is_leaf, x.is_leaf, d.is_leaf)
+        x.requires_grad_(False)
+        log(x.requires_grad)
+
+    assert_same(program)
