@@ -210,10 +210,11 @@ def instance_norm(
     if input.dim() < 3:
         raise RuntimeError(f"instance_norm expects [N, C, ...], got sizes {list(input.sizes)}")
     N, C, *rest = input.sizes
+    scale, shift = _repeated(weight, N), _repeated(bias, N)
     mean, variance = _repeated(running_mean, N), _repeated(running_var, N)
     merged = aten.view.default(aten.contiguous.default(input), (1, N * C, *rest))
     result = aten.batch_norm.default(
-        merged, _repeated(weight, N), _repeated(bias, N), mean, variance, use_input_stats,
+        merged, scale, shift, mean, variance, use_input_stats,
         momentum, eps, cudnn_enabled,
     )  # fmt: skip
     for running, moved in ((running_mean, mean), (running_var, variance)):

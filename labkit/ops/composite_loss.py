@@ -1,5 +1,8 @@
 """Losses written in other operators: cross entropy, divergence, margins, distances.
 
+The order of the calls is that of PyTorch's recorded graphs, where a right operand often comes
+before the left one.
+
 Source   aten/src/ATen/native/Loss.cpp
          aten/src/ATen/native/LossNLL.cpp  cross_entropy_loss
          aten/src/ATen/native/Distance.cpp  cosine_similarity, pairwise_distance
@@ -54,9 +57,11 @@ def kl_div(
     log_target  the target is given in logarithms, too
     """
     if log_target:
-        losses = aten.mul.Tensor(aten.exp.default(target), aten.sub.Tensor(target, self))
+        difference = aten.sub.Tensor(target, self)
+        losses = aten.mul.Tensor(aten.exp.default(target), difference)
     else:
-        losses = aten.sub.Tensor(aten.xlogy.Tensor(target, target), aten.mul.Tensor(target, self))
+        product = aten.mul.Tensor(target, self)
+        losses = aten.sub.Tensor(aten.xlogy.Tensor(target, target), product)
     return _reduced(losses, reduction)
 
 
@@ -98,10 +103,8 @@ def cross_entropy_loss(
     if label_smoothing <= 0:
         return loss
     spread = _spread_loss(scores, target, weight, reduction, ignore_index, axis)
-    return aten.add.Tensor(
-        aten.mul.Scalar(loss, 1 - label_smoothing),
-        aten.mul.Scalar(spread, label_smoothing / self.sizes[axis]),
-    )
+    part = aten.mul.Scalar(spread, label_smoothing / self.sizes[axis])
+    return aten.add.Tensor(aten.mul.Scalar(loss, 1 - label_smoothing), part)
 
 
 def _per_class(weight: TensorImpl, scores: TensorImpl) -> TensorImpl:
@@ -176,7 +179,8 @@ def margin_ranking_loss(
     reduction: int = MEAN,
 ) -> TensorImpl:
     """How far the first falls short of the second by the margin; target 1 or, for less, -1."""
-    order = aten.mul.Tensor(aten.neg.default(target), aten.sub.Tensor(input1, input2))
+    difference = aten.sub.Tensor(input1, input2)
+    order = aten.mul.Tensor(aten.neg.default(target), difference)
     losses = aten.clamp_min_.default(aten.add.Scalar(order, margin), 0)
     return _reduced(losses, reduction)
 
@@ -252,12 +256,13 @@ def cosine_similarity(
     shape = broadcast_shapes(x1.sizes, x2.sizes)
     unit = []
     for x in (x1, x2):
-        each = aten.expand.default(aten.to.dtype(x, dtype) if x.dtype is not dtype else x, shape)
+        each = aten.to.dtype(x, dtype) if x.dtype is not dtype else x
+        each = aten.expand.default(each, shape) if x.sizes != shape else each
         norm = aten.clone.default(aten.linalg_vector_norm.default(each, 2, (dim,), True))
         unit.append((each, _at_least(norm, eps)))
     (a, norm_a), (b, norm_b) = unit
-    cosines = aten.mul.Tensor(aten.div.Tensor(a, norm_a), aten.div.Tensor(b, norm_b))
-    return aten.sum.dim_IntList(cosines, (dim,))
+    second = aten.div.Tensor(b, norm_b)
+    return aten.sum.dim_IntList(aten.mul.Tensor(aten.div.Tensor(a, norm_a), second), (dim,))
 
 
 def _at_least(self: TensorImpl, low: float) -> TensorImpl:
@@ -327,14 +332,16 @@ def poisson_nll_loss(
     full  with Stirling's approximation of the term that does not depend on the input
     """
     if log_input:
-        losses = aten.sub.Tensor(aten.exp.default(input), aten.mul.Tensor(target, input))
+        product = aten.mul.Tensor(target, input)
+        losses = aten.sub.Tensor(aten.exp.default(input), product)
     else:
         logarithm = aten.log.default(aten.add.Scalar(input, eps))
         losses = aten.sub.Tensor(input, aten.mul.Tensor(target, logarithm))
     if full:
-        term = aten.sub.Tensor(aten.mul.Tensor(target, aten.log.default(target)), target)
         spread = aten.log.default(aten.mul.Scalar(target, 2 * math.pi))
-        term = aten.add.Tensor(term, aten.mul.Scalar(spread, 0.5))
+        spread = aten.mul.Scalar(spread, 0.5)
+        term = aten.sub.Tensor(aten.mul.Tensor(target, aten.log.default(target)), target)
+        term = aten.add.Tensor(term, spread)
         small = aten.le.Scalar(target, 1)
         losses = aten.add_.Tensor(losses, aten.masked_fill.Scalar(term, small, 0))
     return _reduced(losses, reduction)

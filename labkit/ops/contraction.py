@@ -265,10 +265,15 @@ def tensordot(
     free_b = [dim for dim in range(other.dim()) if dim not in wrapped_b]
     sizes_a = [a.sizes[dim] for dim in free_a]
     sizes_b = [b.sizes[dim] for dim in free_b]
-    a = aten.permute.default(a, free_a + wrapped_a)
-    a = aten.reshape.default(a, (math.prod(sizes_a), contracted))
-    b = aten.permute.default(b, wrapped_b + free_b)
-    b = aten.reshape.default(b, (contracted, math.prod(sizes_b)))
+    rows, columns = math.prod(sizes_a), math.prod(sizes_b)
+    a = aten.permute.default(a, [*free_a, *dims_self])
+    if rows == columns == 1:
+        b = aten.flatten.using_ints(aten.permute.default(b, [*dims_other, *free_b]))
+        product = aten.dot.default(aten.flatten.using_ints(a), b)
+        return aten.reshape.default(product, sizes_a + sizes_b)
+    a = aten.reshape.default(a, (rows, contracted))
+    b = aten.permute.default(b, [*dims_other, *free_b])
+    b = aten.reshape.default(b, (contracted, columns))
     return aten.reshape.default(aten.mm.default(a, b), sizes_a + sizes_b)
 
 

@@ -202,19 +202,22 @@ def _only_value(name: str, self: TensorImpl, value: TensorImpl) -> Array:
     return copy.convert(value.raw(), value.dtype, self.dtype)
 
 
-@kernel("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
-def index_fill(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> TensorImpl:
-    """`self` with one value in the slices with these numbers, which may count from the back."""
-    raw = _filled(self, dim, index, _fill_raw(self, value))
-    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
-
-
 @kernel("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
 def index_fill_tensor(
     self: TensorImpl, dim: int, index: TensorImpl, value: TensorImpl
 ) -> TensorImpl:
-    """As above, with the value in a 0-dim tensor."""
+    """`self` with the value of a 0-dim tensor in the slices with these numbers.
+
+    The overload comes first, so that a 0-dim tensor is not taken for a number.
+    """
     raw = _filled(self, dim, index, _only_value("index_fill_", self, value))
+    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
+
+
+@kernel("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
+def index_fill(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> TensorImpl:
+    """`self` with one value in the slices with these numbers, which may count from the back."""
+    raw = _filled(self, dim, index, _fill_raw(self, value))
     return new_raw(raw, self.dtype, copy.empty_like(self).strides)
 
 
@@ -288,9 +291,9 @@ for schema, functional in (
     ("index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, "
      "bool include_self=True)", index_reduce),
     ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)", index_copy),
-    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)", index_fill),
     ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",
      index_fill_tensor),
+    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)", index_fill),
     ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)", put),
 ):  # fmt: skip
     kernel(f"{schema} -> Tensor(a!)", variants="method")(in_place(functional))

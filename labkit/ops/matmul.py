@@ -135,16 +135,16 @@ def linear(
             "both arguments to linear need to be at least 1D, but they are "
             f"{input.dim()}D and {weight.dim()}D"
         )
+    if bias is not None and input.dim() != 2 and bias.dim() == 1 and input.is_contiguous():
+        rows = input.sizes[:-1]
+        matrix = aten.reshape.default(input, (math.prod(rows), input.sizes[-1]))
+        result = aten.addmm.default(bias, matrix, aten.t.default(weight))
+        return aten.view.default(result, (*rows, result.sizes[1]))
     transposed = aten.t.default(weight)
     if bias is None:
         return matmul(input, transposed)
     if input.dim() == 2:
         return aten.addmm.default(bias, input, transposed)
-    if bias.dim() == 1 and input.is_contiguous():
-        rows = input.sizes[:-1]
-        matrix = aten.reshape.default(input, (math.prod(rows), input.sizes[-1]))
-        result = aten.addmm.default(bias, matrix, transposed)
-        return aten.view.default(result, (*rows, result.sizes[1]))
     return aten.add_.Tensor(matmul(input, transposed), bias)
 
 

@@ -302,8 +302,9 @@ def take_along_dim(self: TensorImpl, indices: TensorImpl, dim: int | None = None
     for place in range(self.dim()):
         if place != axis:
             own[place] = wanted[place] = max(own[place], wanted[place])
+    shown = aten.broadcast_to.default(indices, wanted)
     source = aten.broadcast_to.default(self, own)
-    return aten.gather.default(source, axis, aten.broadcast_to.default(indices, wanted))
+    return aten.gather.default(source, axis, aten.remainder.Scalar(shown, self.sizes[axis]))
 
 
 @composite(

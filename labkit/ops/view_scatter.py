@@ -154,9 +154,7 @@ def as_strided_scatter(
     return _in_copy(self, src, lambda whole: view.as_strided(whole, sizes, strides, storage_offset))
 
 
-@kernel(
-    "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", variants="method"
-)
+@kernel("narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor")
 def narrow_copy(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
     """A contiguous copy of a range of slices."""
     part = view.slice_(self, dim, start, start + length, 1)

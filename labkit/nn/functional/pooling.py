@@ -70,6 +70,21 @@ def max_pool3d(
     return _max_pool(3, input, (kernel_size, step, padding, dilation, ceil_mode), return_indices)
 
 
+def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> Any:
+    """`max_pool1d` with `return_indices`."""
+    return max_pool1d(*args, **{**kwargs, "return_indices": True})
+
+
+def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> Any:
+    """`max_pool2d` with `return_indices`."""
+    return max_pool2d(*args, **{**kwargs, "return_indices": True})
+
+
+def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> Any:
+    """`max_pool3d` with `return_indices`."""
+    return max_pool3d(*args, **{**kwargs, "return_indices": True})
+
+
 def _cells(output_size: Any, sizes: Sequence[int], rank: int) -> list[int]:
     """The number of cells per dimension; None keeps the input's size."""
     wanted = [output_size] * rank if isinstance(output_size, int) else list(output_size)
@@ -107,6 +122,24 @@ def adaptive_max_pool2d(
     """The largest element of each of H by W nearly equal cells."""
     found = face("adaptive_max_pool2d")(input, _cells(output_size, input.shape, 2))
     return found if return_indices else found[0]
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor,  # noqa: A002
+    output_size: Size,
+    return_indices: bool = False,
+) -> Any:
+    """`adaptive_max_pool1d` with where the elements lie."""
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor,  # noqa: A002
+    output_size: Any,
+    return_indices: bool = False,
+) -> Any:
+    """`adaptive_max_pool2d` with where the elements lie."""
+    return adaptive_max_pool2d(input, output_size, True)
 
 
 def lp_pool1d(
