@@ -17,6 +17,10 @@ ROWS: list[Row] = [
         jvp="zeros_like(self_p)"),
     row("fill.Tensor", "FillBackward1", self="zeros_like(grad)",
         value="aten.sum.default(grad)", jvp="fill_jvp(self_p, value_t)"),
+    row("fill_.Scalar", "FillBackward2", self="zeros_like(grad)",
+        jvp="zeros_like(self_p)"),
+    row("fill_.Tensor", "FillBackward3", self="zeros_like(grad)",
+        value="aten.sum.default(grad)", jvp="fill_jvp(self_p, value_t)"),
     row("zero", "ZeroBackward0", self="zeros_like(grad)",
         jvp="zeros_like(self_p)"),
 ]  # fmt: skip

@@ -36,7 +36,7 @@ class Tally:
 
     compared: Counter[str] = field(default_factory=Counter)
     equal: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
+    different: dict[str, list[str]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
     entries: set[str] = field(default_factory=set)
 
@@ -44,7 +44,7 @@ class Tally:
         """One answer of a question; the difference is "" when both sides agree."""
         self.compared[question] += 1
         if difference:
-            self.first.setdefault(question, f"  {where}\n  {difference}")
+            self.different.setdefault(question, []).append(f"  {where}\n  {difference}")
         else:
             self.equal[question] += 1
 
@@ -61,7 +61,7 @@ def compare(seed: int, size: Size, only: str = "") -> Iterator[Comparison]:
                 f"operators' {question}, {len(tally.entries)} entries of op_db",
                 tally.compared[question],
                 tally.equal[question],
-                tally.first.get(question),
+                next(iter(tally.different.get(question, [])), None),
             )
 
 
@@ -244,6 +244,8 @@ def tensor_difference(theirs: torch.Tensor | None, ours: TensorImpl | None) -> s
     if theirs.requires_grad != ours.requires_grad:  # type: ignore[attr-defined]
         return f"torch answers requires_grad={theirs.requires_grad}, labkit otherwise"
     plain = theirs.detach().resolve_conj().resolve_neg()
+    if plain._is_zerotensor():
+        plain = torch.zeros(plain.shape, dtype=plain.dtype)
     wanted = (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
     found = copy.values(ours)
     if wanted.dtype.kind in "fc":
