@@ -254,13 +254,13 @@ def cosine_similarity(
             f"expected common dtype to be floating point, yet common dtype is {dtype}"
         )
     shape = broadcast_shapes(x1.sizes, x2.sizes)
-    unit = []
-    for x in (x1, x2):
-        each = aten.to.dtype(x, dtype) if x.dtype is not dtype else x
-        each = aten.expand.default(each, shape) if x.sizes != shape else each
-        norm = aten.clone.default(aten.linalg_vector_norm.default(each, 2, (dim,), True))
-        unit.append((each, _at_least(norm, eps)))
-    (a, norm_a), (b, norm_b) = unit
+    a, b = (aten.to.dtype(x, dtype) if x.dtype is not dtype else x for x in (x1, x2))
+    b = aten.expand.default(b, shape) if b.sizes != shape else b
+    a = aten.expand.default(a, shape) if a.sizes != shape else a
+    norm_a, norm_b = (
+        _at_least(aten.clone.default(aten.linalg_vector_norm.default(x, 2, (dim,), True)), eps)
+        for x in (a, b)
+    )
     second = aten.div.Tensor(b, norm_b)
     return aten.sum.dim_IntList(aten.mul.Tensor(aten.div.Tensor(a, norm_a), second), (dim,))
 

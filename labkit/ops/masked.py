@@ -48,18 +48,21 @@ def _expanded(self: TensorImpl, mask: TensorImpl) -> TensorImpl:
     return copy.clone(view.expand(self, shape), MemoryFormat.contiguous_format)
 
 
+@kernel("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor")
+def masked_fill_tensor(self: TensorImpl, mask: TensorImpl, value: TensorImpl) -> TensorImpl:
+    """`self` with the value of a 0-dim tensor where the mask is true.
+
+    The overload comes first, so that a 0-dim tensor is not taken for a number.
+    """
+    return masked_fill(self, mask, _only_item(value))
+
+
 @kernel("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor")
 def masked_fill(self: TensorImpl, mask: TensorImpl, value: Any) -> TensorImpl:
     """`self` with one value where the mask is true, both broadcast."""
     result = _expanded(self, mask)
     advanced_indexing.masked_fill_(result, mask, value)
     return result.shallow_copy_and_detach()  # a new tensor has not been written to
-
-
-@kernel("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor")
-def masked_fill_tensor(self: TensorImpl, mask: TensorImpl, value: TensorImpl) -> TensorImpl:
-    """As above, with the value in a 0-dim tensor."""
-    return masked_fill(self, mask, _only_item(value))
 
 
 def _only_item(value: TensorImpl) -> Any:

@@ -90,7 +90,8 @@ ROWS: list[Row] = [
                                     "eps, needs)"}),
     row("native_layer_norm", "NativeLayerNormBackward0",
         {"input, weight, bias": "layer_norm_gradients(grad, input, normalized_shape, result1, "
-                                "result2, weight, bias, needs)"}),
+                                "result2, weight, bias, needs)"},
+        differentiable_outputs=(True, False, False)),
     row("native_layer_norm_backward", "NativeLayerNormBackwardBackward0",
         {"grad_out, input, weight": "layer_norm_double_backward(grads, grad_out, input, weight, "
                                     "mean, rstd, normalized_shape, needs)"},

@@ -84,9 +84,7 @@ def _reduce_backward(
             count = aten.masked_fill_.Scalar(count, aten.eq.Scalar(count, 0), 1)
             grad_self, grad_src = grad / count, fetch(grad) / fetch(count)
     elif reduce == "prod":
-        grad_self, grad_src = _product_backward(
-            grad, self, src, include_self, fetch, add, multiply, reset
-        )
+        grad_self, grad_src = _product_backward(grad, self, src, result, fetch, add, multiply)
     else:
         value = fetch(result)
         is_self = _as_numbers(aten.eq.Tensor(self, result), grad)
@@ -107,30 +105,20 @@ def _product_backward(
     grad: Any,
     self: Any,
     src: Any,
-    include_self: bool,
+    result: Any,
     fetch: Callable[[Any], Any],
     add: Callable[[Any, Any], Any],
     multiply: Callable[[Any, Any], Any],
-    reset: Callable[[Any, float], Any],
 ) -> tuple[Any, Any]:
-    """A factor's gradient is the product of the others: without its zeros, where there is one."""
-    self_zero = aten.eq.Scalar(self, 0)
-    safe_self = aten.masked_fill.Scalar(self, self_zero, 1)
-    start = safe_self if include_self else reset(safe_self, 1)
-    src_zero = aten.eq.Scalar(src, 0)
-    safe_src = aten.masked_fill.Scalar(src, src_zero, 1)
-    zeros_before = _as_numbers(self_zero, grad)
-    zeros = zeros_before if include_self else reset(zeros_before, 0)
-    zeros = add(zeros, _as_numbers(src_zero, grad))
-    product = multiply(start, safe_src)
-    one_zero = _as_numbers(aten.eq.Scalar(zeros, 1), grad)
-    no_zero = _as_numbers(aten.eq.Scalar(zeros, 0), grad)
-    own_one = _as_numbers(self_zero, grad)
-    grad_self = grad * product * (no_zero / safe_self + one_zero * own_one)
-    src_one = _as_numbers(src_zero, grad)
-    shown = fetch(grad * product)
-    grad_src = shown * (fetch(no_zero) / safe_src + fetch(one_zero) * src_one)
-    return grad_self, grad_src
+    """A factor's gradient is the product of the others: without it, where it is a lone zero."""
+    whole = aten.masked_fill.Scalar(self, aten.eq.Scalar(self, 0), 1)
+    grad_self = grad * multiply(whole, src) / whole
+    zero = aten.eq.Scalar(src, 0)
+    counted = add(aten.zeros_like.default(self), aten._to_copy.default(zero, dtype=self.dtype))
+    alone = aten.bitwise_and.Tensor(zero, aten.eq.Scalar(fetch(counted), 1))
+    others = multiply(self, aten.masked_fill.Scalar(src, alone, 1))
+    quotient = fetch(grad * result) / aten.masked_fill.Scalar(src, zero, 1)
+    return grad_self, aten.where.self(alone, fetch(grad * others), quotient)
 
 
 def scatter_reduce_backward(
@@ -148,7 +136,8 @@ def scatter_reduce_backward(
         grad, self, src, reduce, include_self, result,
         lambda whole: aten.gather.default(whole, dim, index),
         lambda into, what: aten.scatter_add.default(into, dim, index, what),
-        lambda into, what: aten.scatter_reduce.two(into, dim, index, what, "prod"),
+        lambda into, what: aten.scatter_reduce.two(
+            into, dim, index, what, "prod", include_self=include_self),
         lambda into, number: aten.scatter.value(into, dim, index, number),
     )  # fmt: skip
 
@@ -168,6 +157,7 @@ def index_reduce_backward(
         grad, self, source, reduce, include_self, result,
         lambda whole: aten.index_select.default(whole, dim, index),
         lambda into, what: aten.index_add.default(into, dim, index, what),
-        lambda into, what: aten.index_reduce.default(into, dim, index, what, "prod"),
+        lambda into, what: aten.index_reduce.default(
+            into, dim, index, what, "prod", include_self=include_self),
         lambda into, number: aten.index_fill.int_Scalar(into, dim, index, number),
     )  # fmt: skip

@@ -193,5 +193,5 @@ def normalize(
     """Every vector along the dimension divided by its norm, or by `eps` where that is smaller."""
     if out is not None:
         raise NotImplementedError("normalize(out=...) is not supported")
-    length = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    length = face("linalg_vector_norm")(input, p, [dim], True).clamp_min(eps)
     return input / length.expand_as(input)

@@ -191,7 +191,7 @@ def gaussian_nll_loss(
     var = var.clone()
     with no_grad():
         var.clamp_(min=eps)
-    losses = 0.5 * (var.log() + (input - target) ** 2 / var)
+    losses = (var.log() + (input - target) ** 2 / var) * 0.5
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
     return losses if how == 0 else losses.mean() if how == 1 else losses.sum()
