@@ -67,16 +67,16 @@ class SavedVariable:
         Source   torch/csrc/autograd/saved_variable.cpp  SavedVariable::unpack
         """
         data = self.data
-        if self.hooks is None:
-            if data is None:
+        if data is None:
+            if self.hooks is None:
                 raise RuntimeError(BACKWARD_TWICE)
-            if data.version != self.version:
-                raise self._written(data, saved_for)
-            if ENGINE.recorder is not None:
-                ENGINE.recorder.unpacked(saved_for, data, self.version)
-            if self.is_original:
-                return data
-        return self._rebuild(saved_for)
+            return self._rebuild(saved_for)
+        counter = data._version_counter
+        if (0 if counter is None else counter.version) != self.version:
+            raise self._written(data, saved_for)
+        if ENGINE.recorder is not None:
+            ENGINE.recorder.unpacked(saved_for, data, self.version)
+        return data if self.is_original else self._rebuild(saved_for)
 
     def _rebuild(self, saved_for: Node | None) -> TensorImpl:
         edge = self._edge(saved_for)

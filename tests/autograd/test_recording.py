@@ -82,3 +82,16 @@ def test_outside_nothing_is_recorded():
     count = len(recorder.steps)
     lab.tensor([1.0]).requires_grad_().sum().backward()
     assert len(recorder.steps) == count
+
+
+def test_a_saved_tensor_of_the_wrong_version_is_a_step_before_the_error():
+    x = lab.tensor([1.0]).requires_grad_()
+    y = x * 1
+    z = y * y
+    y.add_(1)
+    with recording() as recorder, pytest.raises(RuntimeError):
+        z.backward()
+    asked, error = recorder.steps[-2:]
+    assert (asked.kind, asked.version, asked.expected) == ("unpack", 1, 0)
+    assert recorder.nodes_met()[asked.node] is z.grad_fn
+    assert error.kind == "error"
