@@ -102,6 +102,10 @@ class Recorder:
         self.nodes.append(note)
         return number
 
+    def nodes_met(self) -> list[Any]:
+        """The nodes themselves, in the order of their numbers; alive as long as the recorder."""
+        return self._alive
+
     def graph(self, roots: list[Any]) -> None:
         """All nodes from these roots have numbers and edges."""
         from labkit.autograd.node import nodes_from  # node.py is what this describes
@@ -129,7 +133,7 @@ class Recorder:
         self.steps.append(Step(kind, number, heap=[self.number(t[1]) for t in heap], **facts))
 
     def unpacked(self, node: Any, tensor: Any, expected: int) -> None:
-        """A saved tensor was asked for, and its version is right."""
+        """A saved tensor was asked for; where its version is wrong, an error follows."""
         self.steps.append(
             Step(
                 "unpack", -1 if node is None else self.number(node), value=self.value(tensor),
@@ -146,12 +150,14 @@ ENGINE = _Engine()
 
 
 @contextmanager
-def recording(most_elements: int = 256) -> Iterator[Recorder]:
+def recording(most_elements: int = 256, recorder: Recorder | None = None) -> Iterator[Recorder]:
     """Inside the `with`, backward calls add their steps to the recorder's list.
+
+    recorder  what to add them to; one that describes tensors differently, say
 
     Outside, the engine asks once per step whether somebody records.
     """
-    before, ENGINE.recorder = ENGINE.recorder, Recorder(most_elements)
+    before, ENGINE.recorder = ENGINE.recorder, recorder or Recorder(most_elements)
     try:
         yield ENGINE.recorder
     finally:

@@ -71,11 +71,11 @@ class SavedVariable:
             if self.hooks is None:
                 raise RuntimeError(BACKWARD_TWICE)
             return self._rebuild(saved_for)
+        if ENGINE.recorder is not None:
+            ENGINE.recorder.unpacked(saved_for, data, self.version)
         counter = data._version_counter
         if (0 if counter is None else counter.version) != self.version:
             raise self._written(data, saved_for)
-        if ENGINE.recorder is not None:
-            ENGINE.recorder.unpacked(saved_for, data, self.version)
         return data if self.is_original else self._rebuild(saved_for)
 
     def _rebuild(self, saved_for: Node | None) -> TensorImpl:
