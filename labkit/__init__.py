@@ -41,7 +41,7 @@ _EXPORTS: dict[str, tuple[str, str]] = {
     "Size": ("labkit._tensor", "Size"),
     **{name: ("labkit.autograd", name) for name in _GRAD_MODES},
     **{name: ("labkit._tensor.random", name) for name in _RANDOM},
-    "Generator": ("labkit.core.generator", "make_generator"),
+    "Generator": ("labkit.core.generator", "Generator"),
     "dtype": ("labkit.core.dtype", "DType"),
     "device": ("labkit.core.device", "device"),
     "memory_format": ("labkit.core.memory_format", "MemoryFormat"),

@@ -7,6 +7,7 @@ Source   tools/autograd/gen_variable_type.py
          tools/autograd/gen_inplace_or_view_type.py
 """
 
+import keyword
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,11 @@ from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import REQUIRED, Argument
 
 Kernel = Callable[..., Any]
+
+
+def _identifier(name: str) -> str:
+    """An argument's name as Python can say it: `from` of `uniform_` is a word of its own."""
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class Generator:
@@ -86,17 +92,17 @@ class Generator:
                 parts.append("*")
                 star = True
             if argument.default is REQUIRED:
-                parts.append(argument.name)
+                parts.append(_identifier(argument.name))
             else:
                 namespace[f"default{i}"] = argument.default
-                parts.append(f"{argument.name}=default{i}")
+                parts.append(f"{_identifier(argument.name)}=default{i}")
         return ", ".join(parts)
 
     @property
     def arguments(self) -> str:
         """The call's arguments, as the kernel below gets them."""
         return ", ".join(
-            f"{each.name}={each.name}" if each.kwarg_only else each.name
+            f"{each.name}={each.name}" if each.kwarg_only else _identifier(each.name)
             for each in self.schema.arguments
         )
 
@@ -243,6 +249,8 @@ class Generator:
             self._add(f"node._raw_saved_{name} = save_output({value})")
 
     def _forward(self, depth: int) -> None:
-        names = ", ".join(f"'{each.name}': {each.name}" for each in self.schema.arguments)
+        names = ", ".join(
+            f"'{each.name}': {_identifier(each.name)}" for each in self.schema.arguments
+        )
         original = ", original" if self.is_inplace else ""
         self._add(f"if FORWARD.level: set_tangents(op, row, {{{names}}}, result{original})", depth)

@@ -5,13 +5,16 @@ kernel turns into numbers of its own (`labkit.core.philox`).
 """
 
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.core import dtype as dtypes
+from labkit.core import tensor_impl
 from labkit.core.device import CPU, Device
+from labkit.core.device import device as device_named
+from labkit.core.tensor_impl import TensorImpl
 
 _ENGINE_WORDS = 624
 _STATE = np.dtype(
@@ -28,13 +31,27 @@ DEFAULT_SEED = 67280421310721
 
 
 class Generator:
-    """A source of random numbers.
+    """A source of random numbers; `Generator(device)` is of the class that serves the device.
+
+    device  a `Device`, or its name
+
+    Raises   RuntimeError   no generator is known for this type of device
 
     Source   c10/core/GeneratorImpl.h  GeneratorImpl
     """
 
-    def __init__(self, device: Device = CPU) -> None:
-        self.device = device
+    def __new__(cls, device: Any = CPU) -> "Generator":
+        """An instance of the class registered for the type of device."""
+        if cls is not Generator:
+            return super().__new__(cls)
+        place = device_named(device)
+        if place.type not in _classes:
+            known = ", ".join(_classes)
+            raise RuntimeError(f"no generator for {place}; there are some for {known}")
+        return super().__new__(_classes[place.type])
+
+    def __init__(self, device: Any = CPU) -> None:
+        self.device: Device = device_named(device)
         self._seed = DEFAULT_SEED
 
     def initial_seed(self) -> int:
@@ -71,6 +88,24 @@ class Generator:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def get_state(self) -> TensorImpl:
+        """A uint8 tensor of `state_bytes`."""
+        state = self.state_bytes()
+        result = tensor_impl.empty(state.shape, dtypes.uint8)
+        result.raw(writable=True)[...] = state
+        return result
+
+    def set_state(self, state: TensorImpl) -> "Generator":
+        """Go on from a tensor that `get_state` gave.
+
+        Raises   TypeError      not a uint8 tensor on the host
+                 RuntimeError   the wrong number of bytes, or not a state
+        """
+        if not isinstance(state, TensorImpl) or state.dtype is not dtypes.uint8:
+            raise TypeError(f"RNG state must be a ByteTensor on the host, got {state!r:.80}")
+        self.load_state_bytes(np.array(state.raw()))
+        return self
+
     def clone_state(self) -> "Generator":
         """Another generator that will give the same numbers."""
         twin = type(self)(self.device)
@@ -88,16 +123,15 @@ class CPUGenerator(Generator):
              aten/src/ATen/core/MT19937RNGEngine.h
     """
 
-    def __init__(self, device: Device = CPU) -> None:
+    def __init__(self, device: Any = CPU) -> None:
         super().__init__(device)
         self._engine = np.random.MT19937()
         self._restart()
 
     def _restart(self) -> None:
         # Only the low 32 bits seed the engine, as in PyTorch.
-        state = np.random.RandomState(self._seed & 0xFFFFFFFF).get_state(legacy=False)
-        assert isinstance(state, dict)
-        self._engine.state = state
+        seeded: Any = np.random.RandomState(self._seed & 0xFFFFFFFF).get_state(legacy=False)
+        self._engine.state = seeded
         self._twisted = False
         self.next_double_normal: float | None = None
         self.next_float_normal: float | None = None
@@ -115,7 +149,7 @@ class CPUGenerator(Generator):
 
     def state_bytes(self) -> NDArray[np.uint8]:
         """5,056 bytes, in the layout of `torch.get_rng_state()`."""
-        inner: dict[str, Any] = self._engine.state["state"]
+        inner: Any = self._engine.state["state"]
         position = int(inner["pos"])
         state = np.zeros((), _STATE)
         state["seed"], state["seeded"], state["words"] = self._seed, 1, inner["key"]
@@ -151,24 +185,19 @@ class CPUGenerator(Generator):
         )
 
 
-_makers: dict[str, Callable[[Device], Generator]] = {"cpu": CPUGenerator}
+_classes: dict[str, type[Generator]] = {"cpu": CPUGenerator}
 _defaults: dict[Device, Generator] = {}
 _default_seed = DEFAULT_SEED
 
 
-def register_generator(device_type: str, make: Callable[[Device], Generator]) -> None:
-    """Generators on this type of device are made by `make` from now on."""
-    _makers[device_type] = make
+def register_generator(device_type: str, of_class: type[Generator]) -> None:
+    """Generators for this type of device are of this class from now on."""
+    _classes[device_type] = of_class
 
 
-def make_generator(device: Device) -> Generator:
-    """A new generator for a device, seeded with PyTorch's default seed.
-
-    Raises   RuntimeError   no generator is known for this type of device
-    """
-    if device.type not in _makers:
-        raise RuntimeError(f"no generator for {device}; there are some for {', '.join(_makers)}")
-    return _makers[device.type](device)
+def existing_generators() -> list[Generator]:
+    """The default generators that have been asked for so far."""
+    return list(_defaults.values())
 
 
 def default_generator(device: Device = CPU) -> Generator:
@@ -176,7 +205,7 @@ def default_generator(device: Device = CPU) -> Generator:
     if device.index is None and device.type != "cpu":
         device = Device(device.type, 0)
     if device not in _defaults:
-        _defaults[device] = make_generator(device).manual_seed(_default_seed)
+        _defaults[device] = Generator(device).manual_seed(_default_seed)
     return _defaults[device]
 
 

@@ -40,8 +40,8 @@ def rounded(values: Array, dtype: DType) -> Array:
 
 def unit_doubles(generator: CPUGenerator, count: int) -> NDArray[np.float64]:
     """Uniform in [0, 1), 53 bits each."""
-    result: NDArray[np.float64] = (generator.random64(count) & np.uint64((1 << 53) - 1)) * 2.0**-53
-    return result
+    bits = generator.random64(count) & np.uint64((1 << 53) - 1)
+    return bits.astype(np.float64) * np.float64(2.0**-53)
 
 
 def unit_singles(generator: CPUGenerator, count: int) -> NDArray[np.float32]:
