@@ -7,6 +7,7 @@ from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
 from labkit.show.kernel import kernel
 from labkit.show.memory import memory
+from labkit.show.streams import streams
 from labkit.show.strides import strides
 from labkit.show.tiles import tiles
 from labkit.show.timeline import timeline
@@ -20,6 +21,7 @@ __all__ = [
     "graph",
     "kernel",
     "memory",
+    "streams",
     "strides",
     "tiles",
     "timeline",

@@ -1,6 +1,13 @@
 // Lanes of spans on a canvas: zoom, pan, walk events, see what orders what and what may overlap.
 const LANE = 38, LABEL = 130, FOOT = 26;
 
+// At most nine whole numbers between the two: steps have no fractions.
+function wholeSteps(from, to) {
+  const first = Math.ceil(from), by = Math.max(1, Math.ceil((to - first) / 8)), ticks = [];
+  for (let t = first; t <= to; t += by) ticks.push(t);
+  return ticks;
+}
+
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "timeline");
   const lanes = model.get("lanes"), spans = model.get("spans"), edges = model.get("edges"), races = model.get("races");
@@ -70,7 +77,8 @@ function render({ model, el }) {
     }
     g.restore();
     g.fillStyle = colours.muted; g.font = `11px ${colours.mono}`; g.textAlign = "center";
-    for (let k = 0; k <= 4; k++) { const t = from + (shown * k) / 4; g.fillText(`${Number(t.toPrecision(4))}${k === 4 ? " " + unit : ""}`, Math.min(w - 40, x(t)), hgt - 9); }
+    const ticks = unit === "steps" ? wholeSteps(from, from + shown) : [0, 1, 2, 3, 4].map((k) => from + (shown * k) / 4);
+    ticks.forEach((t, k) => g.fillText(`${Number(t.toPrecision(4))}${k === ticks.length - 1 ? " " + unit : ""}`, Math.min(w - 40, x(t)), hgt - 9));
     const span = spans[chosen];
     details.replaceChildren(...(span ? [lk.h("b", { class: "lk-mono" }, span.name), ` ${span.start}–${span.end} ${unit}`,
       ...(span.reads.length ? [`, reads ${span.reads.join(", ")}`] : []), ...(span.writes.length ? [`, writes ${span.writes.join(", ")}`] : []),
