@@ -17,6 +17,7 @@ from typing import Any
 
 from labkit.autograd import formulas
 from labkit.autograd.derivatives.row import Row
+from labkit.autograd.direct_calls import with_direct_calls
 from labkit.autograd.node import Node
 from labkit.dispatch.schema import Argument, Schema
 from labkit.ops.aten import aten
@@ -281,13 +282,14 @@ def _late_apply(made: type[Node], differentiation: Differentiation) -> Any:
 
 def compile_apply(differentiation: Differentiation) -> Any:
     """The `apply` of a row, from source that `apply.source` shows."""
-    source = apply_source(differentiation)
     namespace = formulas.namespace()
     for formula in differentiation.formulas:
         for name, (operator, overload) in formula.constants.items():
             namespace[name] = getattr(getattr(aten, operator), overload)
     for formula in differentiation.formulas:
         add_operators(formula.code, namespace)
+        formula.code = with_direct_calls(formula.code, differentiation, namespace)
+    source = apply_source(differentiation)
     code = compile(source, f"<derivative of {differentiation.row.operator}>", "exec")
     namespace["__name__"] = __name__
     exec(code, namespace)

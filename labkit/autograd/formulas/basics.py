@@ -14,9 +14,11 @@ from labkit.ops.aten import aten
 
 def conj(value: Any) -> Any:
     """The complex conjugate; what is real is its own."""
-    if isinstance(value, TensorImpl):
-        return aten.conj_physical.default(value) if value.dtype.is_complex else value
-    return value.conjugate() if isinstance(value, complex) else value
+    try:
+        is_complex = value.dtype.kind == "complex"
+    except AttributeError:
+        return value.conjugate() if isinstance(value, complex) else value
+    return aten.conj_physical.default(value) if is_complex else value
 
 
 def maybe_multiply(tensor: Any, scalar: Any) -> Any:
