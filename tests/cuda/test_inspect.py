@@ -14,7 +14,7 @@ from labkit.cuda.inspect import libraries
 in_ci = os.environ.get("CI") == "true"
 needs_nvrtc = pytest.mark.skipif(
     not inspect.is_available() and not in_ci,
-    reason="NVRTC is not installed: pip install 'labkit[inspect]'",
+    reason="NVRTC is not installed: pip install -e '.[inspect]'",
 )
 
 SCALE = """\
@@ -116,7 +116,17 @@ def test_a_name_that_fits_no_kernel_is_refused():
 
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(libraries, "roots", lambda: iter([tmp_path]))
-    with pytest.raises(NvrtcMissingError, match=r"pip install 'labkit\[inspect\]'.*\n.*101 MB"):
+    with pytest.raises(NvrtcMissingError, match=r"pip install -e '.*\[inspect\]'\n.*101 MB"):
+        libraries.nvrtc()
+
+
+def test_nvrtc_without_headers_is_as_good_as_none(monkeypatch, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libnvrtc.so.13").touch()
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cuda_fp16.h").touch()
+    monkeypatch.setattr(libraries, "roots", lambda: iter([tmp_path]))
+    with pytest.raises(NvrtcMissingError, match=r"so\.13 lacks its headers crt/mma\.h, nv/target"):
         libraries.nvrtc()
 
 

@@ -12,7 +12,7 @@ RUNGS = [rung for ladder in LADDERS.values() for rung in ladder]
 COMMAND = "run: python -m labkit.cuda.inspect.shelf"
 
 if not inspect.is_available() and os.environ.get("CI") != "true":  # in CI its absence is a failure
-    pytest.skip("NVRTC is not installed: pip install 'labkit[inspect]'", allow_module_level=True)
+    pytest.skip("NVRTC is not installed: pip install -e '.[inspect]'", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import NvrtcMissingError
 
 HOW = (
     "It needs no GPU and no driver. Install it with\n"
-    f"  {sys.executable} -m pip install 'labkit[inspect]'\n"
+    f"  {sys.executable} -m pip install -e '{KERNELS.parent}[inspect]'\n"
     "(NVIDIA's wheels for Linux: 101 MB to download, 255 MB on disk), or set CUDA_PATH to a CUDA "
     "toolkit of version 12.8 or newer."
 )
+
+HEADERS = ("cuda_fp16.h", "crt/mma.h", "nv/target")
+"""One from each of the packages that kernels include from."""
 
 
 def roots() -> Iterator[Path]:
@@ -28,16 +32,27 @@ def roots() -> Iterator[Path]:
 
 
 def nvrtc() -> tuple[Path, Path]:
-    """The NVRTC library, and the root it came from.
+    """The NVRTC library, and the root it came from; PyTorch alone may bring it without headers.
 
-    Raises   NvrtcMissingError   there is none, with what to install
+    Raises   NvrtcMissingError   there is none with its headers, with what to install
     """
+    incomplete = ""
     for root in roots():
         for folder in (root / "lib", root / "lib64"):
             found = sorted(p for p in folder.glob("libnvrtc.so.*") if p.suffix[1:].isdigit())
-            if found:
+            lacking = [name for name in HEADERS if not has_header(root, name)]
+            if found and not lacking:
                 return found[-1], root
-    raise NvrtcMissingError(f"NVRTC, NVIDIA's compiler as a library, is not installed. {HOW}")
+            if found:
+                incomplete = f": {found[-1]} lacks its headers {', '.join(lacking)}"
+    raise NvrtcMissingError(
+        f"NVRTC, NVIDIA's compiler as a library, is not installed{incomplete}. {HOW}"
+    )
+
+
+def has_header(root: Path, name: str) -> bool:
+    """True when that root brings the header."""
+    return any((folder / name).is_file() for folder in headers(root))
 
 
 def headers(root: Path) -> list[Path]:
