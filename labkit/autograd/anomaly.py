@@ -88,7 +88,7 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (ANOMALY.enabled, ANOMALY.check_nan)
-        ANOMALY.enabled, ANOMALY.check_nan = mode, check_nan
+        ANOMALY.switch(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
@@ -99,7 +99,7 @@ class set_detect_anomaly:
         _error: BaseException | None,
         _where: TracebackType | None,
     ) -> None:
-        ANOMALY.enabled, ANOMALY.check_nan = self._before
+        ANOMALY.switch(*self._before)
 
 
 class detect_anomaly(set_detect_anomaly):
@@ -122,7 +122,7 @@ class detect_anomaly(set_detect_anomaly):
         )
 
     def __enter__(self) -> None:
-        ANOMALY.enabled, ANOMALY.check_nan = True, self._check_nan
+        ANOMALY.switch(True, self._check_nan)
 
 
 def is_anomaly_enabled() -> bool:

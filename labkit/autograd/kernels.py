@@ -18,9 +18,10 @@ from labkit.autograd.formula import Differentiation, node_class, property_name, 
 from labkit.autograd.inplace_or_view import check_write
 from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import next_sequence_nr
-from labkit.autograd.saved_variable import save, save_output
-from labkit.autograd.state import ANOMALY, STATE
+from labkit.autograd.saved_variable import SavedVariable, save, save_output
+from labkit.autograd.state import ANOMALY, SPECIAL, STATE
 from labkit.autograd.variable import can_require_grad, gradient_edge
+from labkit.core.device import CPU
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
@@ -53,7 +54,8 @@ class Generator:
         """The kernel; `kernel.source` is its text."""
         made = node_class(self.differentiation)
         namespace: dict[str, Any] = {
-            "STATE": STATE, "ANOMALY": ANOMALY, "NodeClass": made, "Meta": AutogradMeta,
+            "STATE": STATE, "SPECIAL": SPECIAL, "ANOMALY": ANOMALY, "CPU": CPU,
+            "SavedVariable": SavedVariable, "NodeClass": made, "Meta": AutogradMeta,
             "next_sequence_nr": next_sequence_nr, "gradient_edge": gradient_edge,
             "save": save, "save_output": save_output, "note_forward": note_forward,
             "below": self.op._on_redispatch, "AFTER": AFTER_ADINPLACEORVIEW.raw, "history": history,
@@ -141,7 +143,7 @@ class Generator:
             self._forward(2)
             self._add("return result", 2)
         else:
-            self._add(f"if not FORWARD.level: return {call}", 2)
+            self._add(f"if not (SPECIAL.count and FORWARD.level): return {call}", 2)
             self._original(2)
             self._add(f"result = {call}", 2)
             self._forward(2)
@@ -163,6 +165,7 @@ class Generator:
         add = self._add
         if self.is_inplace:
             add("history.check_inplace(self)")
+        add("special = SPECIAL.count")
         add("node = NodeClass()")
         add("node.sequence_nr = next_sequence_nr()")
         if self.differentiation.has_list:
@@ -174,7 +177,7 @@ class Generator:
         else:
             count = len(self.differentiation.differentiated)
             add("node.next_edges = (" + "".join(f"e{i}, " for i in range(count)) + ")")
-        add("if ANOMALY.enabled: note_forward(node)")
+        add("if special and ANOMALY.enabled: note_forward(node)")
         self._save_inputs()
 
     def _save_inputs(self) -> None:
@@ -190,8 +193,11 @@ class Generator:
             if self.is_inplace and name == "self":
                 value = "history.before_write(self)"
             guard = differentiation.guard(name)
-            line = f"node._raw_saved_{name} = save({value})"
-            add(line if guard is None else f"if e{guard}: {line}")
+            depth = 1
+            if guard is not None:
+                add(f"if e{guard}:")
+                depth = 2
+            self._save(name, value, depth)
         for name in differentiation.values:
             add(f"node._saved_{name} = {name}")
         for argument_name, name in differentiation.properties:
@@ -206,9 +212,25 @@ class Generator:
                 value = f"None if {argument_name} is None else {value}"
             add(f"node.{property_name(argument_name, name)} = {value}")
 
+    def _save(self, name: str, value: str, depth: int) -> None:
+        """What `save` does, written out for the usual case: a call costs as much as the rest."""
+        kind = next(each.type.name for each in self.schema.arguments if each.name == name)
+        if value != name or kind != "Tensor":
+            self._add(f"node._raw_saved_{name} = save({value})", depth)
+            return
+        self._add(f"if special or not {name}._key_set.raw & AD_INPLACE_OR_VIEW:", depth)
+        self._add(f"node._raw_saved_{name} = save({name})", depth + 1)
+        self._add("else:", depth)
+        self._add(f"node._raw_saved_{name} = s = SavedVariable()", depth + 1)
+        self._add(f"s.data = {name}; c = {name}._version_counter", depth + 1)
+        self._add("s.version = 0 if c is None else c.version", depth + 1)
+
     def _call(self) -> None:
         if self.is_inplace:
-            self._add("original = history.original_for_forward(self) if FORWARD.level else None")
+            self._add(
+                "original = history.original_for_forward(self) if special and FORWARD.level "
+                "else None"
+            )
         self._add(f"result = below[keys.raw & AFTER]({self.arguments})")
 
     def _after_call(self) -> None:
@@ -233,7 +255,10 @@ class Generator:
         if any(str(each.type).startswith("ScalarType") for each in self.schema.arguments):
             self._add("if can_require_grad(result.dtype):")
             depth = 2
-        self._add("node.inputs = (result.sizes, result.dtype, result.device)", depth)
+        self._add("s = result._storage", depth)
+        self._add(
+            "node.inputs = (result.sizes, result.dtype, CPU if s is None else s.device)", depth
+        )
         self._add("result.autograd_meta = m = Meta()", depth)
         self._add("m.edge = (node, 0)", depth)
 
@@ -253,4 +278,8 @@ class Generator:
             f"'{each.name}': {_identifier(each.name)}" for each in self.schema.arguments
         )
         original = ", original" if self.is_inplace else ""
-        self._add(f"if FORWARD.level: set_tangents(op, row, {{{names}}}, result{original})", depth)
+        self._add(
+            "if SPECIAL.count and FORWARD.level: "
+            f"set_tangents(op, row, {{{names}}}, result{original})",
+            depth,
+        )

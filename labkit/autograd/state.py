@@ -27,11 +27,28 @@ class _State(threading.local):
 STATE = _State()
 
 
+class _Special:
+    """How many unusual conditions hold anywhere: anomaly mode, dual levels, saved-tensor hooks.
+
+    Kernels ask for nothing of the kind while this is 0; one plain attribute is all they read.
+    """
+
+    count = 0
+
+
+SPECIAL = _Special()
+
+
 class _Anomaly:
     """One for the process, as in PyTorch."""
 
     enabled = False
     check_nan = True
+
+    def switch(self, enabled: bool, check_nan: bool) -> None:
+        """Anomaly mode is on or off from now on."""
+        SPECIAL.count += enabled - self.enabled
+        self.enabled, self.check_nan = enabled, check_nan
 
 
 ANOMALY = _Anomaly()
