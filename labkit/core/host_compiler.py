@@ -10,8 +10,8 @@ from typing import Literal
 
 Language = Literal["c", "c++"]
 NAMES: dict[Language, tuple[str, ...]] = {
-    "c": ("cc", "gcc", "clang"),
-    "c++": ("c++", "g++", "clang++"),
+    "c": ("gcc", "clang", "cc"),
+    "c++": ("g++", "clang++", "c++"),
 }
 VARIABLES: dict[Language, str] = {"c": "CC", "c++": "CXX"}
 
@@ -20,20 +20,29 @@ class CompilerMissing(RuntimeError):
     """No host compiler: says which were looked for and how to get one."""
 
 
-def compiler(language: Language) -> str:
-    """Path of the host compiler for C or C++; $CC and $CXX are asked first.
+def installed(language: Language) -> list[str]:
+    """Paths of the host compilers for C or C++, $CC's and $CXX's first."""
+    names = (os.environ.get(VARIABLES[language]), *NAMES[language])
+    return [path for path in (shutil.which(name) for name in names if name) if path]
 
-    Raises   CompilerMissing   none is installed
+
+def compiler(language: Language) -> str:
+    """Path of the host compiler for C or C++: the first that is installed.
+
+    Raises   CompilerMissing   none is
     """
-    for name in (os.environ.get(VARIABLES[language]), *NAMES[language]):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
-    wanted = ", ".join((f"${VARIABLES[language]}", *NAMES[language]))
-    raise CompilerMissing(
-        f"this needs a {language.upper()} compiler; none of {wanted} was found. Install g++ "
-        "(Debian, Ubuntu: apt install g++; macOS: xcode-select --install)."
-    )
+    found = installed(language)
+    if not found:
+        wanted = ", ".join((f"${VARIABLES[language]}", *NAMES[language]))
+        raise CompilerMissing(
+            f"this needs a {language.upper()} compiler; none of {wanted} was found. Install one:\n"
+            "  Debian, Ubuntu   sudo apt install g++\n"
+            "  Fedora           sudo dnf install gcc-c++\n"
+            "  macOS            xcode-select --install\n"
+            "  conda            conda install -c conda-forge cxx-compiler\n"
+            f"or set {VARIABLES[language]} to where yours is."
+        )
+    return found[0]
 
 
 def cache_directory() -> Path:

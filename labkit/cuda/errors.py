@@ -60,12 +60,6 @@ class CompileError(CudaError):
     code = "NVRTC_ERROR_COMPILATION"
 
 
-class CompilerMissingError(CudaError):
-    """No C++ compiler is installed, and the emulator needs one."""
-
-    code = "labkitErrorCompilerMissing"
-
-
 class NvrtcMissingError(CudaError):
     """NVRTC is not installed: no PTX, no SASS, no register counts."""
 

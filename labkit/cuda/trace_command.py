@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.cuda.module import RawModule
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             trace=Trace(blocks=arguments.blocks),
             order=order,
         )
-    except (CudaError, OSError, ValueError) as error:
+    except (CompilerMissing, CudaError, OSError, ValueError) as error:
         print(f"labkit trace: {error}", file=sys.stderr)
         return 2
     finally:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from labkit.core import host_compiler
 from labkit.doctor import tools
 from labkit.doctor.report import Finding, Report
 from labkit.launcher import requirements
@@ -177,9 +178,9 @@ def compiler() -> Finding:
     """The C++ compiler the emulator takes, $CXX or the first on PATH, and whether it builds."""
     part = "C++ compiler"
     cost = "The emulator cannot build kernels, and C++ extensions of PyTorch cannot be built."
-    first, *others = tools.find_compilers() or [""]
+    first, *others = host_compiler.installed("c++") or [""]
     if not first:
-        found = f"none of {', '.join(tools.COMPILER_NAMES)} is on PATH"
+        found = f"none of {', '.join(host_compiler.NAMES['c++'])} is on PATH"
         return Finding(part, "missing", found, cost, HOW_TO_GET_A_COMPILER)
     trouble = tools.compiles(first)
     if trouble is None:

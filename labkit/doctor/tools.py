@@ -13,7 +13,6 @@ CHROMIUM_ON_MACOS = (
     Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
     Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
 )
-COMPILER_NAMES = ("g++", "clang++", "c++")
 SMALL_PROGRAM = (
     "#include <vector>\nint main() { return static_cast<int>(std::vector<int>{}.size()); }"
 )
@@ -25,12 +24,6 @@ def find_chromium() -> str | None:
     candidates = [chosen] if chosen else [shutil.which(name) for name in CHROMIUM_NAMES]
     candidates += [str(path) for path in CHROMIUM_ON_MACOS if path.exists()]
     return next((path for path in candidates if path), None)
-
-
-def find_compilers() -> list[str]:
-    """The C++ compilers that could be asked, $CXX first."""
-    names = [os.environ.get("CXX"), *COMPILER_NAMES]
-    return [path for path in (shutil.which(name) for name in names if name) if path]
 
 
 def compiles(compiler: str) -> str | None:

@@ -47,7 +47,7 @@ def launch(name: str, compute: DType, out: TensorImpl, *operands: TensorImpl) ->
     out       of the broadcast shape; it may be an operand too
     operands  on the device of `out`; a 0-dim one may be on the host
 
-    Raises   CompilerMissingError   the emulator finds no C++ compiler
+    Raises   CompilerMissing   the emulator finds no C++ compiler
     """
     why = missing(name, compute, out, *operands)
     if why is not None:

@@ -29,5 +29,5 @@ def test_the_compilers_words_are_passed_on():
 def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(host_compiler.CompilerMissing, match=r"\$CXX, c\+\+, g\+\+, clang\+\+"):
+    with pytest.raises(host_compiler.CompilerMissing, match=r"\$CXX, g\+\+, clang\+\+, c\+\+"):
         host_compiler.compiler("c++")

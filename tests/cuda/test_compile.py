@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import labkit.cuda as cuda
+from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator import build
-from labkit.cuda.errors import CompileError, CompilerMissingError, UnsupportedFeatureError
+from labkit.cuda.errors import CompileError, UnsupportedFeatureError
 
 KERNEL = 'extern "C" __global__ void k(int* x) {\n%s\n}'
 REFUSED = {
@@ -101,7 +102,7 @@ def test_the_second_compile_comes_from_the_cache(emulator):
 def test_no_compiler_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(CompilerMissingError, match=r"sudo apt install g\+\+"):
+    with pytest.raises(CompilerMissing, match=r"sudo apt install g\+\+"):
         build.find_compiler()
 
 

@@ -12,8 +12,8 @@ import labkit as lab
 from labkit import cuda
 from labkit.core import dtype as dtypes
 from labkit.core.device import Device
+from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator.driver import EmulatorDriver
-from labkit.cuda.errors import CompilerMissingError
 from labkit.ops import device_kernels, fallback, kernel_source, pointwise
 
 CUDA = Device("cuda", 0)
@@ -264,7 +264,7 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
     x = lab.ones(2, 2, device="cuda").t()
-    with pytest.raises(CompilerMissingError, match=r"sudo apt install g\+\+"):
+    with pytest.raises(CompilerMissing, match=r"sudo apt install g\+\+"):
         x + x[0]
 
 

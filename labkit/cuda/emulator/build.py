@@ -5,7 +5,6 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import labkit
 from labkit.core import host_compiler
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
-from labkit.cuda.errors import CompilerMissingError, CudaError
+from labkit.cuda.errors import CudaError
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
@@ -90,22 +89,11 @@ class Compiler:
 
 
 def find_compiler() -> Compiler:
-    """The first of $CXX, g++, clang++ and c++ that is installed.
+    """The C++ compiler of this machine.
 
-    Raises   CompilerMissingError   none is
+    Raises   CompilerMissing   there is none
     """
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        path = shutil.which(name) if name else None
-        if path:
-            return _compiler_at(path)
-    raise CompilerMissingError(
-        "the emulator compiles CUDA C++ with this machine's own C++ compiler, and found neither "
-        "g++ nor clang++. Install one:\n"
-        "  Debian, Ubuntu   sudo apt install g++\n"
-        "  Fedora           sudo dnf install gcc-c++\n"
-        "  conda            conda install -c conda-forge gxx\n"
-        "or set CXX to where yours is."
-    )
+    return _compiler_at(host_compiler.compiler("c++"))
 
 
 @functools.cache
@@ -204,7 +192,7 @@ def compile_cuda(
 
     Raises   CompileError              the compiler refused it
              UnsupportedFeatureError   it uses something the emulator does not do
-             CompilerMissingError      there is no C++ compiler
+             CompilerMissing           there is no C++ compiler
     """
     _require_linux()
     compiler = find_compiler()
