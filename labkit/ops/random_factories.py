@@ -18,7 +18,7 @@ from labkit.ops import copy, cpu_distributions, device_distributions
 from labkit.ops.aten import aten
 from labkit.ops.distributions import generator_for
 from labkit.ops.registration import composite, kernel
-from labkit.ops.tensor_factories import EXPLICIT, OPTIONS, empty, empty_like
+from labkit.ops.tensor_factories import EXPLICIT, OPTIONS, empty, empty_like, scalar_type
 
 Fill = Callable[..., TensorImpl]
 _LIKE = f"{OPTIONS}, MemoryFormat? memory_format=None) -> Tensor"
@@ -76,7 +76,7 @@ def _randint(
     dtype: DType | None = None,
     **options: Any,
 ) -> TensorImpl:
-    made = empty(size, dtype=dtype or dtypes.int64, **options)
+    made = empty(size, dtype=scalar_type(dtype, dtypes.int64), **options)
     return _filled(made, "random_.from", low, high, generator=generator)
 
 
@@ -133,7 +133,7 @@ def _randperm(
     """
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    made = empty((n,), dtype=dtype or dtypes.int64, device=device, **options)
+    made = empty((n,), dtype=scalar_type(dtype, dtypes.int64), device=device, **options)
     chosen: Any = generator or default_generator()
     if chosen.device.type != "cpu":
         raise RuntimeError(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
@@ -36,6 +37,17 @@ def refuse_other_memory(layout: Any, pin_memory: bool | None) -> None:
         raise RuntimeError(f"layout {layout!r}: labkit has strided tensors only")
 
 
+def scalar_type(dtype: Any, otherwise: DType) -> DType:
+    """A `ScalarType` argument: 4, as schemas spell their default of int64, is that type.
+
+    Source   c10/core/ScalarType.h  ScalarType::Long
+    """
+    if dtype is None:
+        return otherwise
+    found: DType = dtypes.int64 if dtype == 4 else dtype
+    return found
+
+
 def sizes_of(name: str, size: Any) -> Ints:
     """A size list as a tuple.
 
@@ -56,7 +68,7 @@ def sizes_of(name: str, size: Any) -> Ints:
 @kernel(
     f"empty.memory_format(SymInt[] size, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
     EXPLICIT,
-    variants="",
+    variants="function",
 )
 def empty(
     size: Any,
@@ -75,7 +87,9 @@ def empty(
 
 
 @kernel(
-    f"empty_strided(SymInt[] size, SymInt[] stride, {OPTIONS}) -> Tensor", EXPLICIT, variants=""
+    f"empty_strided(SymInt[] size, SymInt[] stride, {OPTIONS}) -> Tensor",
+    EXPLICIT,
+    variants="function",
 )
 def empty_strided(
     size: Any,
@@ -102,7 +116,7 @@ def _of_one_value(name: str, value: int) -> None:
     def new(self: TensorImpl, size: Any, **options: Any) -> TensorImpl:
         return tensor_new.filled(new_empty(self, size, **options), value)
 
-    kernel(f"{name}(SymInt[] size, {OPTIONS}) -> Tensor", EXPLICIT, variants="")(made)
+    kernel(f"{name}(SymInt[] size, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")(made)
     kernel(f"{name}_like(Tensor self, {_LIKE}", EXPLICIT, variants="function")(like)
     kernel(
         f"new_{name}(Tensor self, SymInt[] size, {OPTIONS}) -> Tensor", EXPLICIT, variants="method"
@@ -168,7 +182,9 @@ _of_one_value("zeros", 0)
 _of_one_value("ones", 1)
 
 
-@kernel(f"full(SymInt[] size, Scalar fill_value, {OPTIONS}) -> Tensor", EXPLICIT, variants="")
+@kernel(
+    f"full(SymInt[] size, Scalar fill_value, {OPTIONS}) -> Tensor", EXPLICIT, variants="function"
+)
 def full(
     size: Any, fill_value: complex, *, dtype: DType | None = None, **options: Any
 ) -> TensorImpl:
@@ -225,19 +241,19 @@ def _arange(
     return copy.to_copy(made, made.dtype, device)
 
 
-@kernel(f"arange(Scalar end, {OPTIONS}) -> Tensor", EXPLICIT, variants="")
+@kernel(f"arange(Scalar end, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
 def arange(end: float, **options: Any) -> TensorImpl:
     """The numbers from 0 to before an end."""
     return _arange(0, end, **options)
 
 
-kernel(f"arange.start(Scalar start, Scalar end, {OPTIONS}) -> Tensor", EXPLICIT, variants="")(
-    _arange
-)
+kernel(
+    f"arange.start(Scalar start, Scalar end, {OPTIONS}) -> Tensor", EXPLICIT, variants="function"
+)(_arange)
 kernel(
     f"arange.start_step(Scalar start, Scalar end, Scalar step=1, {OPTIONS}) -> Tensor",
     EXPLICIT,
-    variants="",
+    variants="function",
 )(_arange)
 
 
@@ -312,13 +328,13 @@ def logspace(
     return _stored(powers, chosen, options)
 
 
-@kernel(f"eye(SymInt n, {OPTIONS}) -> Tensor", EXPLICIT, variants="")
+@kernel(f"eye(SymInt n, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
 def eye(n: int, **options: Any) -> TensorImpl:
     """A square matrix with ones on the diagonal."""
     return eye_m(n, n, **options)
 
 
-@kernel(f"eye.m(SymInt n, SymInt m, {OPTIONS}) -> Tensor", EXPLICIT, variants="")
+@kernel(f"eye.m(SymInt n, SymInt m, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
 def eye_m(
     n: int,
     m: int,

@@ -18,7 +18,7 @@ from labkit.ops.arrays import new_raw, new_tensor
 from labkit.ops.aten import aten
 from labkit.ops.reduction import sum_dim
 from labkit.ops.registration import composite, kernel
-from labkit.ops.tensor_factories import EXPLICIT, empty
+from labkit.ops.tensor_factories import EXPLICIT, empty, scalar_type
 
 _OPTIONS = "*, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 
@@ -70,7 +70,7 @@ def _indices(name: str) -> None:
             raise RuntimeError(f"row and col must be non-negative, got {row} and {col}")
         found = np.stack(places(row, offset, col))
         result = empty(
-            found.shape, dtype=dtype or dtypes.int64, layout=layout, device=device,
+            found.shape, dtype=scalar_type(dtype, dtypes.int64), layout=layout, device=device,
             pin_memory=pin_memory,
         )  # fmt: skip
         if found.size:

@@ -36,7 +36,7 @@ def to_lab(value):
         span = result.storage().nbytes
         start = value.storage_offset() * value.element_size()
         if span:
-            source = torch.tensor([], dtype=torch.uint8).set_(value.untyped_storage())
+            source = torch.tensor([], dtype=torch.uint8).set_(value.untyped_storage()).clone()
             result.storage().bytes(writable=True)[:] = source.numpy()[start : start + span]
         return result
     if isinstance(value, torch.dtype):

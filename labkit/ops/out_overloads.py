@@ -1,0 +1,134 @@
+"""The overloads that write into tensors of the caller's: `lab.sum(x, 0, out=total)`.
+
+Each runs the operator and moves its results; the schema is the operator's own with the outputs
+added. Element-wise operators have theirs from `labkit.ops.pointwise`.
+
+Source   aten/src/ATen/native/native_functions.yaml
+Differs  every result whose type can be cast is taken, where some operators want one exact type
+"""
+
+from typing import Any
+
+from labkit.core import promotion
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import (  # noqa: F401  their operators must be defined first
+    activation_pairs,
+    binary,
+    bucketization,
+    complex_numbers,
+    copy,
+    distributions,
+    random_factories,
+    reduction,
+    scan,
+    sorting,
+    statistics,
+    tensor_factories,
+    triangular,
+)
+from labkit.ops.aten import aten
+from labkit.ops.registration import LIBRARY, kernel
+from labkit.ops.resize import resize_output
+from labkit.ops.tensor_factories import EXPLICIT, OPTIONS
+
+_PLAIN = {
+    "all": "all_out", "all.dim": "out", "all.dims": "dims_out", "amax": "out", "amin": "out",
+    "any": "all_out", "any.dim": "out", "any.dims": "dims_out", "argmax": "out", "argmin": "out",
+    "argsort.stable": "stable_out", "bincount": "out", "bucketize.Tensor": "Tensor_out",
+    "complex": "out", "count_nonzero": "out", "count_nonzero.dim_IntList": "dim_IntList_out",
+    "cumprod": "out", "cumsum": "out", "diag": "out", "diag_embed": "out", "diff": "out",
+    "glu": "out", "histc": "out", "linalg_vector_norm": "out", "logcumsumexp": "out",
+    "logsumexp": "out", "max": "unary_out", "max.other": "out", "mean": "dtype_out",
+    "mean.dim": "out", "median": "out", "min": "unary_out", "min.other": "out", "msort": "out",
+    "multinomial": "out", "nanmean": "out", "nanmedian": "out", "nansum": "out",
+    "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out", "polar": "out", "prod": "out",
+    "prod.dim_int": "int_out", "searchsorted.Tensor": "Tensor_out",
+    "searchsorted.Scalar": "Scalar_out", "std.correction": "correction_out", "std.dim": "out",
+    "sum": "out", "sum.dim_IntList": "IntList_out", "trace": "out", "tril": "out", "triu": "out",
+    "var.correction": "correction_out", "var.dim": "out", "bernoulli": "out",
+    "normal.Tensor_Tensor": "Tensor_Tensor_out", "normal.Tensor_float": "Tensor_float_out",
+    "normal.float_Tensor": "float_Tensor_out",
+}  # fmt: skip
+_SEVERAL = {
+    "aminmax": ("out", "min", "max"), "cummax": ("out", "values", "indices"),
+    "cummin": ("out", "values", "indices"), "kthvalue": ("values", "values", "indices"),
+    "max.dim": ("dim_max", "max", "max_values"), "min.dim": ("dim_min", "min", "min_indices"),
+    "median.dim": ("dim_values", "values", "indices"),
+    "nanmedian.dim": ("dim_values", "values", "indices"),
+    "mode": ("values", "values", "indices"), "sort": ("values", "values", "indices"),
+    "sort.stable": ("values_stable", "values", "indices"), "topk": ("values", "values", "indices"),
+    "std_mean.correction": ("correction_out", "out0", "out1"),
+    "var_mean.correction": ("correction_out", "out0", "out1"),
+}  # fmt: skip
+_FACTORIES = {
+    "arange": "out", "arange.start_step": "start_out", "eye": "out", "eye.m": "m_out",
+    "full": "out", "linspace": "out", "logspace": "out", "ones": "out", "zeros": "out",
+    "rand": "out", "rand.generator": "generator_out", "randn": "out",
+    "randn.generator": "generator_out", "randint": "out", "randint.generator": "generator_out",
+    "randint.low": "low_out", "randint.low_generator": "low_generator_out", "randperm": "out",
+    "randperm.generator": "generator_out",
+}  # fmt: skip
+_FOLLOW_THE_OUTPUT = ("sum", "prod", "cumsum", "cumprod", "nansum", "mean")
+"""With no `dtype` given these compute in the type of the output."""
+
+
+def write(out: TensorImpl, result: TensorImpl) -> TensorImpl:
+    """`out` holds the result, resized and converted.
+
+    Raises   RuntimeError   the result's type cannot be cast to the output's
+    """
+    if not promotion.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(
+            f"result type {result.dtype.name} can't be cast to the desired output type "
+            f"{out.dtype.name}"
+        )
+    resize_output(out, result.sizes, result.strides)
+    return copy.copy_(out, result)
+
+
+def _schema(name: str, overload: str, outs: tuple[str, ...], factory: bool) -> str:
+    """The schema of the overload with outputs, from that of the operator."""
+    text = str(LIBRARY.dispatcher.find(f"aten::{name}").schema).removeprefix("aten::")
+    arguments, returned = text.partition("(")[2].rsplit(") -> ", 1)
+    if factory:
+        for options in (OPTIONS, OPTIONS.replace("dtype=None", "dtype=4")):
+            arguments = arguments.replace(options, "*").replace(options[3:], "")
+        arguments = arguments.removesuffix(", ").removesuffix(", *")
+    letters = [f"Tensor({letter}!)" for letter, _ in zip("abc", outs, strict=False)]
+    added = ", ".join(f"{kind} {out}" for kind, out in zip(letters, outs, strict=True))
+    star = ", " if "*," in arguments else ", *, "
+    names = [each.strip().removeprefix("Tensor") for each in returned.strip("()").split(",")]
+    made = [kind + name for kind, name in zip(letters, names, strict=True)]
+    result = made[0] if len(made) == 1 else f"({', '.join(made)})"
+    return f"{name.partition('.')[0]}.{overload}({arguments}{star}{added}) -> {result}"
+
+
+def _operator(name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(aten, base), overload or "default")
+
+
+def _define(name: str, overload: str, outs: tuple[str, ...], factory: bool = False) -> None:
+    operator = _operator(name)
+    follows = name.partition(".")[0] in _FOLLOW_THE_OUTPUT
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        into = [kwargs.pop(out) for out in outs]
+        if factory:
+            kwargs |= {"dtype": into[0].dtype, "device": into[0].device}
+        elif follows and promotion.can_cast(args[0].dtype, into[0].dtype):
+            kwargs["dtype"] = kwargs.get("dtype") or into[0].dtype
+        found = operator(*args, **kwargs)
+        results = found if isinstance(found, tuple | list) else [found]
+        written = tuple([write(*pair) for pair in zip(into, results, strict=True)])
+        return written[0] if len(written) == 1 else written
+
+    kernel(_schema(name, overload, outs, factory), EXPLICIT, variants="function")(run)
+
+
+for _name, _overload in _PLAIN.items():
+    _define(_name, _overload, ("out",))
+for _name, (_overload, *_outs) in _SEVERAL.items():
+    _define(_name, _overload, tuple(_outs))
+for _name, _overload in _FACTORIES.items():
+    _define(_name, _overload, ("out",), factory=True)
