@@ -19,10 +19,8 @@ _SHORT_DTYPES = {
     "bool": "bool_",
 }  # fmt: skip
 _FACTORIES = (
-    "tensor", "as_tensor", "from_numpy", "from_dlpack", "empty", "empty_strided", "zeros", "ones",
-    "full", "arange", "eye", "empty_like", "zeros_like", "ones_like", "full_like",
-    "broadcast_shapes", "broadcast_tensors", "result_type", "equal",
-    "view_as_real", "view_as_complex",
+    "tensor", "as_tensor", "from_numpy", "from_dlpack", "broadcast_shapes", "broadcast_tensors",
+    "result_type", "equal",
 )  # fmt: skip
 _GRAD_MODES = (
     "no_grad",

@@ -230,8 +230,8 @@ def _tensor(value: Any) -> TensorImpl:
 def _scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, TensorImpl) and not value.sizes:
-        return aten.item.default(value) if hasattr(aten, "item") else value.item()  # type: ignore[attr-defined]
+    if _is_plain_number(value):
+        return aten._local_scalar_dense.default(value)
     if not isinstance(value, bool | int | float | complex):
         raise TypeError
     return value
@@ -241,10 +241,17 @@ def _int(value: Any) -> int:
     return integer(value, "")
 
 
+def _is_plain_number(value: Any) -> bool:
+    """A 0-dim tensor that no gradient flows through counts as its number."""
+    return isinstance(value, TensorImpl) and not value.sizes and not value.requires_grad  # type: ignore[attr-defined]
+
+
 def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | TensorImpl):
+    if _is_plain_number(value):
+        value = aten._local_scalar_dense.default(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def _bool(value: Any) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from labkit._tensor.arguments import impl_of, integer, integers
+from labkit._tensor.arguments import integers
 from labkit._tensor.devices import ready
 from labkit._tensor.tensor import Tensor
-from labkit.core import promotion, tensor_impl
+from labkit.core import promotion
 from labkit.core.dtype import DType
-from labkit.core.memory_format import MemoryFormat, strides_for
+from labkit.core.memory_format import MemoryFormat
 from labkit.core.strides import broadcast_shapes as _broadcast_shapes
 from labkit.ops import copy, tensor_new
 
@@ -66,112 +66,6 @@ def from_numpy(array: Any) -> Tensor:
 def from_dlpack(source: Any) -> Tensor:
     """The memory of anything that speaks DLPack on the host, as a tensor."""
     return from_numpy(np.from_dlpack(source))
-
-
-@_leaf
-def empty(
-    *size: Any,
-    dtype: DType | None = None,
-    device: Any = None,
-    memory_format: MemoryFormat = contiguous_format,
-) -> Tensor:
-    """A new tensor, holding whatever the memory held."""
-    sizes = integers(size, "empty")
-    if any(length < 0 for length in sizes):
-        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(sizes)}")
-    chosen = dtype or promotion.get_default_dtype()
-    strides = strides_for(sizes, memory_format)
-    return Tensor(tensor_impl.empty_strided(sizes, strides, chosen, ready(device)))
-
-
-@_leaf
-def empty_strided(
-    size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None
-) -> Tensor:
-    """A new tensor with these strides, in elements, over a storage just large enough."""
-    sizes, strides = integers((size,), "empty_strided"), integers((stride,), "empty_strided")
-    chosen = dtype or promotion.get_default_dtype()
-    return Tensor(tensor_impl.empty_strided(sizes, strides, chosen, ready(device)))
-
-
-@_leaf
-def zeros(*size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A new tensor of zeros."""
-    made = empty(*size, dtype=dtype, device=device)
-    return Tensor(tensor_new.filled(made.impl, 0))
-
-
-@_leaf
-def ones(*size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A new tensor of ones."""
-    made = empty(*size, dtype=dtype, device=device)
-    return Tensor(tensor_new.filled(made.impl, 1))
-
-
-@_leaf
-def full(size: Any, value: Number, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A new tensor of one value, in the element type of the value when none is given."""
-    sizes = integers((size,), "full")
-    return Tensor(tensor_new.full(sizes, value, dtype, ready(device)))
-
-
-@_leaf
-def arange(*bounds: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """The numbers up to an end, from a start to an end, or in steps; the end is left out."""
-    if not 1 <= len(bounds) <= 3:
-        raise TypeError(f"arange() takes one to three bounds, got {len(bounds)}")
-    start, end, step = [(0, *bounds, 1), (*bounds, 1), bounds][len(bounds) - 1]
-    made = Tensor(tensor_new.arange(start, end, step, dtype))
-    return made.to(ready(device))
-
-
-@_leaf
-def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones on the diagonal, zeros elsewhere."""
-    rows = integer(n, "eye")
-    columns = rows if m is None else integer(m, "eye")
-    return Tensor(tensor_new.eye(rows, columns, dtype, ready(device)))
-
-
-@_leaf
-def empty_like(
-    other: Tensor,
-    *,
-    dtype: DType | None = None,
-    device: Any = None,
-    memory_format: MemoryFormat = preserve_format,
-) -> Tensor:
-    """A new tensor of the same sizes, in the same order of dimensions."""
-    place = other.device if device is None else ready(device)
-    return Tensor(copy.empty_like(impl_of(other, "empty_like"), memory_format, dtype, place))
-
-
-@_leaf
-def zeros_like(other: Tensor, **options: Any) -> Tensor:
-    """Zeros of the same sizes, in the same order of dimensions."""
-    return Tensor(tensor_new.filled(empty_like(other, **options).impl, 0))
-
-
-@_leaf
-def ones_like(other: Tensor, **options: Any) -> Tensor:
-    """Ones of the same sizes, in the same order of dimensions."""
-    return Tensor(tensor_new.filled(empty_like(other, **options).impl, 1))
-
-
-@_leaf
-def full_like(other: Tensor, value: Number, **options: Any) -> Tensor:
-    """One value, the same sizes, the same order of dimensions."""
-    return Tensor(tensor_new.filled(empty_like(other, **options).impl, value))
-
-
-def view_as_real(input: Tensor) -> Tensor:  # noqa: A002  PyTorch's name for it
-    """Complex numbers as pairs."""
-    return input.view_as_real()
-
-
-def view_as_complex(input: Tensor) -> Tensor:  # noqa: A002
-    """Pairs in the last dimension as complex numbers."""
-    return input.view_as_complex()
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:

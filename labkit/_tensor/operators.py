@@ -85,6 +85,8 @@ def _pow(self: TensorImpl, other: Any) -> Any:
 
 
 def _rpow(self: TensorImpl, other: Any) -> Any:
+    if isinstance(other, TensorImpl):
+        return aten.pow.Tensor_Tensor(other, self)
     base = number(other)
     return NotImplemented if base is None else aten.pow.Scalar(base, self)
 

@@ -16,6 +16,7 @@ from labkit import autograd
 from labkit._tensor.arguments import impl_of, integer, integers
 from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
+from labkit._tensor.conversions import install_conversions
 from labkit._tensor.devices import ready
 from labkit._tensor.operators import install_operators
 from labkit._tensor.view_methods import ViewMethods
@@ -258,14 +259,18 @@ class Tensor(AutogradMethods, ViewMethods):
         *targets: Any,
         dtype: DType | None = None,
         device: Any = None,
+        non_blocking: bool = False,
         copy: bool = False,
         memory_format: MemoryFormat = preserve_format,
     ) -> "Tensor":
         """The tensor with another element type, device or format; itself when nothing changes.
 
-        targets  a dtype, a device, or both, in any order; or another tensor to be like
+        targets  a dtype, a device, or both, in any order; or another tensor to be like. After them
+                 may come non_blocking, which changes nothing here, and copy
         """
-        for target in targets:
+        flags = [target for target in targets if isinstance(target, bool)]
+        copy = flags[1] if len(flags) > 1 else copy
+        for target in targets[: len(targets) - len(flags)]:
             if isinstance(target, Tensor):
                 dtype, device = target.dtype, target.device
             elif isinstance(target, DType):
@@ -307,9 +312,14 @@ class Tensor(AutogradMethods, ViewMethods):
         number = value.item() if isinstance(value, Tensor) else value
         return cast(Tensor, aten.masked_fill_.Scalar(self, impl_of(mask, "masked_fill_"), number))
 
-    def nonzero(self) -> "Tensor":
-        """The positions of the elements that are not zero, one row each."""
-        return cast(Tensor, aten.nonzero.default(self))
+    def nonzero(self, *, as_tuple: bool = False) -> Any:
+        """The positions of the elements that are not zero, one row each.
+
+        as_tuple   one vector per dimension instead, ready to index with
+        """
+        if not as_tuple:
+            return aten.nonzero.default(self)
+        return aten.nonzero.default(self if self.sizes else self.unsqueeze(0)).unbind(1)
 
     def copy_(self, source: "Tensor") -> "Tensor":
         """Every element becomes the broadcast, converted element of another tensor."""
@@ -373,6 +383,7 @@ def _unwrap_index(item: Any) -> Any:
 
 
 install_operators(Tensor)
+install_conversions(Tensor)
 install_methods(Tensor)
 autograd.install()
 set_python_class(Tensor)

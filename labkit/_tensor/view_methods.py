@@ -84,6 +84,11 @@ class ViewMethods(TensorImpl):
         return self._face(aten.mT.default(self))
 
     @property
+    def mH(self) -> Self:
+        """The last two dimensions of a real tensor change places."""
+        return self._face(aten.adjoint.default(self))
+
+    @property
     def H(self) -> Self:
         """The transpose of a real matrix."""
         return self._face(aten.matrix_H.default(self))
@@ -198,6 +203,8 @@ class ViewMethods(TensorImpl):
 
     @staticmethod
     def _sections(sections: Any, function: str) -> int | Ints:
+        if isinstance(sections, TensorImpl) and sections.sizes:
+            sections = [int(each) for each in sections.raw()]
         if isinstance(sections, tuple | list):
             return integers((sections,), function)
         return integer(sections, function)

@@ -67,7 +67,7 @@ def prelu(self: TensorImpl, weight: TensorImpl) -> Any:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
         )
-    if self.sizes == () or weight.dim() != self.dim():
+    if weight.dim() != self.dim():
         shape = [1] * self.dim()
         if self.dim() > 1:
             shape[1] = weight.numel()

@@ -158,9 +158,9 @@ def batch_norm(
 
     Raises   RuntimeError   a parameter of another length, or no running statistics to use
     """
-    if input.dim() < 2:
+    if input.dim() < 2 and input.numel():
         raise RuntimeError(f"batch_norm expects [N, C, ...], got sizes {list(input.sizes)}")
-    channels = input.sizes[1]
+    channels = input.sizes[1] if input.dim() > 1 else 0
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight,
              "bias": bias}  # fmt: skip
     for name, parameter in named.items():

@@ -10,7 +10,22 @@ from labkit.ops.aten import aten
 from labkit.ops.pointwise import ARITHMETIC, pointwise
 from labkit.ops.registration import composite
 
-pointwise("conj_physical(Tensor self) -> Tensor", ARITHMETIC)(np.conjugate)
+pointwise(
+    "_conj_physical(Tensor self) -> Tensor", ARITHMETIC, inplace=False, out=None, variants=""
+)(np.conjugate)
+
+
+@composite("conj_physical(Tensor self) -> Tensor")
+def conj_physical(self: TensorImpl) -> TensorImpl:
+    """The tensor itself when it is real, else a tensor of the conjugates."""
+    return aten._conj_physical.default(self) if self.dtype.is_complex else self
+
+
+@composite("resolve_conj(Tensor(a) self) -> Tensor(a)")
+@composite("resolve_neg(Tensor(a) self) -> Tensor(a)")
+def resolved(self: TensorImpl) -> TensorImpl:
+    """The tensor itself: nothing in the lab is conjugated or negated as it is read."""
+    return self
 
 
 @composite("conj(Tensor(a) self) -> Tensor(a)")
@@ -22,5 +37,4 @@ def conj(self: TensorImpl) -> TensorImpl:
     """
     if not self.dtype.is_complex:
         return self
-    result: TensorImpl = aten.conj_physical.default(self)
-    return result
+    return aten._conj_physical.default(self)

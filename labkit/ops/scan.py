@@ -156,8 +156,8 @@ def diff(
         length = joined.sizes[wrapped]
         if length == 0:
             break
-        later = aten.narrow.default(joined, wrapped, 1, length - 1)
         earlier = aten.narrow.default(joined, wrapped, 0, length - 1)
+        later = aten.narrow.default(joined, wrapped, 1, length - 1)
         if joined.dtype.kind == "bool":
             joined = aten.logical_xor.default(later, earlier)
         else:

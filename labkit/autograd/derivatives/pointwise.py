@@ -62,7 +62,7 @@ FUNCTIONS = [
     _each("deg2rad", "Deg2Rad", "grad * (math.pi / 180)"),
     _each("rad2deg", "Rad2Deg", "grad * (180 / math.pi)"),
     _each("nan_to_num", "NanToNum", "grad * isfinite(self)"),
-    row("conj_physical", "ConjPhysicalBackward0", self="conj_physical(grad)",
+    row("_conj_physical", "ConjPhysicalBackward0", self="conj_physical(grad)",
         jvp="conj_physical(self_t)"),
     row("sgn", "SgnBackward0", self="sgn_self(grad, self, result)",
         jvp="sgn_self(self_t, self_p, result)"),

@@ -30,6 +30,7 @@ _ROOTS = {
     "torch.nn.functional.": lambda: _functional(),
     "torch._C._nn.": lambda: _functional(),
     "torch.special.": lambda: lab,
+    "torch.functional.": lambda: lab,
     "torch.": lambda: lab,
 }
 _OBSERVED = (
@@ -154,6 +155,8 @@ class Lockstep(TorchFunctionMode):  # type: ignore[misc]
             return slice(*[self.translate(x) for x in (value.start, value.stop, value.step)])
         if value is torch.strided:
             return None
+        if callable(value):
+            raise Unsupported("a function as an argument: it would be called with torch's tensors")
         return value
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:

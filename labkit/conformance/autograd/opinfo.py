@@ -27,6 +27,10 @@ OPERATORS = {"small": 1200, "full": 10_000}
 TOLERANCE = 1e-7
 """Relative, and absolute for numbers below 1: float64 sums in another order."""
 _DTYPES = (torch.float64, torch.int64, torch.bool)
+UNINITIALISED = {
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"
+}  # fmt: skip
+"""Entries that answer whatever the memory held: their numbers are not compared."""
 QUESTIONS = ("values", "graphs", "gradients", "second gradients")
 
 
@@ -147,7 +151,8 @@ def _ask(info: Any, sample: Any, step: Lockstep, where: str, tally: Tally) -> No
             result = sample.output_process_fn_grad(result)
     outputs = [each for each in tree_flatten(result)[0] if isinstance(each, torch.Tensor)]
     ours: list[Any] = [step.twin(output) for output in outputs]
-    tally.add("values", where, _first(map(tensor_difference, outputs, ours)))
+    differs = metadata_difference if info.name in UNINITIALISED else tensor_difference
+    tally.add("values", where, _first(map(differs, outputs, ours)))
     graph = graphs.graph(outputs, leaves), graphs.graph(ours, twins)
     if _has_gap(graph[1]) and not _has_gap(graph[0]):
         raise Unsupported("an operator of it has no derivative in labkit")
@@ -230,6 +235,14 @@ def _our_gradients(
     except Exception as error:
         tally.add(question, where, f"labkit raises {type(error).__name__}: {error}")
     return None
+
+
+def metadata_difference(theirs: torch.Tensor, ours: Any) -> str:
+    """What labkit's tensor has otherwise, its numbers aside."""
+    mine = ours.dtype.name, ours.sizes, ours.strides, ours.requires_grad
+    dtype = str(theirs.dtype).rpartition(".")[2]
+    seen = dtype, tuple(theirs.shape), tuple(theirs.stride()), theirs.requires_grad
+    return "" if seen == mine else f"torch {seen}, labkit {mine}"
 
 
 def tensor_difference(theirs: torch.Tensor | None, ours: TensorImpl | None) -> str:

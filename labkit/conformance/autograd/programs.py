@@ -69,6 +69,7 @@ Action = Callable[[Run, list[Any], tuple[Any, ...]], Any]
 
 def _hook(run: Run, x: Any, numbers: tuple[Any, ...]) -> None:
     label, factor = numbers
+    _ = x.grad_fn  # raises for a view that may not be made again; torch's register_hook crashes
 
     def hook(grad: Any) -> Any:
         run.note(f"hook {label}", grad)
@@ -136,7 +137,7 @@ ACTIONS: dict[str, Action] = {
     "set_item": _set_item,
     "detach_": lambda run, xs, n: xs[0].detach_(),
     "requires_grad_": lambda run, xs, n: xs[0].requires_grad_(n[0]),
-    "retain_grad": lambda run, xs, n: xs[0].retain_grad(),
+    "retain_grad": lambda run, xs, n: (xs[0].grad_fn, xs[0].retain_grad())[1],
     "hook": lambda run, xs, n: _hook(run, xs[0], n),
     "node_hooks": lambda run, xs, n: _node_hooks(run, xs[0], n[0]),
     "post_accumulate": lambda run, xs, n: _post_accumulate(run, xs[0], n[0]),
