@@ -9,6 +9,7 @@ from typing import Any
 from labkit.cuda.arguments import Extent, as_operand
 from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.emulator.launching import failure, launch_message
 from labkit.cuda.emulator.module import Function
 from labkit.cuda.emulator.worker import Command, WorkerDied, WorkerRefused
 from labkit.cuda.errors import CudaError, InvalidValueError
@@ -93,11 +94,11 @@ class Trace:
             "kernel", function.name, function=function, grid=grid, block=block, args=tuple(args),
             shared_bytes=shared_bytes,
         )  # fmt: skip
-        body = driver.launch_message(operation, order, trace=True, tail=tail)
+        body = launch_message(operation, order, trace=True, tail=tail)
         try:
             answer = driver.worker.request(Command.TRACE, body, max(60.0, driver.timeout_s))
         except WorkerDied as death:
-            raise driver.failure(operation, death.report, trace=True) from None
+            raise failure(operation, death.report, trace=True) from None
         except WorkerRefused as refusal:
             raise CudaError(str(refusal)) from None
         raw = json.loads(answer)

@@ -1,34 +1,23 @@
 """The emulator as a `Driver`: memory of a stated size, queues, and kernels in a worker process."""
 
-import contextlib
-import ctypes
 import functools
 import itertools
-import json
 import os
-import struct
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.cuda.driver import DeviceProperties, Dim3
 from labkit.cuda.emulator.arena import GRANULARITY, Arena
+from labkit.cuda.emulator.capture import Captures, checked
+from labkit.cuda.emulator.launching import run_kernel
 from labkit.cuda.emulator.module import Function, Module
 from labkit.cuda.emulator.queue import Work, WorkQueue
-from labkit.cuda.emulator.worker import (
-    Command,
-    Worker,
-    WorkerDied,
-    WorkerRefused,
-    default_threads,
-    map_message,
-)
-from labkit.cuda.errors import CaptureError, CudaError, InvalidValueError, KernelFailure
+from labkit.cuda.emulator.transfers import Transfers
+from labkit.cuda.emulator.worker import Command, Worker, default_threads, map_message
+from labkit.cuda.errors import CaptureError, CudaError, InvalidValueError
 from labkit.cuda.operation import Node, Operation
 
-_LAUNCH = struct.Struct("<QII3I3IIIQII")
-_ORDERS = {"forward": 0, "reverse": 1}
 DEFAULT_CAPACITY = 4 << 30
 DEFAULT_TIMEOUT_S = 20.0
 
@@ -69,9 +58,7 @@ class EmulatorDriver:
         self._streams: dict[int, bool] = {0: True}
         self._events: dict[int, Work | None] = {}
         self._handles = itertools.count(1)
-        self._captures: dict[int, _Capture] = {}
-        self._event_captures: dict[int, tuple[_Capture, tuple[int, ...]]] = {}
-        self._variables: dict[int, int] = {}
+        self._captures = Captures()
         self._open()
 
     def _open(self) -> None:
@@ -79,6 +66,7 @@ class EmulatorDriver:
         self.worker = Worker(
             self.arena.fd, self.arena.base, self.arena.reserved, self.arena.capacity, self._threads
         )
+        self._transfers = Transfers(self.arena, self.worker)
         self.queue.add_stream(0, blocking=False)
 
     def __repr__(self) -> str:
@@ -98,7 +86,6 @@ class EmulatorDriver:
             self._streams = {0: True}
             self._events.clear()
             self._captures.clear()
-            self._event_captures.clear()
             self._open()
 
     def properties(self) -> DeviceProperties:
@@ -182,9 +169,9 @@ class EmulatorDriver:
         self, dst: int, src: int, size_bytes: int, stream: int, keep: Any = None
     ) -> None:
         """The copy is queued; `keep` stays alive until it has run."""
-        self._check_range(dst, size_bytes, "destination")
-        self._check_range(src, size_bytes, "source")
-        kind = f"memcpy {self._side(src)} to {self._side(dst)}"
+        self._transfers.check(dst, size_bytes, "destination")
+        self._transfers.check(src, size_bytes, "source")
+        kind = f"memcpy {self._transfers.side(src)} to {self._transfers.side(dst)}"
         self.submit(
             stream,
             Operation("memcpy", kind, dst=dst, src=src, size_bytes=size_bytes, keep=keep),
@@ -197,56 +184,16 @@ class EmulatorDriver:
 
     def memset_async(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """The fill is queued."""
-        self._check_range(address, size_bytes, "destination")
+        self._transfers.check(address, size_bytes, "destination")
         if not 0 <= byte <= 255:
             raise InvalidValueError(f"a byte is 0 to 255, not {byte}")
         self.submit(
             stream, Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes)
         )
 
-    def _side(self, address: int) -> str:
-        return "device" if self.is_device_address(address) else "host"
-
     def is_device_address(self, address: int) -> bool:
         """True for memory of this device, allocated or not, and for module variables."""
-        return self.arena.contains(address) or self._variable_at(address) is not None
-
-    def _variable_at(self, address: int) -> int | None:
-        for start, size in self._variables.items():
-            if start <= address < start + size:
-                return start
-        return None
-
-    def _check_range(self, address: int, size_bytes: int, what: str) -> None:
-        if size_bytes < 0:
-            raise InvalidValueError(f"cannot copy {size_bytes} bytes")
-        if size_bytes and address == 0:
-            raise InvalidValueError(f"the {what} of {size_bytes} bytes is a null pointer")
-        if size_bytes and self.arena.contains(address):
-            owner = self.arena.owner_of(address)
-            end = owner[0] + owner[1] if owner else address
-            if end < address + size_bytes:
-                raise InvalidValueError(
-                    f"the {what} {address:#x} + {size_bytes} bytes leaves allocated memory at "
-                    f"{end:#x}"
-                )
-
-    def _copy(self, dst: int, src: int, size: int) -> None:
-        if size == 0:
-            return
-        if self._variable_at(src) is not None:
-            data = self.worker.request(Command.READ, map_message(src, size))
-            self._write(dst, data)
-        elif self._variable_at(dst) is not None:
-            self._write(dst, ctypes.string_at(src, size))
-        else:
-            ctypes.memmove(dst, src, size)
-
-    def _write(self, dst: int, data: bytes) -> None:
-        if self._variable_at(dst) is not None:
-            self.worker.request(Command.WRITE, map_message(dst, len(data)) + data)
-        else:
-            ctypes.memmove(dst, data, len(data))
+        return self._transfers.is_device_address(address)
 
     # Streams and events
 
@@ -254,7 +201,7 @@ class EmulatorDriver:
         """The operation is queued, or becomes a node of the graph the stream captures."""
         with self._lock:
             self._check_stream(stream)
-            capture = self._captures.get(stream)
+            capture = self._captures.of(stream)
             if capture is not None:
                 capture.add(stream, operation)
                 return
@@ -265,14 +212,11 @@ class EmulatorDriver:
 
     def _perform(self, operation: Operation) -> None:
         if operation.kind == "kernel":
-            self._run_kernel(operation)
+            run_kernel(self.worker, operation, self.timeout_s)
         elif operation.kind == "memcpy":
-            self._copy(operation.dst, operation.src, operation.size_bytes)
+            self._transfers.copy(operation.dst, operation.src, operation.size_bytes)
         elif operation.kind == "memset":
-            if self._variable_at(operation.dst) is not None:
-                self._write(operation.dst, bytes([operation.byte]) * operation.size_bytes)
-            else:
-                ctypes.memset(operation.dst, operation.byte, operation.size_bytes)
+            self._transfers.fill(operation.dst, operation.byte, operation.size_bytes)
         elif operation.call is not None:
             operation.call()
 
@@ -280,14 +224,6 @@ class EmulatorDriver:
         if stream not in self._streams:
             raise InvalidValueError(
                 f"there is no stream {stream}", "cudaErrorInvalidResourceHandle"
-            )
-
-    def _no_capture(self, what: str) -> None:
-        if self._captures:
-            for capture in self._captures.values():
-                capture.invalid = True
-            raise CaptureError(
-                f"{what} is not allowed while a stream captures; the capture is void"
             )
 
     def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> int:
@@ -320,7 +256,7 @@ class EmulatorDriver:
         """Everything queued on the stream so far has run."""
         with self._lock:
             self._check_stream(stream)
-            self._no_capture("waiting for a stream")
+            self._captures.refuse("waiting for a stream")
             last = self.queue.last(stream)
             if last is not None:
                 self.queue.run_until(last)
@@ -328,7 +264,7 @@ class EmulatorDriver:
     def synchronize(self) -> None:
         """Everything queued on the device has run."""
         with self._lock:
-            self._no_capture("waiting for the device")
+            self._captures.refuse("waiting for the device")
             self.queue.run_until(None)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
@@ -336,12 +272,7 @@ class EmulatorDriver:
         with self._lock:
             self._check_stream(stream)
             self._check_event(event)
-            if event in self._event_captures:
-                capture, nodes = self._event_captures[event]
-                if self._captures.get(stream, capture) is not capture:
-                    raise CaptureError(f"stream {stream} captures another graph")
-                self._captures[stream] = capture
-                capture.join(stream, nodes)
+            if self._captures.wait(stream, event):
                 return
             work = self._events[event]
             if work is not None:
@@ -363,7 +294,7 @@ class EmulatorDriver:
         with self._lock:
             self._check_event(event)
             del self._events[event]
-            self._event_captures.pop(event, None)
+            self._captures.forget(event)
 
     def _check_event(self, event: int) -> None:
         if event not in self._events:
@@ -374,11 +305,8 @@ class EmulatorDriver:
         with self._lock:
             self._check_event(event)
             self._check_stream(stream)
-            capture = self._captures.get(stream)
-            if capture is not None:
-                self._event_captures[event] = (capture, capture.last.get(stream, ()))
+            if self._captures.record(event, stream):
                 return
-            self._event_captures.pop(event, None)
             self._events[event] = self.queue.enqueue(
                 stream, "record", f"record event {event}", None
             )
@@ -397,7 +325,7 @@ class EmulatorDriver:
         """The event has completed."""
         with self._lock:
             self._check_event(event)
-            self._no_capture("waiting for an event")
+            self._captures.refuse("waiting for an event")
             self.queue.run_until(self._events[event]) if self._events[event] else None
 
     def event_elapsed_ms(self, start: int, end: int) -> float:
@@ -436,7 +364,7 @@ class EmulatorDriver:
         """(address, bytes) of a __device__ or __constant__ variable."""
         with self._lock:
             address, size = module.global_variable(name)
-            self._variables[address] = size
+            self._transfers.variables[address] = size
             return address, size
 
     def launch(
@@ -462,82 +390,17 @@ class EmulatorDriver:
             ),
         )  # fmt: skip
 
-    def _run_kernel(self, operation: Operation) -> None:
-        options = dict(operation.options)
-        body = self.launch_message(operation, options.get("order", "forward"))
-        try:
-            printed = self.worker.request(
-                Command.LAUNCH, body, options.get("timeout_s") or self.timeout_s
-            ).decode(errors="replace")
-        except WorkerDied as death:
-            raise self.failure(operation, death.report) from None
-        except WorkerRefused as refusal:
-            report = json.loads(refusal.body)
-            _show(report.pop("printed", ""))
-            raise self.failure(operation, report) from None
-        _show(printed)
-
-    def launch_message(
-        self, operation: Operation, order: str | int, *, trace: bool = False, tail: bytes = b""
-    ) -> bytes:
-        """The body of LAUNCH and TRACE."""
-        function: Function = operation.function
-        handle, _ = function.module.load(trace=trace)
-        offsets, values = [], bytearray()
-        for arg in operation.args:
-            values += bytes(-len(values) % min(16, max(1, len(arg) & -len(arg))))
-            offsets.append(len(values))
-            values += arg
-        seeded = isinstance(order, int)
-        head = _LAUNCH.pack(
-            handle, function.index, int(order == "forward"), *operation.grid, *operation.block,
-            operation.shared_bytes, 2 if seeded else _ORDERS[str(order)],
-            order if isinstance(order, int) else 0, len(offsets), len(values),
-        )  # fmt: skip
-        return head + struct.pack(f"<{len(offsets)}I", *offsets) + bytes(values) + tail
-
-    def failure(
-        self, operation: Operation, report: dict[str, Any], *, trace: bool = False
-    ) -> KernelFailure:
-        """The error for what the worker reported, with the learner's file and line in it."""
-        function: Function = operation.function
-        module = function.module
-        waiting = report.get("waiting") or []
-        sites = [*report.get("sites", []), *(w["site"] for w in waiting)]
-        places = module.line_of(sites, trace=trace)
-        found = places[0] if places else None
-        for entry, place in zip(waiting, places[len(sites) - len(waiting) :], strict=True):
-            entry["line"] = place.line
-        report = {
-            "kernel": operation.name,
-            "grid": list(operation.grid), "threads": list(operation.block),
-            "block": [0, 0, 0], "thread": [0, 0, 0], **report,
-            "file": found.file if found and found.line else module.path,
-            "line": found.line if found else 0,
-        }  # fmt: skip
-        if report["kind"] == "deadlock" and waiting:
-            report["message"] += ": " + _who_waits(waiting)
-        if report["kind"] == "fault":
-            report["message"] += f", at address {report['address']:#x}"
-        return KernelFailure(report)
-
     # Graphs
 
     def stream_begin_capture(self, stream: int) -> None:
         """What is queued on the stream from now on becomes a graph instead of running."""
         with self._lock:
             self._check_stream(stream)
-            if stream == 0:
-                raise CaptureError(
-                    "the default stream cannot capture", "cudaErrorStreamCaptureImplicit"
-                )
-            if stream in self._captures:
-                raise CaptureError(f"stream {stream} captures already")
-            self._captures[stream] = _Capture(stream)
+            self._captures.begin(stream)
 
     def stream_is_capturing(self, stream: int) -> bool:
         """True between begin and end of a capture."""
-        return stream in self._captures
+        return self._captures.of(stream) is not None
 
     def stream_end_capture(self, stream: int) -> list[Node]:
         """The captured nodes, each after the ones its stream and its events put before it.
@@ -546,41 +409,20 @@ class EmulatorDriver:
                                 joined it was not joined back
         """
         with self._lock:
-            capture = self._captures.get(stream)
-            if capture is None or capture.origin != stream:
-                raise CaptureError(f"stream {stream} did not begin a capture")
-            members = [s for s, c in self._captures.items() if c is capture]
-            for member in members:
-                del self._captures[member]
-            for event in [e for e, (c, _) in self._event_captures.items() if c is capture]:
-                del self._event_captures[event]
-            if capture.invalid:
-                raise CaptureError("the capture was made void", "cudaErrorStreamCaptureInvalidated")
-            lost = capture.not_joined()
-            if lost:
-                names = [capture.nodes[i].operation.name for i in lost]
-                raise CaptureError(
-                    f"{names} ran on a stream that was never joined back to stream {stream}",
-                    "cudaErrorStreamCaptureUnjoined",
-                )
-            return capture.nodes
+            return self._captures.end(stream)
 
     def graph_instantiate(self, nodes: Sequence[Node]) -> list[Node]:
         """What `graph_launch` takes; checked, and independent of the graph it came from.
 
         Raises   InvalidValueError   a node comes after itself or one that does not exist yet
         """
-        for index, node in enumerate(nodes):
-            wrong = [i for i in node.after if not 0 <= i < index]
-            if wrong:
-                raise InvalidValueError(f"node {index} cannot come after nodes {wrong}")
-        return [Node(node.operation, node.after) for node in nodes]
+        return checked(nodes)
 
     def graph_launch(self, executable: Sequence[Node], stream: int) -> None:
         """Every node is queued; what follows on the stream follows all of them."""
         with self._lock:
             self._check_stream(stream)
-            self._no_capture("launching a graph")
+            self._captures.refuse("launching a graph")
             root = self.queue.enqueue(stream, "graph", "graph begins", None)
             made: list[Work] = []
             for node in executable:
@@ -592,54 +434,3 @@ class EmulatorDriver:
                 )
                 self.queue.forget_stream(branch)
             self.queue.enqueue(stream, "graph", "graph ends", None, made)
-
-
-class _Capture:
-    """A graph in the making: nodes, and per stream the nodes its next one comes after."""
-
-    def __init__(self, origin: int) -> None:
-        self.origin = origin
-        self.nodes: list[Node] = []
-        self.last: dict[int, tuple[int, ...]] = {origin: ()}
-        self.invalid = False
-
-    def add(self, stream: int, operation: Operation) -> None:
-        self.nodes.append(Node(operation, self.last.get(stream, ())))
-        self.last[stream] = (len(self.nodes) - 1,)
-
-    def join(self, stream: int, nodes: tuple[int, ...]) -> None:
-        self.last[stream] = tuple(sorted({*self.last.get(stream, ()), *nodes}))
-
-    def not_joined(self) -> list[int]:
-        reached, stack = set(), list(self.last.get(self.origin, ()))
-        while stack:
-            index = stack.pop()
-            if index not in reached:
-                reached.add(index)
-                stack.extend(self.nodes[index].after)
-        return [i for i in range(len(self.nodes)) if i not in reached]
-
-
-def _show(printed: str) -> None:
-    if printed:
-        with contextlib.suppress(ValueError):
-            sys.stdout.write(printed)
-
-
-def _who_waits(waiting: list[dict[str, Any]]) -> str:
-    """`threads 0 to 15 at line 8 for __syncthreads; ...`"""
-    groups: dict[tuple[int, str, int], list[Any]] = {}
-    for entry in waiting:
-        groups.setdefault((entry["line"], entry["waits_for"], entry["mask"]), []).append(
-            tuple(entry["thread"])
-        )
-    parts = []
-    for (line, what, mask), threads in groups.items():
-        named = (
-            f"{threads[0]}"
-            if len(threads) == 1
-            else f"{threads[0]} to {threads[-1]} ({len(threads)})"
-        )
-        masked = f" with mask {mask:#010x}" if mask else ""
-        parts.append(f"threads {named} wait at line {line} for {what}{masked}")
-    return "; ".join(parts)

@@ -1,0 +1,69 @@
+"""Copies and fills between host memory, device memory and the variables of loaded modules."""
+
+import ctypes
+
+from labkit.cuda.emulator.arena import Arena
+from labkit.cuda.emulator.worker import Command, Worker, map_message
+from labkit.cuda.errors import InvalidValueError
+
+
+class Transfers:
+    """Moves bytes. Device memory is shared with this process; variables are the worker's alone."""
+
+    def __init__(self, arena: Arena, worker: Worker) -> None:
+        self._arena, self._worker = arena, worker
+        self.variables: dict[int, int] = {}
+        """Address -> bytes of the module variables somebody asked for."""
+
+    def is_device_address(self, address: int) -> bool:
+        """True for memory of the device, allocated or not, and for module variables."""
+        return self._arena.contains(address) or self._is_variable(address)
+
+    def side(self, address: int) -> str:
+        """The side of a copy that an address lies on, in a word."""
+        return "device" if self.is_device_address(address) else "host"
+
+    def check(self, address: int, size_bytes: int, what: str) -> None:
+        """Refuse a range that leaves allocated memory.
+
+        Raises   InvalidValueError   with the address where it ends
+        """
+        if size_bytes < 0:
+            raise InvalidValueError(f"cannot copy {size_bytes} bytes")
+        if size_bytes and address == 0:
+            raise InvalidValueError(f"the {what} of {size_bytes} bytes is a null pointer")
+        if size_bytes and self._arena.contains(address):
+            owner = self._arena.owner_of(address)
+            end = owner[0] + owner[1] if owner else address
+            if end < address + size_bytes:
+                raise InvalidValueError(
+                    f"the {what} {address:#x} + {size_bytes} bytes leaves allocated memory at "
+                    f"{end:#x}"
+                )
+
+    def copy(self, dst: int, src: int, size: int) -> None:
+        """The bytes are at `dst`, too."""
+        if size == 0:
+            return
+        if self._is_variable(src):
+            self._write(dst, self._worker.request(Command.READ, map_message(src, size)))
+        elif self._is_variable(dst):
+            self._write(dst, ctypes.string_at(src, size))
+        else:
+            ctypes.memmove(dst, src, size)
+
+    def fill(self, dst: int, byte: int, size: int) -> None:
+        """Every byte has this value."""
+        if self._is_variable(dst):
+            self._write(dst, bytes([byte]) * size)
+        else:
+            ctypes.memset(dst, byte, size)
+
+    def _write(self, dst: int, data: bytes) -> None:
+        if self._is_variable(dst):
+            self._worker.request(Command.WRITE, map_message(dst, len(data)) + data)
+        else:
+            ctypes.memmove(dst, data, len(data))
+
+    def _is_variable(self, address: int) -> bool:
+        return any(start <= address < start + size for start, size in self.variables.items())
