@@ -24,12 +24,14 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 
 
-def check_inplace(tensor: TensorImpl) -> None:
-    """Nothing, if a recorded call may write the tensor.
+def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
+    """Nothing, if a call of these arguments may write the tensor, and be recorded if need be.
 
     Raises   RuntimeError   a leaf that requires grad, or a view that must not be written
     Source   torch/csrc/autograd/VariableTypeUtils.h  check_inplace
     """
+    if not any(_any_requires_grad(argument) for argument in arguments):
+        return
     meta = tensor.autograd_meta
     is_view = meta is not None and meta.is_view
     whose = "a leaf Variable"
@@ -39,6 +41,12 @@ def check_inplace(tensor: TensorImpl) -> None:
         whose, owner = "a view of a leaf Variable", tensor.base
     if requires_grad(tensor) and (is_leaf(owner) or is_leaf(tensor)):
         raise RuntimeError(f"{whose} that requires grad is being used in an in-place operation.")
+
+
+def _any_requires_grad(argument: Any) -> bool:
+    if isinstance(argument, list | tuple):
+        return any(_any_requires_grad(each) for each in argument)
+    return argument is not None and requires_grad(argument)
 
 
 def before_write(tensor: TensorImpl) -> TensorImpl:

@@ -111,6 +111,9 @@ class Generator:
     def _edges(self) -> None:
         count = len(self.differentiation.differentiated)
         self._add("if STATE.grad:")
+        if self.is_inplace:  # asked before any edge is, which may be an error of its own
+            names = [_identifier(each.name) for each in self.differentiation.differentiated]
+            self._add(f"history.check_inplace(self, {', '.join(names)})", 2)
         for number, argument in enumerate(self.differentiation.differentiated):
             self._edge(number, argument)
         self._add("else: " + " = ".join(f"e{i}" for i in range(count)) + " = None")
@@ -163,8 +166,6 @@ class Generator:
 
     def _make_node(self) -> None:
         add = self._add
-        if self.is_inplace:
-            add("history.check_inplace(self)")
         add("special = SPECIAL.count")
         add("node = NodeClass()")
         add("node.sequence_nr = next_sequence_nr()")
