@@ -31,6 +31,10 @@ _GRAD_MODES = (
     "is_inference_mode_enabled",
 )
 _RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "fork_rng")
+_FUNCTIONAL = (
+    "split", "meshgrid", "cartesian_prod", "block_diag", "einsum", "tensordot", "norm",
+    "atleast_1d", "atleast_2d", "atleast_3d", "unique", "unique_consecutive",
+)  # fmt: skip
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},
     **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},
@@ -40,6 +44,7 @@ _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.autograd", name) for name in _GRAD_MODES},
     **{name: ("labkit._tensor.random", name) for name in _RANDOM},
     "Generator": ("labkit.core.generator", "Generator"),
+    **{name: ("labkit._tensor.functional", name) for name in _FUNCTIONAL},
     "dtype": ("labkit.core.dtype", "DType"),
     "device": ("labkit.core.device", "device"),
     "memory_format": ("labkit.core.memory_format", "MemoryFormat"),

@@ -15,6 +15,7 @@ LAYERS = {
     "dispatcher": "labkit.conformance.dispatcher",
     "iterator": "labkit.conformance.iterator",
     "allocator": "labkit.conformance.allocator",
+    "autograd": "labkit.conformance.autograd",
 }
 """Layer name -> module. A module offers `compare(seed, size)`, yielding one `Comparison` per
 question asked of both sides, and `NOT_MODELLED`, the sentences the command prints."""
@@ -32,12 +33,14 @@ class Comparison:
     compared          how many answers were compared, > 0
     equal             how many of them were equal
     first_difference  the first unequal one in full, ready to reproduce; None when all are equal
+    left_out          what could not be asked, one sentence each: labkit has not got it
     """
 
     what: str
     compared: int
     equal: int
     first_difference: str | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -47,7 +50,9 @@ class Comparison:
     def __str__(self) -> str:
         verdict = "equal" if self.passed else "DIFFERENT" if self.compared else "NOTHING COMPARED"
         line = f"{self.what}: {self.equal:,} / {self.compared:,} {verdict}"
-        return line if self.first_difference is None else f"{line}\n{self.first_difference}"
+        left_out = [f"\n  left out: {sentence}" for sentence in self.left_out]
+        first = "" if self.first_difference is None else f"\n{self.first_difference}"
+        return "".join([line, first, *left_out])
 
 
 def load(layer: str) -> ModuleType:

@@ -81,7 +81,7 @@ def trapezoid_x(y: TensorImpl, x: TensorImpl, *, dim: int = -1) -> Any:
         x = aten.view.default(x, shape)
     left, right = _neighbours(x, dim)
     steps = aten.mul.Tensor(aten.add.Tensor(first, last), aten.sub.Tensor(right, left))
-    return aten.mul.Scalar(aten.sum.dim_IntList(steps, [dim]), 0.5)
+    return aten.div.Scalar(aten.sum.dim_IntList(steps, [dim]), 2.0)
 
 
 def _neighbours(y: TensorImpl, dim: int) -> tuple[Any, Any]:

@@ -147,10 +147,10 @@ def diff(
             _check_beside(name, self, other, wrapped)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return aten.copy_.default(aten.zeros_like.default(self), self)
     parts = [each for each in (prepend, self, append) if each is not None]
     joined = aten.cat.default(parts, wrapped) if len(parts) > 1 else self
-    if n == 0:
-        return joined
     n = min(n, joined.sizes[wrapped])
     for _ in range(n):
         length = joined.sizes[wrapped]

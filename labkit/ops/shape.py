@@ -242,6 +242,24 @@ def chunk(self: TensorImpl, chunks: int, dim: int = 0) -> Views:
     return aten.split.Tensor(self, -(-size // chunks), dim)
 
 
+@composite(
+    "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, "
+    "Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]"
+)
+def tensor_split_at(self: TensorImpl, sections: TensorImpl, dim: int = 0) -> Views:
+    """`tensor_split` with the number, or the positions, in a tensor.
+
+    Raises   RuntimeError   not whole numbers, or more than one dimension
+    """
+    if sections.dim() > 1 or not sections.dtype.is_integral:
+        raise RuntimeError(
+            "tensor_split expected a 0-dim or 1-dim tensor of int64, got "
+            f"{sections.dtype} of sizes {list(sections.sizes)}"
+        )
+    numbers = sections.raw().tolist()
+    return tensor_split(self, numbers, dim)
+
+
 @composite("tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]")
 @composite("tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]")
 def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:

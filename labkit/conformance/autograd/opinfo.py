@@ -23,10 +23,12 @@ from labkit.ops import copy
 
 SAMPLES = {"small": 2, "full": 1_000}
 """Samples taken of each entry, at random."""
-OPERATORS = {"small": 1200, "full": 10_000}
+OPERATORS = {"small": 60, "full": 10_000}
+"""Entries taken, at random."""
 TOLERANCE = 1e-7
 """Relative, and absolute for numbers below 1: float64 sums in another order."""
 _DTYPES = (torch.float64, torch.int64, torch.bool)
+_READABLE = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 UNINITIALISED = {
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"
 }  # fmt: skip
@@ -59,6 +61,8 @@ def compare(seed: int, size: Size, only: str = "") -> Iterator[Comparison]:
     only   the name of one entry, "nn.functional.relu"
     """
     tally = run(seed, size, only)
+    count, whole = len(tally.unsupported), ", ".join(sorted(tally.unsupported))
+    left_out = (f"{count} entries: {whole}",) if count else ()
     for question in QUESTIONS:
         if tally.compared[question]:
             yield Comparison(
@@ -66,6 +70,7 @@ def compare(seed: int, size: Size, only: str = "") -> Iterator[Comparison]:
                 tally.compared[question],
                 tally.equal[question],
                 next(iter(tally.different.get(question, [])), None),
+                left_out if question == QUESTIONS[0] else (),
             )
 
 
@@ -259,7 +264,7 @@ def tensor_difference(theirs: torch.Tensor | None, ours: TensorImpl | None) -> s
     plain = theirs.detach().resolve_conj().resolve_neg()
     if plain._is_zerotensor():
         plain = torch.zeros(plain.shape, dtype=plain.dtype)
-    wanted = (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
+    wanted = plain.to(_READABLE.get(plain.dtype, plain.dtype)).numpy()
     found = copy.values(ours)
     if wanted.dtype.kind in "fc":
         same = np.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
