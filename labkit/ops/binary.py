@@ -12,8 +12,10 @@ import numpy as np
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DType
+from labkit.core.formats import decode, encode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
+from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.aten import aten
 from labkit.ops.dtype_rules import (
     BAREBONES,
@@ -29,6 +31,7 @@ from labkit.ops.dtype_rules import (
     Types,
     refuse,
 )
+from labkit.ops.iteration_order import output_strides
 from labkit.ops.layouts import in_place
 from labkit.ops.pointwise import (
     OPERATORS,
@@ -151,14 +154,31 @@ def min_other(self: TensorImpl, other: TensorImpl) -> Any:
     return aten.minimum.default(self, other)
 
 
-def _native(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    common = common_dtype(op, operands)
-    if common not in (dtypes.float32, dtypes.float64):
-        raise refuse(op, common)
-    return common, common
+pointwise(f"nextafter{_BINARY}", FLOATING_ONLY)(np.nextafter)
 
 
-pointwise(f"nextafter{_BINARY}", _native)(np.nextafter)
+def _next_small(x: Array, y: Array, dtype: DType) -> Array:
+    """The neighbours of two-byte floats, in which the loop above would take float32's steps."""
+    if dtype is dtypes.float16:
+        return np.nextafter(x.astype(np.float16), y.astype(np.float16))
+    bits = encode(x, dtype).astype(np.int32)
+    away = (y > x) == (x > 0)
+    step = np.where(bits & 0x7FFF == 0, np.where(y > 0, 1, 0x8001), bits + np.where(away, 1, -1))
+    moved = decode(step.astype(np.uint16), dtype)
+    return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), np.where(x == y, y, moved))
+
+
+def _nextafter(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    op = OPERATORS["nextafter"]
+    common = common_dtype(op, [self, other])
+    if common not in (dtypes.float16, dtypes.bfloat16):
+        return op.functional(self, other)
+    x, y = np.broadcast_arrays(wide(self), wide(other))
+    operands = [(each.sizes, each.strides) for each in (self, other)]
+    return new_tensor(_next_small(x, y, common), common, output_strides(x.shape, operands))
+
+
+kernel("nextafter", "CPU")(_nextafter)
 
 
 @pointwise(f"xlogy.Tensor{_BINARY}", REAL_FLOAT, out="OutTensor")

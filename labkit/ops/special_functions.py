@@ -115,3 +115,40 @@ def trigamma(x: Array) -> Array:
         series = 1 / 6 - inverse_square * (1 / 30 - inverse_square * (1 / 42 - inverse_square / 30))
         found = found + (1.0 + 0.5 / argument + inverse_square * series) / argument
         return np.where(reflected, -found + (math.pi / sine) ** 2, found)
+
+
+_EULER_MACLAURIN = [
+    12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
+    -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
+    1.8152105401943546773e17, -7.1661652561756670113e18,
+]  # fmt: skip
+"""(2k)! over the Bernoulli number B(2k)."""
+
+
+def zeta(exponent: float, q: Array) -> Array:
+    """The sum of 1 / (q + k) ** exponent over k from 0; infinite at the poles, which are whole."""
+    q = q.astype(np.float64)
+    with np.errstate(all="ignore"):
+        total, a = np.power(q, -exponent), q
+        term = np.zeros_like(q)
+        for step in range(9 + int(max(-np.nanmin(np.where(np.isfinite(q), q, 0.0), initial=0), 0))):
+            going = (a <= 9) | (step < 9)
+            a = np.where(going, a + 1.0, a)
+            term = np.where(going, np.power(a, -exponent), term)
+            total = np.where(going, total + term, total)
+        total = total + term * a / (exponent - 1.0) - 0.5 * term
+        factor, power = 1.0, term
+        for k, divisor in enumerate(_EULER_MACLAURIN):
+            factor *= exponent + 2 * k
+            power = power / a
+            total = total + factor * power / divisor
+            factor *= exponent + 2 * k + 1
+            power = power / a
+        pole = (q <= 0) & (q == np.floor(q))
+        return np.where(pole, np.inf, total)
+
+
+def polygamma(order: int, x: Array) -> Array:
+    """The derivative of `digamma` of that order, from 2 on."""
+    sign = 1.0 if order % 2 else -1.0
+    return np.asarray(sign * math.factorial(order) * zeta(order + 1.0, x))

@@ -27,6 +27,7 @@ from labkit.ops.dtype_rules import (
     REAL,
     REAL_FLOAT,
     WITH_COMPLEX,
+    Types,
     refuse,
 )
 from labkit.ops.layouts import like_the_input, register
@@ -117,14 +118,18 @@ def logit(x: Array, eps: float | None = None) -> Array:
     return np.asarray(np.log(x / (1 - x)))
 
 
-@pointwise("polygamma(int n, Tensor self) -> Tensor", REAL_FLOAT, inplace=False, out="out")
+def _polygamma(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    if others["n"] < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n: {others['n']}")
+    return REAL_FLOAT(op, operands, others)
+
+
+@pointwise("polygamma(int n, Tensor self) -> Tensor", _polygamma, inplace=False)
 def polygamma(n: int, x: Array) -> Array:
-    """The n-th derivative of `digamma`, for n of 0 and 1."""
+    """The n-th derivative of `digamma`."""
     if n == 0:
         return special.digamma(x)
-    if n == 1:
-        return special.trigamma(x)
-    raise NotImplementedError(f"polygamma of order {n}: only 0 and 1 are known here")
+    return special.trigamma(x) if n == 1 else special.polygamma(n, x)
 
 
 # -- signs and rounding ---------------------------------------------------------------------------

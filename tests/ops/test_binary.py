@@ -9,7 +9,7 @@ from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 A = torch.ops.aten
 NAMES = ["pow", "atan2", "fmod", "remainder", "floor_divide", "div", "maximum", "minimum", "fmax",
          "fmin", "hypot", "logaddexp", "logaddexp2", "copysign", "xlogy", "ldexp",
-         "heaviside", "gcd", "lcm", "logical_and", "logical_or", "logical_xor",
+         "heaviside", "gcd", "lcm", "nextafter", "logical_and", "logical_or", "logical_xor",
          "bitwise_left_shift", "bitwise_right_shift", "clamp", "clamp_min", "clamp_max", "lerp",
          "addcmul", "addcdiv", "where", "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul",
          "bitwise_and", "bitwise_or", "bitwise_xor", "allclose"]  # fmt: skip
@@ -20,7 +20,7 @@ BINARY = [
     A.hypot.default, A.logaddexp.default, A.logaddexp2.default, A.copysign.Tensor,
     A.xlogy.Tensor, A.ldexp.Tensor, A.heaviside.default, A.gcd.default,
     A.lcm.default, A.logical_and.default, A.logical_or.default, A.logical_xor.default,
-    A.bitwise_left_shift.Tensor, A.bitwise_right_shift.Tensor,
+    A.bitwise_left_shift.Tensor, A.bitwise_right_shift.Tensor, A.nextafter.default,
 ]  # fmt: skip
 WITH_NUMBER = [
     A.pow.Tensor_Scalar, A.fmod.Scalar, A.remainder.Scalar, A.floor_divide.Scalar, A.div.Scalar,

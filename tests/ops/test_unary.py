@@ -56,6 +56,14 @@ def test_special_functions_agree_in_double_precision(name):
     np.testing.assert_allclose(ours, theirs.numpy(), rtol=2e-13, atol=1e-15)
 
 
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_higher_polygammas_agree(order):
+    x = torch.tensor([0.3, 0.9, 1.5, 4.0, 30.0, -0.4, -3.3, -12.25, 1e4, 0.0, -2.0, float("inf")])
+    theirs = torch.special.polygamma(order, x.double()).numpy()
+    ours = special_functions.polygamma(order, x.double().numpy())
+    np.testing.assert_allclose(ours, theirs, rtol=1e-11)
+
+
 def test_trigamma_is_the_slope_of_digamma():
     x = np.array([0.3, 0.9, 1.5, 4.0, 30.0, -0.4, -3.3])
     theirs = torch.special.polygamma(1, torch.tensor(x)).numpy()
