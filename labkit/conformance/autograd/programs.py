@@ -89,8 +89,14 @@ def _post_accumulate(run: Run, x: Any, label: Any) -> None:
     x.register_post_accumulate_grad_hook(lambda leaf: run.note(f"accumulated {label}", leaf.grad))
 
 
+def _apart(target: Any, source: Any) -> Any:
+    """The source; its copy where it shows the memory written: the order of that is anybody's."""
+    shared = target.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
+    return source.clone() if shared else source
+
+
 def _set_item(run: Run, xs: list[Any], numbers: tuple[Any, ...]) -> None:
-    xs[0][numbers[0]] = xs[1]
+    xs[0][numbers[0]] = _apart(*xs)
 
 
 ACTIONS: dict[str, Action] = {
