@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DType
-from labkit.core.memory_format import Ints
+from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.strides import maybe_wrap_dim
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.ops import copy
 from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.registration import kernel
@@ -83,8 +83,16 @@ def _widened(self: TensorImpl, dtype: DType | None) -> tuple[TensorImpl, DType]:
 
 
 def _fold(ufunc: UFunc, values: Array, dims: Ints, keepdim: bool, dtype: DType) -> TensorImpl:
-    total = reduce(ufunc, values, dims, keepdim, _accumulator(dtype))
-    return new_tensor(total, dtypes.bool_ if dtype is dtypes.bool_ else dtype)
+    return _rounded(reduce(ufunc, values, dims, keepdim, _accumulator(dtype)), dtype)
+
+
+def _rounded(total: Array, dtype: DType) -> TensorImpl:
+    """The accumulated numbers in the type of the result, without a storage of their own yet."""
+    if dtype.numpy is None or dtype.kind in ("bool", "unsigned"):
+        return new_tensor(total, dtype)
+    with np.errstate(over="ignore"):
+        array = total.astype(dtype.raw, order="C")
+    return from_array(array, dtype, array.shape, contiguous_strides(array.shape))
 
 
 @kernel(
@@ -101,7 +109,7 @@ def sum_dim(
     return _fold(np.add, wide(source), dims, keepdim, dtype)
 
 
-@kernel("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", "CompositeExplicitAutograd")
+@kernel("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor")
 def sum_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     """The sum of all elements."""
     return sum_dim(self, None, dtype=dtype)
@@ -174,10 +182,10 @@ def mean_dim(
     count = int(np.prod([self.sizes[each] for each in dims]))
     total = reduce(np.add, values, dims, keepdim, _accumulator(chosen))
     with np.errstate(all="ignore"):
-        return new_tensor(np.true_divide(total, count), chosen)
+        return _rounded(np.asarray(np.true_divide(total, count)), chosen)
 
 
-@kernel("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", "CompositeExplicitAutograd")
+@kernel("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor")
 def mean_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     """The mean of all elements."""
     return mean_dim(self, None, dtype=dtype)
@@ -399,7 +407,7 @@ def count_nonzero_dims(self: TensorImpl, dim: Dims) -> TensorImpl:
     return new_tensor(reduce(np.add, copy.values(self) != 0, dims, False, np.int64), dtypes.int64)
 
 
-@kernel("count_nonzero(Tensor self, int? dim=None) -> Tensor", "CompositeExplicitAutograd")
+@kernel("count_nonzero(Tensor self, int? dim=None) -> Tensor")
 def count_nonzero(self: TensorImpl, dim: int | None = None) -> TensorImpl:
     """How many elements are not zero."""
     return count_nonzero_dims(self, dim)

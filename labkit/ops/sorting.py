@@ -80,10 +80,7 @@ def sort_stable(
     )
 
 
-@kernel(
-    "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    "CompositeExplicitAutograd",
-)
+@kernel("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
 def sort(self: TensorImpl, dim: int = -1, descending: bool = False) -> Pair:
     """The elements in order along a dimension, and where each was."""
     return sort_stable(self, stable=False, dim=dim, descending=descending)

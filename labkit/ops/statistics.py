@@ -298,7 +298,7 @@ def _old_norm(
     return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
-@kernel("norm.Scalar(Tensor self, Scalar p=2) -> Tensor", "CompositeExplicitAutograd")
+@kernel("norm.Scalar(Tensor self, Scalar p=2) -> Tensor")
 def norm_scalar(self: TensorImpl, p: float = 2) -> TensorImpl:
     """The vector norm of all elements."""
     return _old_norm(self, p, None, False)
@@ -321,10 +321,7 @@ def norm_dim_dtype(
     return _old_norm(self, p, dim, keepdim, dtype)
 
 
-@kernel(
-    "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-    "CompositeExplicitAutograd",
-)
+@kernel("norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor")
 def norm_dtype(self: TensorImpl, p: float | None, *, dtype: DType) -> TensorImpl:
     """The vector norm of all elements, computed in an element type."""
     return _old_norm(self, p, None, False, dtype)
