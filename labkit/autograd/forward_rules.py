@@ -70,8 +70,23 @@ def set_tangents(
     targets = list(result) if several else [result]
     news = list(new) if isinstance(new, list | tuple) else [new]
     for target, tangent in zip(targets, news, strict=False):
-        if tangent is not None and target.dtype.is_floating_point | target.dtype.is_complex:
-            set_tangent(target, tangent)
+        if tangent is None or not (target.dtype.is_floating_point or target.dtype.is_complex):
+            continue
+        if tangent.dtype.is_complex and not target.dtype.is_complex:
+            tangent = _real(tangent)
+        set_tangent(target, tangent)
+
+
+def _real(tangent: TensorImpl) -> TensorImpl:
+    """A real result moves along the real axis only."""
+    from labkit.ops.aten import aten  # operators import nothing of autograd, but call it
+
+    level, FORWARD.level = FORWARD.level, 0
+    try:
+        real: TensorImpl = aten.real.default(tangent)
+    finally:
+        FORWARD.level = level
+    return real
 
 
 def _tangents_in(value: Any) -> Any:

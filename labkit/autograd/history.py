@@ -49,16 +49,13 @@ def _any_requires_grad(argument: Any) -> bool:
     return argument is not None and requires_grad(argument)
 
 
-def before_write(tensor: TensorImpl) -> TensorImpl:
-    """A copy of what an in-place call is about to write, for its backward."""
+def original_for_forward(tensor: TensorImpl) -> TensorImpl:
+    """A copy of what an in-place call is about to write, for the tangent of the call."""
     grad, STATE.grad = STATE.grad, False
     try:
         return copy.clone(tensor)
     finally:
         STATE.grad = grad
-
-
-original_for_forward = before_write
 
 
 def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> None:

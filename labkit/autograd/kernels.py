@@ -26,6 +26,7 @@ from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import REQUIRED, Argument
+from labkit.ops.aten import aten
 
 Kernel = Callable[..., Any]
 
@@ -55,7 +56,8 @@ class Generator:
         made = node_class(self.differentiation)
         namespace: dict[str, Any] = {
             "STATE": STATE, "SPECIAL": SPECIAL, "ANOMALY": ANOMALY, "CPU": CPU,
-            "SavedVariable": SavedVariable, "NodeClass": made, "Meta": AutogradMeta,
+            "SavedVariable": SavedVariable, "clone": aten.clone.default,
+            "NodeClass": made, "Meta": AutogradMeta,
             "next_sequence_nr": next_sequence_nr, "gradient_edge": gradient_edge,
             "save": save, "save_output": save_output, "note_forward": note_forward,
             "below": self.op._on_redispatch, "AFTER": AFTER_ADINPLACEORVIEW.raw, "history": history,
@@ -192,7 +194,7 @@ class Generator:
                 continue
             value = name
             if self.is_inplace and name == "self":
-                value = "history.before_write(self)"
+                value = "clone(self)"
             guard = differentiation.guard(name)
             depth = 1
             if guard is not None:

@@ -5,8 +5,10 @@ from labkit.autograd.derivatives.row import Row, row
 LINEAR = "auto_linear"
 
 ROWS: list[Row] = [
-    row("cat", "CatBackward0", tensors="cat_backward(grad, tensors.sizes, tensors.dtype, dim)"),
-    row("stack", "StackBackward0", tensors="stack_backward(grad, dim, tensors.dtype)"),
+    row("cat", "CatBackward0", tensors="cat_backward(grad, tensors.sizes, tensors.dtype, dim)",
+        jvp=LINEAR),
+    row("stack", "StackBackward0", tensors="stack_backward(grad, dim, tensors.dtype)",
+        jvp=LINEAR),
     row("block_diag", "BlockDiagBackward0",
         tensors="block_diag_backward(grad, tensors.sizes, tensors.dtype)"),
     row("repeat", "RepeatBackward0", self="repeat_backward(grad, repeats, self.sizes)",

@@ -22,11 +22,11 @@ ROWS: list[Row] = [
     row("mean.dim", "MeanBackward1",
         self="mean_backward(grad, self.sizes, dim, keepdim)", jvp=LINEAR),
     row("prod", "ProdBackward0", self="prod_backward(grad, self, result)",
-        jvp="aten.sum.default(prod_backward(ones_like(result), self_p, result) "
-            "* self_t)"),
+        jvp="conj(aten.sum.default(prod_backward(ones_like(result), self_p, result) "
+            "* conj(self_t)))"),
     row("prod.dim_int", "ProdBackward1", self="prod_backward(grad, self, result, dim, keepdim)",
-        jvp="aten.sum.dim_IntList(prod_backward(ones_like(result), self_p, result, "
-            "dim, keepdim) * self_t, [dim], keepdim)"),
+        jvp="conj(aten.sum.dim_IntList(prod_backward(ones_like(result), self_p, result, dim, "
+            "keepdim) * conj(self_t), [dim], keepdim))"),
     row("var.correction", "VarBackward0",
         self="var_backward(grad, self, dim, correction, keepdim)", jvp=VAR_JVP),
     row("std.correction", "StdBackward0",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.core.memory_format import Ints, contiguous_strides
-from labkit.core.tensor_impl import TensorImpl, empty_strided
+from labkit.core.tensor_impl import empty_strided
 from labkit.ops import copy
 from labkit.ops.aten import aten
 
