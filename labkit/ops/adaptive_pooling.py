@@ -44,7 +44,7 @@ def _counts(sizes: Sequence[int], out: Sequence[int]) -> Array:
 def _adaptive_mean(self: TensorImpl, output_size: Sequence[int], rank: int) -> TensorImpl:
     out = spread_out("output_size", output_size, rank)
     check_input(self, rank)
-    refuse_unless(f"adaptive_avg_pool{rank}d", self.dtype, ("floating", "complex"))
+    refuse_unless(f"adaptive_avg_pool{rank}d", self.dtype, ("floating",))
     x = wide(self)
     means = _summed(x, out) / _counts(self.sizes[-rank:], out).astype(x.real.dtype)
     return new_tensor(means, self.dtype, strides_like(self, means.shape))

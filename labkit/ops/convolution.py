@@ -216,7 +216,7 @@ def _strides(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
     return None
 
 
-NUMBERS = ("unsigned", "signed", "floating", "complex")
+NUMBERS = ("signed", "floating", "complex")
 
 
 @kernel(

@@ -93,5 +93,6 @@ def embedding_renorm_(
     for row in np.unique(copy.values(indices)):
         norm = np.linalg.norm(table[row], norm_type)
         if norm > max_norm:
-            table[row] *= max_norm / (norm + 1e-7)
+            shorter = table[row] * (max_norm / (norm + 1e-7))
+            table[row] = shorter.astype(table.dtype)
     return overwrite(self, new_tensor(table, self.dtype))

@@ -15,7 +15,14 @@ from labkit.core import dtype as dtypes
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
-from labkit.ops.arrays import Array, new_raw, new_tensor, overwrite, wide
+from labkit.ops.arrays import (
+    Array,
+    new_raw,
+    new_tensor,
+    overwrite,
+    refuse_unless,
+    wide,
+)
 from labkit.ops.registration import kernel
 from labkit.ops.scatter import COMBINE, INDEX_TYPES, reduce_into
 
@@ -140,6 +147,7 @@ def index_reduce(
             f"reduce argument must be either prod, mean, amax or amin, got {reduce}."
         )
     axis, entries = _entries("index_reduce_", self, dim, index, RuntimeError)
+    refuse_unless("index_reduce_", self.dtype, ("unsigned", "signed", "floating"))
     _check_source("index_reduce_", self, axis, entries, source)
     result = np.array(wide(self).reshape(self.sizes or (1,)))
     given = wide(source).reshape(source.sizes or (1,))

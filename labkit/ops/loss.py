@@ -174,7 +174,10 @@ def huber_loss_backward(
 
 @kernel("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
 def soft_margin_loss(self: TensorImpl, target: TensorImpl, reduction: int = MEAN) -> TensorImpl:
-    """The logistic loss of `self` where the target is 1 or -1."""
+    """The logistic loss of `self` where the target is 1 or -1.
+
+    Differs  halves are computed in single precision throughout; PyTorch rounds every step
+    """
     return _loss("soft_margin_loss", self, target, reduction, lambda x, y: np.log1p(np.exp(-y * x)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from labkit.core.memory_format import Ints, strides_for, suggest_memory_format
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
-from labkit.ops.arrays import Array, new_raw, new_tensor, wide
+from labkit.ops.arrays import Array, new_raw, new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 from labkit.ops.windows import strides_like
@@ -101,6 +101,10 @@ def _grid(self: TensorImpl, padding: Sequence[int], reflect: bool) -> Any:
 
 
 def _pad(self: TensorImpl, padding: Sequence[int], reflect: bool) -> TensorImpl:
+    refuse_unless(
+        "reflection_pad" if reflect else "replication_pad", self.dtype,
+        ("unsigned", "signed", "floating", "complex"),
+    )  # fmt: skip
     raw = self.raw()[_grid(self, padding, reflect)]
     return new_raw(raw, self.dtype, strides_like(self, raw.shape))
 

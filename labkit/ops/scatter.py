@@ -210,6 +210,10 @@ def scatter_reduce(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
     axis = _check_source("scatter_reduce", self, dim, index, src)
+    if self.dtype.kind == {"mean": "bool", "amax": "complex", "amin": "complex"}.get(reduce):
+        raise NotImplementedError(
+            f"'scatter_reduce {reduce}' not implemented for {self.dtype.name}"
+        )
     entries = _used(src, index, wide(src)) if index.numel() else wide(src)
     return _combined(self, axis, index, entries, reduce, include_self)
 

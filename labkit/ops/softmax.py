@@ -22,10 +22,10 @@ def _prepared(self: TensorImpl, dim: int, half_to_float: bool, name: str) -> tup
             f"{name} with half to float conversion is not supported on CPU, got {self.dtype.name}"
         )
     axis = maybe_wrap_dim(dim, self.dim())
-    refuse_unless(f"{name}_lastdim_kernel_impl", self.dtype, ("floating",))
     x = wide(self).reshape(self.sizes or (1,))
     if x.size == 0:
         return x, axis
+    refuse_unless(f"{name}_lastdim_kernel_impl", self.dtype, ("floating",))
     with np.errstate(all="ignore"):
         return x - x.max(axis=axis, keepdims=True), axis
 

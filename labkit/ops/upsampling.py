@@ -2,6 +2,7 @@
 
 Source   aten/src/ATen/native/UpSample.h  area_pixel_compute_scale, compute_output_size
          aten/src/ATen/native/cpu/UpSampleKernel.cpp
+Differs  bytes resize to the nearest only; PyTorch has a bilinear kernel for them
 """
 # mypy: disable-error-code="no-any-return"
 
@@ -11,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from labkit.core import dtype as dtypes
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import Array, new_raw, new_tensor, wide
+from labkit.ops.arrays import Array, new_raw, new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 from labkit.ops.windows import strides_like
@@ -101,6 +103,8 @@ def _define_nearest(rank: int, arguments: str) -> None:
     ) -> TensorImpl:
         """Every output element shows the input element it falls on."""
         _check(name, self.sizes, output_size, rank)
+        if self.dtype is not dtypes.uint8:
+            refuse_unless(name, self.dtype, ("floating",))
         given = _per_dim(rank, *scales, *named.values())
         raw = self.raw()[_shown(self.sizes, output_size, given)]
         return new_raw(raw, self.dtype, strides_like(self, raw.shape))
@@ -146,6 +150,7 @@ def _define_linear(rank: int, word: str, arguments: str) -> None:
     ) -> TensorImpl:
         """Every output element is a mean of its neighbours in the input, weighted by nearness."""
         _check(name, self.sizes, output_size, rank)
+        refuse_unless(name, self.dtype, ("floating",))
         x = wide(self)
         given = _per_dim(rank, *scales, *named.values())
         matrices = _matrices(self.sizes[2:], output_size, given, align_corners, _number(x))

@@ -123,7 +123,7 @@ def difference(lab, reference, strides=True):
 
 
 def replay(call, strides=True):
-    """What labkit makes of the call otherwise; "" when nothing, None when it has no such operator."""
+    """What labkit makes of the call otherwise: "" for nothing, None without such an operator."""
     try:
         operator = dispatcher().find(f"aten::{call.name}")
     except KeyError:
@@ -145,18 +145,20 @@ def replay(call, strides=True):
 
 
 def samples(name, dtype=torch.float64, limit=None):
-    """Sample inputs of PyTorch's own tests for an operator, the same ones every time."""
+    """Sample inputs of PyTorch's own tests for an operator, from all over their list."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     infos = [info for info in op_db if f"{info.name}.{info.variant_test_name}".strip(".") == name]
     for info in infos:
+        if dtype not in info.supported_dtypes("cpu"):
+            continue
         torch.manual_seed(0)
-        np.random.seed(0)
+        np.random.seed(0)  # noqa: NPY002  what the samples draw from
         wants = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-        for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=wants)):
-            if limit is not None and number >= limit:
-                break
-            yield info, sample
+        every = list(info.sample_inputs("cpu", dtype, requires_grad=wants))
+        count = len(every) if limit is None else min(limit, len(every))
+        for place in np.linspace(0, len(every) - 1, count, dtype=int):
+            yield info, every[place]
 
 
 def tensors_in(results):
@@ -165,7 +167,7 @@ def tensors_in(results):
 
 
 def calls_of(name, dtype=torch.float64, backward=True, limit=None, names=None):
-    """The operator calls of an operator's samples, forward and (with ones as gradients) backward."""
+    """The operator calls of an operator's samples, forward and, from random gradients, backward."""
     for info, sample in samples(name, dtype, limit):
         recorder = Recorder(names)
         with recorder, contextlib.suppress(Exception):

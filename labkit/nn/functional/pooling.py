@@ -70,19 +70,43 @@ def max_pool3d(
     return _max_pool(3, input, (kernel_size, step, padding, dilation, ceil_mode), return_indices)
 
 
-def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> Any:
-    """`max_pool1d` with `return_indices`."""
-    return max_pool1d(*args, **{**kwargs, "return_indices": True})
+def max_pool1d_with_indices(
+    input: Tensor,  # noqa: A002
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """`max_pool1d` with where the elements lie."""
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> Any:
-    """`max_pool2d` with `return_indices`."""
-    return max_pool2d(*args, **{**kwargs, "return_indices": True})
+def max_pool2d_with_indices(
+    input: Tensor,  # noqa: A002
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """`max_pool2d` with where the elements lie."""
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> Any:
-    """`max_pool3d` with `return_indices`."""
-    return max_pool3d(*args, **{**kwargs, "return_indices": True})
+def max_pool3d_with_indices(
+    input: Tensor,  # noqa: A002
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """`max_pool3d` with where the elements lie."""
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def _cells(output_size: Any, sizes: Sequence[int], rank: int) -> list[int]:
