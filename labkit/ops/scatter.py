@@ -57,7 +57,8 @@ def _places(shape: tuple[int, ...], axis: int, index: TensorImpl) -> Any:
             f"index {entries[outside].flat[0]} is out of bounds for dimension {axis} with size "
             f"{size}"
         )
-    grid: list[Any] = list(np.ogrid[tuple([slice(size) for size in entries.shape])])
+    counts: Ints = entries.shape
+    grid: list[Any] = list(np.ix_(*[np.arange(count) for count in counts]))
     grid[axis] = entries
     return tuple(grid)
 
