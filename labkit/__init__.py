@@ -34,6 +34,7 @@ _RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "for
 _FUNCTIONAL = (
     "split", "meshgrid", "cartesian_prod", "block_diag", "einsum", "tensordot", "norm",
     "atleast_1d", "atleast_2d", "atleast_3d", "unique", "unique_consecutive",
+    "nonzero",
 )  # fmt: skip
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},

@@ -32,16 +32,11 @@ Source   torch/csrc/utils/python_arg_parser.cpp  numpy_compatibility_arg_names
 """
 
 NUMBERS_AS_TENSORS = {
-    "add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "floor_divide",
-    "remainder", "eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less",
-    "less_equal", "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "bitwise_left_shift", "bitwise_right_shift", "xlogy", "fmod", "copysign", "where",
-    "float_power", "heaviside",
+    "add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "floor_divide"
 }  # fmt: skip
 """Operators whose tensor arguments, `self` aside, may be Python numbers.
 
 Source   torch/csrc/utils/python_arg_parser.cpp  should_allow_numbers_as_tensors
-Differs  PyTorch reaches some of these through overloads of their own, `eq.Scalar` and the like
 """
 _IGNORED = ("layout", "pin_memory")
 

@@ -46,13 +46,20 @@ def einsum(equation: str, *operands: Any) -> Any:
     return aten.einsum.default(equation, _list(operands))
 
 
-def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:  # noqa: A002
+    """The positions of the elements that are not zero; see `Tensor.nonzero`."""
+    return input.nonzero(as_tuple=as_tuple)
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """Products summed over the last dims of `a` and the first of `b`, or over stated ones.
 
     dims   how many; or two lists, of `a` and of `b`
 
     Raises   RuntimeError   a negative number, or not two lists
     """
+    if out is not None:
+        raise NotImplementedError("tensordot(out=...) is not there")
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -24,6 +24,8 @@ _BINARY = {
 """Python's name of an operator -> the operator it calls, on two tensors."""
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _UNARY = {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}
+_WITH_NUMBERS = _COMPARISONS | {"remainder", "bitwise_and", "bitwise_or", "bitwise_xor"}
+"""Operators with an overload of its own for a number; the others take it as a 0-dim tensor."""
 _OVERLOADS = {"floor_divide": "default"}  # all others are called `name.Tensor`
 
 
@@ -53,6 +55,16 @@ def _infix(op: OperatorHandle) -> Callable[[Any, Any], Any]:
             return call(self, other)
         right = operand(other)
         return NotImplemented if right is None else op(self, right)
+
+    return method
+
+
+def _with_scalar(op: OperatorHandle, scalar: OperatorHandle) -> Callable[[Any, Any], Any]:
+    def method(self: TensorImpl, other: Any) -> Any:
+        if isinstance(other, TensorImpl):
+            return op(self, other)
+        right = number(other)
+        return NotImplemented if right is None else scalar(self, right)
 
     return method
 
@@ -119,7 +131,11 @@ def _methods() -> dict[str, Callable[..., Any]]:
     for symbol, name in _BINARY.items():
         overload = _OVERLOADS.get(name, "Tensor")
         op = getattr(getattr(aten, name), overload)
-        made[f"__{symbol}__"] = _infix(op)
+        packet = getattr(aten, name)
+        if name in _WITH_NUMBERS:
+            made[f"__{symbol}__"] = _with_scalar(op, packet.Scalar)
+        else:
+            made[f"__{symbol}__"] = _infix(op)
         if symbol not in _COMPARISONS:
             made[f"__r{symbol}__"] = _reflected(op)
             made[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)

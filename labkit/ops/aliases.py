@@ -74,13 +74,14 @@ def trapezoid(y: TensorImpl, *, dx: float = 1, dim: int = -1) -> Any:
 @composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function")
 def trapezoid_x(y: TensorImpl, x: TensorImpl, *, dim: int = -1) -> Any:
     """The area under points at given places."""
-    first, last = _neighbours(y, dim)
     if x.dim() == 1 and y.dim() != 1:
         shape = [1] * y.dim()
         shape[dim] = x.sizes[0]
         x = aten.view.default(x, shape)
     left, right = _neighbours(x, dim)
-    steps = aten.mul.Tensor(aten.add.Tensor(first, last), aten.sub.Tensor(right, left))
+    widths = aten.sub.Tensor(right, left)
+    first, last = _neighbours(y, dim)
+    steps = aten.mul.Tensor(aten.add.Tensor(first, last), widths)
     return aten.div.Scalar(aten.sum.dim_IntList(steps, [dim]), 2.0)
 
 

@@ -197,8 +197,7 @@ def meshgrid_indexing(tensors: Tensors, *, indexing: str) -> list[TensorImpl]:
         return meshgrid(tensors)
     swapped = [tensors[1], tensors[0], *tensors[2:]]
     grids = meshgrid(swapped)
-    ordered = [grids[1], grids[0], *grids[2:]]
-    return [aten.swapdims.default(each, 0, 1) for each in ordered]
+    return [grids[1], grids[0], *grids[2:]]
 
 
 @composite("cartesian_prod(Tensor[] tensors) -> Tensor", variants="function")
