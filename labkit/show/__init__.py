@@ -1,5 +1,6 @@
 """Turns labkit, torch and NumPy objects into the plain data that widgets draw."""
 
+from labkit.show.backward import backward
 from labkit.show.broadcast import broadcast
 from labkit.show.code import code, torch_file
 from labkit.show.compile import compile  # noqa: A004  (show.compile reads as what it is)
@@ -11,8 +12,10 @@ from labkit.show.streams import streams
 from labkit.show.strides import strides
 from labkit.show.tiles import tiles
 from labkit.show.timeline import timeline
+from labkit.show.training_step import training_step
 
 __all__ = [
+    "backward",
     "broadcast",
     "code",
     "compile",
@@ -26,4 +29,5 @@ __all__ = [
     "tiles",
     "timeline",
     "torch_file",
+    "training_step",
 ]

@@ -41,3 +41,14 @@ def argument_texts(frame: FrameType | None, count: int) -> list[str]:
         text if len(text) <= 28 else default for text, default in zip(texts, fallback, strict=True)
     ]
     return short if len(set(short)) == len(short) else fallback
+
+
+def tensor_names(frame: FrameType | None) -> dict[int, str]:
+    """The names of the tensors the frame's variables hold, by id; its own before global ones."""
+    if frame is None:
+        return {}
+    named: dict[int, str] = {}
+    for name, value in {**frame.f_globals, **frame.f_locals}.items():
+        if not name.startswith("_") and hasattr(value, "grad_fn") and not isinstance(value, type):
+            named[id(value)] = name
+    return named

@@ -1,17 +1,6 @@
 // A directed graph on a canvas: places come from Python, this only draws, pans, zooms and walks.
-const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, CHECKPOINT_EVERY = 64, READABLE = 0.5;
+const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, READABLE = 0.5, OVERVIEW = 0.2;
 const STATE_COLOURS = { active: "#E69F00", ready: "#56B4E9", done: "#009E73", waiting: "#8C8C00", error: "#D55E00" };
-
-// The marks in force at frame i, from the nearest checkpoint.
-function marksAt(frames, i, checkpoints) {
-  const from = Math.min(Math.floor(i / CHECKPOINT_EVERY), checkpoints.length - 1);
-  const marks = new Map(checkpoints[from] || []);
-  for (let f = checkpoints.length ? from * CHECKPOINT_EVERY : 0; f <= i; f++) {
-    for (const [id, state] of Object.entries(frames[f].marks)) state ? marks.set(+id, state) : marks.delete(+id);
-    if ((f + 1) % CHECKPOINT_EVERY === 0 && checkpoints.length === (f + 1) / CHECKPOINT_EVERY) checkpoints.push(new Map(marks));
-  }
-  return marks;
-}
 
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "graph");
@@ -22,26 +11,28 @@ function render({ model, el }) {
   const legend = lk.h("div", { class: "lk-row lk-graph-legend lk-muted" });
   const search = lk.focusable(lk.h("input", { type: "search", placeholder: "search nodes", "aria-label": "search nodes" }));
   const found = lk.h("span", { class: "lk-muted" });
-  const checkpoints = [new Map()];
-  let level, incoming, outgoing, scale = 1, panX = 0, panY = 0, marks = new Map(), matches = [], pending = 0;
+  let level, incoming, outgoing, drawnAs, kinds, scale = 1, panX = 0, panY = 0, marks = new Map(), notes = new Map(), lit = new Set(), matches = [], pending = 0;
 
-  const frames = model.get("frames");
+  const frames = model.get("frames"), inForce = graphFrames.history(frames);
+  const heats = lk.h("div", { class: "lk-graph-heats" });
+  const toFrame = (i) => { model.set("frame", i); model.save_changes(); };
   const stepper = frames.length > 0 && lk.stepper({
     count: frames.length, index: Math.min(model.get("frame"), frames.length - 1), text: (i) => frames[i].text,
-    change: (i) => { model.set("frame", i); model.save_changes(); showFrame(i); },
+    change: (i) => { toFrame(i); if (frames[i].stop) stepper.stop(); },
   });
+  const walker = stepper && graphFrames.kindWalker(frames, () => stepper.index, toFrame);
   const tools = lk.h("div", { class: "lk-row" },
     lk.button("−", "zoom out", () => zoom(1 / 1.3)), lk.button("+", "zoom in", () => zoom(1.3)),
     lk.button("fit", "fit the whole graph", () => { fit(); draw(); }), search, found);
   const foldAll = lk.button("fold", "fold all groups", () => setLevel("folded"));
   const unfoldAll = lk.button("unfold", "unfold all groups", () => setLevel("all"));
   if (model.get("levels").folded) tools.append(foldAll, unfoldAll);
-  root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper && stepper.element, tools,
-    lk.h("div", { class: "lk-graph-body" }, canvas, lk.h("div", { class: "lk-graph-side" }, details, lists)), legend].filter(Boolean));
+  root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper && stepper.element, walker, tools,
+    lk.h("div", { class: "lk-graph-body" }, canvas, lk.h("div", { class: "lk-graph-side" }, heats, lists, details)), legend].filter(Boolean));
 
   const at = (x, y) => [x * NODE_WIDTH * scale + panX, y * LAYER_HEIGHT * scale + panY];
   const size = () => [canvas.clientWidth || 640, canvas.clientHeight || 360];
-  const chosen = () => level.nodes.findIndex((node) => node.members.includes(model.get("selected")));
+  const chosen = () => drawnAs.get(model.get("selected")) ?? -1;
 
   function setLevel(name) { model.set("level", name); model.save_changes(); }
   function useLevel() {
@@ -49,9 +40,10 @@ function render({ model, el }) {
     level = levels[model.get("level")] || levels.all;
     incoming = level.nodes.map(() => []); outgoing = level.nodes.map(() => []);
     level.edges.forEach(([s, t], i) => { outgoing[s].push(i); incoming[t].push(i); });
+    drawnAs = new Map(level.nodes.flatMap((node, i) => node.members.map((member) => [member, i])));
+    kinds = allKinds();
     foldAll.setAttribute("aria-pressed", model.get("level") === "folded");
     unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
-    const kinds = allKinds();
     legend.replaceChildren(...kinds.map((kind, i) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
       style: `background:${lk.palette[i % lk.palette.length]}` }), ` ${kind}`)),
       ...(frames.length ? Object.entries(STATE_COLOURS).filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
@@ -85,17 +77,18 @@ function render({ model, el }) {
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
     }
-    const g = canvas.getContext("2d"), colours = lk.theme(root), kinds = allKinds(), now = chosen();
+    const g = canvas.getContext("2d"), colours = lk.theme(root), now = chosen();
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
+    if (scale < OVERVIEW) return overview(g, colours);
     const seen = (node) => { const [x, y] = at(node.x, node.y); return x > -90 && x < width + 90 && y > -60 && y < height + 60; };
     const half = (BOX_HEIGHT / 2) * Math.min(1, scale);
-    for (const [s, t, label, route] of level.edges) {
+    for (const [s, t, label, route, members] of level.edges) {
       const a = level.nodes[s], b = level.nodes[t];
       if (!seen(a) && !seen(b) && !route.some(([x, y]) => seen({ x, y }))) continue;
-      const [ax, ay] = at(a.x, a.y), [bx, by] = at(b.x, b.y), down = by >= ay ? 1 : -1, near = s === now || t === now;
-      g.strokeStyle = near ? colours.accent : colours.muted;
-      g.globalAlpha = near ? 1 : 0.65; g.lineWidth = near ? 2 : 1;
+      const [ax, ay] = at(a.x, a.y), [bx, by] = at(b.x, b.y), down = by >= ay ? 1 : -1, used = lit.size && members.some((m) => lit.has(m)), near = used || s === now || t === now;
+      g.strokeStyle = used ? STATE_COLOURS.active : near ? colours.accent : colours.muted;
+      g.globalAlpha = near ? 1 : 0.65; g.lineWidth = used ? 3.5 : near ? 2 : 1;
       g.beginPath(); g.moveTo(ax, ay + down * half);
       let px = ax, py = ay + down * half;
       for (const [x, y] of [...route.map(([x, y]) => at(x, y)), [bx, by - down * half]]) {
@@ -126,6 +119,11 @@ function render({ model, el }) {
       g.strokeStyle = i === now ? colours.accent : node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.line;
       g.setLineDash(node.folds ? [4, 3] : []); g.stroke(); g.setLineDash([]);
       if (matches.includes(i)) { g.strokeStyle = colours.alert; g.lineWidth = 2; g.strokeRect(x - w / 2 - 3, y - hgt / 2 - 3, w + 6, hgt + 6); }
+      const note = node.members.length === 1 && notes.get(node.members[0]);
+      if (note && scale > 0.45) {
+        g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`; g.fillStyle = colours.ink; g.textAlign = "right";
+        g.fillText(note, x + w / 2, y - hgt / 2 - 6); g.textAlign = "center";
+      }
       if (scale < 0.32) return;
       const badge = node.badges.join(", "), fit = (text, px) => { const room = Math.floor(BOX_WIDTH * scale / (px * 0.62)); return text.length > room ? text.slice(0, Math.max(1, room - 1)) + "…" : text; };
       const px = Math.max(7, 11 * Math.min(1.2, scale));
@@ -133,6 +131,31 @@ function render({ model, el }) {
       g.fillText(fit(node.label, px), x, badge && scale > 0.55 ? y - 5 * scale : y);
       if (badge && scale > 0.55) { g.fillStyle = colours.muted; g.font = `${px * 0.82}px ${colours.mono}`; g.fillText(fit(badge, px * 0.82), x, y + 7 * scale); }
     });
+    lk.drew(root);
+  }
+
+  // A graph too small to read: boxes without words, drawn in a few strokes so that a step stays within a frame.
+  function overview(g, colours) {
+    const [width, height] = size(), [bw, bh] = [Math.max(1, BOX_WIDTH * scale), Math.max(1, BOX_HEIGHT * scale)];
+    const place = level.nodes.map((node) => at(node.x, node.y)), byColour = new Map(), now = chosen();
+    g.beginPath();
+    for (const [s, t, , route] of level.edges) {
+      const [[ax, ay], [bx, by]] = [place[s], place[t]];
+      if (Math.max(ay, by) < 0 || Math.min(ay, by) > height || (!route.length && (Math.max(ax, bx) < 0 || Math.min(ax, bx) > width))) continue;
+      g.moveTo(ax, ay); for (const [x, y] of route) g.lineTo(...at(x, y)); g.lineTo(bx, by);
+    }
+    g.strokeStyle = colours.muted; g.globalAlpha = 0.5; g.lineWidth = 1; g.stroke(); g.globalAlpha = 1;
+    level.nodes.forEach((node, i) => {
+      const [x, y] = place[i];
+      if (x < -bw || x > width + bw || y < -bh || y > height + bh) return;
+      const states = marks.size ? node.members.map((m) => marks.get(m)).filter(Boolean) : [];
+      const state = states.find((one) => one === "error") || states.find((one) => one === "active") || states[0];
+      const colour = i === now ? colours.accent : state ? STATE_COLOURS[state] : node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.muted;
+      const grow = state === "active" || state === "error" || i === now || matches.includes(i) ? 2 : 0;
+      if (!byColour.has(colour)) byColour.set(colour, []);
+      byColour.get(colour).push([x - bw / 2 - grow, y - bh / 2 - grow, bw + 2 * grow, bh + 2 * grow]);
+    });
+    for (const [colour, boxes] of byColour) { g.fillStyle = colour; for (const box of boxes) g.fillRect(...box); }
     lk.drew(root);
   }
 
@@ -166,11 +189,16 @@ function render({ model, el }) {
         })].filter(Boolean));
   }
   function showFrame(i) {
-    marks = marksAt(frames, i, checkpoints);
-    lists.replaceChildren(...Object.entries(frames[i].lists).map(([name, items]) => lk.h("div", {},
-      lk.h("span", { class: "lk-muted" }, `${name} (${items.length})`), lk.h("ol", { class: "lk-mono" }, ...items.slice(0, 40).map((item) => lk.h("li", {}, item))))));
-    const active = [...Object.entries(frames[i].marks)].find(([, state]) => state === "active" || state === "error");
-    if (active) { const index = level.nodes.findIndex((n) => n.members.includes(+active[0])); if (index >= 0) centre(index); }
+    const frame = frames[i];
+    ({ marks, notes } = inForce(i));
+    lit = new Set(frame.edges ?? []);
+    heats.replaceChildren(...(frame.heats ?? []).map(graphFrames.heat));
+    lists.replaceChildren(...Object.entries(frame.lists).map(([name, items]) => lk.h("div", {},
+      lk.h("span", { class: "lk-muted" }, items.length ? `${name} (${graphFrames.listLength(items)})` : name), items.length ? lk.h("ol", { class: "lk-mono" }, ...items.map((item) => lk.h("li", {}, item)))
+        : lk.h("span", { class: "lk-muted" }, ": none"))));
+    root.classList.toggle("lk-graph-stopped", Boolean(frame.stop));
+    const active = Object.entries(frame.marks).find(([, state]) => state === "active" || state === "error");
+    if (active && drawnAs.has(+active[0])) centre(drawnAs.get(+active[0]));
     draw();
   }
   function find() {

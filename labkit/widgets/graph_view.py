@@ -6,13 +6,12 @@ from typing import Any
 import traitlets
 
 from labkit.widgets.base import LabWidget
+from labkit.widgets.graph_frames import checked_frame
 from labkit.widgets.graph_layout import layered_layout
-from labkit.widgets.picture import INK, LINE, MUTED, PALETTE, PAPER, Picture
+from labkit.widgets.graph_picture import graph_picture
 
 FOLD_ABOVE = 2000
 """Graphs with more nodes than this start with their groups folded."""
-NODE_WIDTH, LAYER_HEIGHT, BOX_HEIGHT = 132, 62, 30
-PICTURE_NODES = 150
 
 Node = Mapping[str, Any]
 Edge = Mapping[str, Any]
@@ -25,11 +24,17 @@ class GraphView(LabWidget):
             (nodes of one group fold into one), `badges` (short strings), `details` (a mapping of
             name to text, shown when the node is selected)
     edges   mappings with `source` and `target` (indices into nodes), optionally `label`
-    frames  steps to walk, each a mapping with `text`, `marks` ({node index: state}, what changed;
-            states are active, ready, done, waiting, error, or None to clear) and `lists`
-            ({name: [short strings]}, the side lists of this step)
+    frames  steps to walk, each a mapping with `text` and any of
+            marks   {node index: state}, what changed: active, ready, done, waiting, error, or None
+            notes   {node index: a word over the node's corner, or None}, what changed
+            edges   indices of the edges in use during this step alone
+            lists   {name: [short strings]}, the side lists of this step
+            heats   small heat maps: {title, rows, columns, numbers}, row after row; a number may
+                    be the text "nan", "inf" or "-inf"
+            kind    what happens, in a word or two: one can walk from one of a kind to the next
+            stop    a reason to stop here when played
 
-    Raises   ValueError   an edge or a mark names a node that does not exist, or an unknown state
+    Raises   ValueError   an edge or a frame names a node that does not exist, or an unknown state
     """
 
     title = traitlets.Unicode("").tag(sync=True)
@@ -39,7 +44,7 @@ class GraphView(LabWidget):
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen node, -1 for none").tag(sync=True)
 
-    STATES = ("active", "ready", "done", "waiting", "error")
+    parts = ("graph_frames.js",)
 
     def __init__(
         self,
@@ -66,25 +71,10 @@ class GraphView(LabWidget):
             title=title,
             levels=levels,
             level=start,
-            frames=[self._checked_frame(frame) for frame in frames],
+            frames=[checked_frame(one, len(self._nodes), len(self._edges)) for one in frames],
             **kwargs,
         )
         self.observe(self._unfold, names="unfolded")
-
-    def _checked_frame(self, frame: Mapping[str, Any]) -> dict[str, Any]:
-        marks = {}
-        for index, state in frame.get("marks", {}).items():
-            if not 0 <= index < len(self._nodes):
-                raise ValueError(f"a frame marks node {index}; there are {len(self._nodes)}")
-            if state is not None and state not in self.STATES:
-                raise ValueError(f"node state {state!r} is not one of {', '.join(self.STATES)}")
-            marks[str(index)] = state
-        return {
-            "text": frame.get("text", ""),
-            "marks": marks,
-            "lists": {name: [str(item) for item in items]
-                      for name, items in frame.get("lists", {}).items()},
-        }  # fmt: skip
 
     def _unfold(self, change: Mapping[str, Any]) -> None:
         groups = {node.get("group") or "" for node in self._nodes} - {""}
@@ -108,20 +98,22 @@ class GraphView(LabWidget):
             drawn_as.append(place[key])
         for node in drawn:
             if node["folds"]:
-                node["badges"] = [f"{len(node['members'])} nodes"]
-        edges: dict[tuple[int, int, str], None] = {}
-        for edge in self._edges:
+                node["badges"] = [_plural(len(node["members"]), "node")]
+        edges: dict[tuple[int, int, str], list[int]] = {}
+        for number, edge in enumerate(self._edges):
             source, target = drawn_as[edge["source"]], drawn_as[edge["target"]]
             if source != target or edge["source"] == edge["target"]:
-                edges[source, target, edge.get("label", "")] = None
+                edges.setdefault((source, target, edge.get("label", "")), []).append(number)
         layout = layered_layout(len(drawn), [(source, target) for source, target, _ in edges])
         for node, x, y in zip(drawn, layout.x, layout.y, strict=True):
             node["x"], node["y"] = round(x, 3), round(y, 3)
         return {
             "nodes": drawn,
             "edges": [
-                [source, target, label, [[round(x, 2), round(y, 2)] for x, y in route]]
-                for (source, target, label), route in zip(edges, layout.routes, strict=True)
+                [source, target, label, [[round(x, 2), round(y, 2)] for x, y in route], members]
+                for ((source, target, label), members), route in zip(
+                    edges.items(), layout.routes, strict=True
+                )
             ],
         }
 
@@ -131,39 +123,9 @@ class GraphView(LabWidget):
         return f"{text}, {_plural(len(self.frames), 'step')}" if self.frames else text
 
     def svg(self) -> str:
-        """The first layers, as many nodes as one can read, in the order of the layers."""
+        """The first layers, and the states after the step that stops everything, or the last."""
         level = self.levels.get(self.level, self.levels["all"])
-        shown = sorted(range(len(level["nodes"])), key=lambda i: (level["nodes"][i]["y"], i))
-        shown = shown[:PICTURE_NODES]
-        kept = set(shown)
-        left = min((level["nodes"][i]["x"] for i in shown), default=0)
-        top = min((level["nodes"][i]["y"] for i in shown), default=0)
-
-        def at(x: float, y: float) -> tuple[float, float]:
-            return 76 + (x - left) * NODE_WIDTH, 52 + (y - top) * LAYER_HEIGHT
-
-        width = max((at(level["nodes"][i]["x"], 0)[0] for i in shown), default=240) + 76
-        height = max((at(0, level["nodes"][i]["y"])[1] for i in shown), default=40) + 34
-        picture = Picture(max(width, 320), height, label=repr(self))
-        picture.text(12, 20, self.title or repr(self), bold=True, mono=False)
-        for source, target, _, route in level["edges"]:
-            if source in kept and target in kept:
-                picture.line(_edge_line(level["nodes"], source, target, route, at), arrow=True)
-        kinds = self._kinds()
-        for index in shown:
-            node = level["nodes"][index]
-            x, y = at(node["x"], node["y"])
-            colour = PALETTE[kinds.index(node["kind"]) % len(PALETTE)] if node["kind"] else LINE
-            picture.rect(x - 62, y - 15, 124, BOX_HEIGHT, fill=PAPER, stroke=colour,
-                         stroke_width=1.5, radius=5)  # fmt: skip
-            badge = ", ".join(node["badges"])
-            picture.text(x, y + (0 if badge else 4), _short(node["label"], 19), 11, INK, "middle")
-            if badge:
-                picture.text(x, y + 11, _short(badge, 22), 9, MUTED, "middle")
-        if len(shown) < len(level["nodes"]):
-            picture.text(width - 12, 20, f"first {len(shown)} of {len(level['nodes'])} nodes",
-                         fill=MUTED, anchor="end")  # fmt: skip
-        return picture.svg()
+        return graph_picture(level, self._kinds(), self.title, repr(self), self.frames)
 
     def _kinds(self) -> list[str]:
         return list(dict.fromkeys(node.get("kind", "") for node in self._nodes if node.get("kind")))
@@ -191,27 +153,6 @@ def _drawn_group(group: str) -> dict[str, Any]:
         "members": [],
         "folds": True,
     }
-
-
-def _edge_line(
-    nodes: Sequence[Node], source: int, target: int, route: Sequence[Sequence[float]], at: Any
-) -> list[tuple[float, float]]:
-    """From the box of one node to that of the other, touching the sides that face each other."""
-    start, end = (
-        at(nodes[source]["x"], nodes[source]["y"]),
-        at(nodes[target]["x"], nodes[target]["y"]),
-    )
-    down = 1 if end[1] >= start[1] else -1
-    half = BOX_HEIGHT / 2
-    return [
-        (start[0], start[1] + down * half),
-        *(at(x, y) for x, y in route),
-        (end[0], end[1] - down * half),
-    ]
-
-
-def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def _plural(count: int, noun: str) -> str:

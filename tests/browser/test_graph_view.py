@@ -59,3 +59,75 @@ def test_graph_view(lab):
     lab.reopen()
     lab.wait_drawn(lab.widget(1))
     lab.widget(1).get_by_role("button", name="unfold all groups").click()
+
+
+ENGINE_CELLS = [
+    """import torch
+import labkit as lab
+from labkit import show
+x = lab.tensor([[1.0, -2.0], [3.0, 4.0]]).requires_grad_()
+w = lab.tensor([[0.5, -1.0]]).requires_grad_()
+b = show.backward(((x * w).exp() + x).sum(), title='two paths')
+b""",
+    """def spoilt():
+    y = x.exp()
+    z = (y * 2).sum()
+    with lab.no_grad():
+        y.mul_(3)
+    return z
+e = show.backward(spoilt, title='written in place')
+e""",
+    """torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))
+def step():
+    model(torch.randn(20, 8)).square().mean().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+t = show.training_step(step, module=model, title='one step of torch')
+t""",
+]
+
+
+def test_a_backward_call_is_walked(lab):
+    lab.open(ENGINE_CELLS)
+    walk, spoilt, torch_step = lab.widget(0), lab.widget(1), lab.widget(2)
+    lab.wait_drawn(walk)
+    walk.get_by_text("dependencies are counted").wait_for()
+    walk.locator("input[type=range]").focus()
+    lab.command_mode()
+    walk.locator("input[type=range]").focus()
+    lab.press("ArrowRight", "ArrowRight")
+    lab.wait_until("b.frame", 2)
+    walk.get_by_text("buffer of input 0 (2, 2)").wait_for()
+    walk.get_by_label("kind of step").select_option("accumulation")
+    walk.get_by_role("button", name="next step of this kind").click()
+    walk.get_by_text("x.grad becomes what arrived").wait_for()
+    lab.screenshot("graph_view_backward", of=walk)
+    lab.press("Shift+Tab", "Enter")
+    lab.wait_until("b.frames[b.frame]['kind']", "accumulation")
+
+    spoilt.scroll_into_view_if_needed()
+    assert spoilt.get_by_label("kind of step").input_value() == "break"
+    spoilt.get_by_role("button", name="next step of this kind").click()
+    spoilt.get_by_text("needs result as it was at version 0").wait_for()
+    lab.screenshot("graph_view_stopped", of=spoilt)
+
+    torch_step.scroll_into_view_if_needed()
+    torch_step.get_by_text("forward: aten.t.default runs in 0").wait_for()
+    torch_step.get_by_label("kind of step").select_option("written")
+    torch_step.get_by_role("button", name="next step of this kind").click()
+    torch_step.get_by_text("4 leaves have been written").wait_for()
+    lab.screenshot("graph_view_training_step", of=torch_step)
+    torch_step.get_by_role("button", name="fold all groups", exact=True).click()
+    lab.wait_until("t.level", "folded")
+    lab.use_theme("JupyterLab Dark")
+    lab.screenshot("graph_view_training_step_folded_dark", of=torch_step)
+    lab.execute("b.frame = 9")
+    walk.scroll_into_view_if_needed()
+    lab.screenshot("graph_view_backward_dark", of=walk)
+    lab.save()
+    lab.reopen()
+    lab.wait_drawn(lab.widget(1))
+    lab.widget(1).get_by_role("button", name="next step of this kind").click()
+    lab.widget(1).get_by_text("modified by an inplace operation").wait_for()

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+import labkit as lab
 from labkit.show.graph import graph
 
 
@@ -8,8 +9,9 @@ def labels(view):
     return [node["label"] for node in view.levels["all"]["nodes"]]
 
 
-def test_the_graph_of_a_product_and_a_sum():
-    x = torch.ones(3, requires_grad=True)
+@pytest.mark.parametrize("library", [torch, lab])
+def test_the_graph_of_a_product_and_a_sum(library):
+    x = library.ones(3, requires_grad=True)
     view = graph((x * x + x).sum())
     assert sorted(labels(view)) == [
         "AccumulateGrad",
@@ -19,8 +21,8 @@ def test_the_graph_of_a_product_and_a_sum():
     ]
     assert repr(view) == "GraphView(4 nodes, 5 edges)"
     product = view.levels["all"]["nodes"][labels(view).index("MulBackward0")]
-    assert product["badges"] == ["saved: 2"]
-    assert product["details"]["_saved_self"] == "tensor (3,) torch.float32, version 0"
+    assert product["badges"] == ["#0", "saved: 2"]
+    assert product["details"]["_saved_self"] == f"tensor (3,) {x.dtype}, version 0"
 
 
 def test_input_slots_are_on_the_edges():
@@ -29,8 +31,9 @@ def test_input_slots_are_on_the_edges():
     assert sorted(edge[2] for edge in view.levels["all"]["edges"] if edge[2]) == ["1"]
 
 
-def test_a_saved_tensor_that_was_changed_says_so():
-    x = torch.ones(3, requires_grad=True)
+@pytest.mark.parametrize("library", [torch, lab])
+def test_a_saved_tensor_that_was_changed_says_so(library):
+    x = library.ones(3, requires_grad=True)
     y = x.exp()
     z = y * y
     y.detach().add_(1)
@@ -63,3 +66,19 @@ def test_a_deep_chain_is_walked_without_recursion():
 def test_what_has_no_graph_is_refused_with_the_reason(value, error, message):
     with pytest.raises(error, match=message):
         graph(value)
+
+
+@pytest.mark.parametrize("library", [torch, lab])
+def test_a_value_packed_by_a_hook_is_not_unpacked(library):
+    x, asked = library.ones(3, requires_grad=True), []
+    with library.autograd.graph.saved_tensors_hooks(lambda t: t, asked.append):
+        y = x.exp()
+    (node, _) = graph(y).levels["all"]["nodes"]
+    assert node["details"]["_saved_result"] == "packed by a saved-tensor hook"
+    assert asked == []
+
+
+def test_leaves_are_called_as_the_caller_calls_them():
+    weight, inputs = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    badges = [node["badges"][0] for node in graph(weight * inputs).levels["all"]["nodes"][1:]]
+    assert badges == ["weight (2,)", "inputs (2,)"]

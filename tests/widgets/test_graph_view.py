@@ -51,3 +51,51 @@ def test_the_picture_shows_labels_and_says_what_it_leaves_out():
 def test_bad_input_is_named(edges, frames, message):
     with pytest.raises(ValueError, match=message):
         GraphView(NODES, edges, frames)
+
+
+def test_frames_travel_lean_and_long_lists_are_cut():
+    frame = {
+        "text": "one",
+        "marks": {0: "active"},
+        "notes": {1: "waits for 2", 2: None},
+        "edges": [1],
+        "lists": {"heap": range(40)},
+        "heats": [{"title": "g", "rows": 1, "columns": 2, "numbers": [1.5, "nan"]}],
+        "stop": "here",
+    }
+    shown, bare = GraphView(NODES, EDGES, [frame, {"text": "two"}]).frames
+    assert shown["notes"] == {"1": "waits for 2", "2": None}
+    assert shown["lists"]["heap"][-2:] == ["11", "… and 28 more"]
+    assert shown["heats"][0]["numbers"] == [1.5, "nan"]
+    assert bare == {"text": "two", "marks": {}, "lists": {}}
+
+
+def test_edges_of_every_level_know_which_edges_they_stand_for():
+    edges = [*EDGES, {"source": 0, "target": 2, "label": "1"}]
+    view = GraphView(NODES, edges)
+    assert [edge[4] for edge in view.levels["all"]["edges"]] == [[0], [1], [2]]
+    assert [edge[4] for edge in view.levels["folded"]["edges"]] == [[1, 2]]
+
+
+def test_the_picture_stops_where_the_steps_stop():
+    frames = [
+        {"text": "start", "notes": {2: "waits for 1"}},
+        {"text": "it broke", "marks": {1: "error"}, "stop": "broken"},
+        {"text": "never", "marks": {1: "done"}},
+    ]
+    picture = GraphView(NODES, EDGES, frames).svg()
+    assert "step 2 of 3: it broke" in picture
+    assert ">waits for 1</text>" in picture
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"edges": [2]}, "lights edge 2; there are 2"),
+        ({"notes": {5: "x"}}, "marks node 5; there are 3"),
+        ({"heats": [{"title": "g", "rows": 2, "columns": 2, "numbers": [1]}]}, "1 numbers for 2 x"),
+    ],
+)
+def test_a_bad_frame_is_named(frame, message):
+    with pytest.raises(ValueError, match=message):
+        GraphView(NODES, EDGES, [frame])

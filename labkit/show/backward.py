@@ -1,0 +1,95 @@
+"""`show.backward`: one backward call, of labkit's engine or torch's, step by step."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.show.autograd_walk import Walk
+from labkit.show.graph import is_function, start_node
+from labkit.show.module_scopes import Scopes
+from labkit.show.names import tensor_names
+from labkit.widgets.graph_view import GraphView
+
+
+def backward(
+    root: Any,
+    gradient: Any = None,
+    *,
+    inputs: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    title: str = "",
+    module: Any = None,
+    depth: int | None = None,
+) -> GraphView:
+    """Backward has run from `root`, and can be walked: leaves have their gradients.
+
+    Every step shows the ready heap in the order of its array, how many gradients each node still
+    waits for, the gradient buffers, the saved tensors that were asked for with their versions,
+    hooks that fired, and what arrived as a heat map. An error of the backward call is the last
+    step; it is shown, not raised. Where a saved tensor was written in place, the step in which its
+    node asks for it names the node and both versions, and in anomaly mode the forward line.
+
+    root      a tensor of torch or labkit with a grad_fn, several of one of them in a list, or a
+              function without arguments that computes them
+    gradient  what to start from; per root, in a list, when there are several. Ones for one element
+    inputs, retain_graph, create_graph   as `torch.autograd.backward` takes them
+    module    an nn.Module: nodes fold by it; `root` must then be a function
+    depth     how many levels of module names tell groups apart; None: all of them
+
+    Raises   TypeError    no tensor, or tensors of both libraries
+             ValueError   a tensor has no graph
+    Source   torch/csrc/autograd/engine.cpp  Engine::evaluate_function
+    Differs  Of torch only what hooks tell is observed; the heap and the buffers between are
+             computed from the graph by the engine's rules.
+    """
+    from labkit.show.backward_frames import Frames  # whose import makes labkit's autograd
+
+    scopes = Scopes(module, depth)
+    names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
+    if is_function(root):
+        with scopes:
+            root = root()
+    elif module is not None:
+        raise TypeError(
+            "the modules of nodes are known only while forward runs: pass a function, "
+            "show.backward(lambda: loss(model(x)), module=model)"
+        )
+    roots = list(root) if isinstance(root, list | tuple) else [root]
+    gradients = list(gradient) if isinstance(gradient, list | tuple) else [gradient]
+    if not roots:
+        raise ValueError("show.backward takes at least one tensor, got an empty list")
+    if gradient is None:
+        gradients *= len(roots)
+    for one in roots:
+        if hasattr(one, "next_functions"):
+            raise TypeError("backward starts from tensors; show.graph takes a node")
+        start_node(one, "show.backward")
+    walk = Walk(names, scopes.group)
+    options = {"inputs": inputs, "retain_graph": retain_graph, "create_graph": create_graph}
+    recorder = recorder_for(roots, walk)
+    with recorder.recording():
+        try:
+            recorder.engine(roots, gradients, **options)
+        except Exception:
+            if not recorder.steps:  # the call was refused before anything ran
+                raise
+    frames = Frames(walk, recorder.nodes_met())
+    return GraphView(walk.nodes, walk.edges, frames.add(recorder.steps), title=title)
+
+
+def recorder_for(tensors: Sequence[Any], walk: Walk) -> Any:
+    """The recorder for the library these tensors are of.
+
+    Raises   TypeError   tensors of both
+    """
+    of_torch = {type(one).__module__.partition(".")[0] == "torch" for one in tensors}
+    if len(of_torch) > 1:
+        raise TypeError("the tensors are of torch and of labkit; one engine runs one of them")
+    if of_torch.pop():
+        from labkit.show.torch_backward import TorchRecorder  # needs torch, which loads slowly
+
+        return TorchRecorder(walk)
+    from labkit.show.backward_recorder import WalkingRecorder  # its import makes every operator
+
+    return WalkingRecorder(walk)

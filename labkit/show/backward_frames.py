@@ -1,0 +1,224 @@
+"""The steps of a backward call, as recorded, in the form a GraphView walks through."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.recording import Step, Value
+from labkit.show.autograd_walk import Walk, forward_line
+from labkit.show.heat import heat_map
+
+Frame = dict[str, Any]
+KINDS = {
+    "start": "dependencies", "ready": "ready", "pop": "node runs", "unpack": "saved tensor",
+    "hook": "hook", "buffer": "gradient arrives", "accumulate": "accumulation",
+    "capture": "capture", "skip": "skip", "release": "release", "error": "error", "end": "end",
+}  # fmt: skip
+ALWAYS_SHOWN = ("start", "pop", "hook", "error", "end")
+EVERY_STEP_UP_TO = 300
+"""Graphs with more nodes get a frame per node, else a notebook would grow by megabytes."""
+
+
+class Frames:
+    """Frames of one recording after another.
+
+    walk    the graph that is drawn
+    order   the node of the walk for each number of the recording, None for one outside
+
+    Every frame repeats the side lists: what the ready heap holds in the order of its array, which
+    nodes hold a part of their gradients, and what the running node has asked for.
+    """
+
+    def __init__(self, walk: Walk, nodes_met: Sequence[Any]) -> None:
+        self.walk = walk
+        self.frames: list[Frame] = []
+        self._places = [walk.place.get(node) for node in nodes_met]
+        self._names = walk.names()
+        self._heap: list[int] = []
+        self._buffers: dict[tuple[int, int], Value] = {}
+        self._running = -1
+        self._saved: list[str] = []
+        self._fired: list[str] = []
+        self._ran = 0
+        self._unshown: dict[str, dict[int, Any]] = {}
+        self._results: Counter[tuple[int, int]] = Counter()
+
+    def add(self, steps: Sequence[Step]) -> list[Frame]:
+        """The frames, with one more per step; in a large graph, per node that runs."""
+        few = len(self.walk.nodes) <= EVERY_STEP_UP_TO
+        for step in steps:
+            if step.kind not in ("unpack", "release", "accumulate", "capture", "error", "end"):
+                self._heap = list(step.heap)
+            frame = getattr(self, f"_{step.kind}")(step)
+            for name, changed in self._unshown.items():
+                frame[name] = {**changed, **frame.get(name, {})}
+            if few or step.kind in ALWAYS_SHOWN or frame.get("stop"):
+                self._unshown = {}
+                frame["kind"] = KINDS[step.kind]
+                frame["lists"] = self._lists()
+                self.frames.append(frame)
+            else:
+                self._unshown = {name: frame.get(name, {}) for name in ("marks", "notes")}
+        return self.frames
+
+    # -- one method per kind of step ------------------------------------------------------
+
+    def _start(self, step: Step) -> Frame:
+        self._buffers.clear()
+        self._results.clear()
+        self._ran, self._running = 0, -1
+        notes: dict[int, str | None] = dict.fromkeys(range(len(self.walk.nodes)) if self.frames
+                                                     else ())  # fmt: skip
+        marks: dict[int, str | None] = dict.fromkeys(notes)
+        places = [(self._at(node), count) for node, count in step.dependencies.items()]
+        notes |= {at: f"waits for {count}" for at, count in places if at is not None}
+        if self._at(step.node) is not None:
+            self._heap = [step.node]
+        text = (
+            f"dependencies are counted: each of {len(places)} nodes waits for as many gradients as "
+            f"edges lead to it; {self._name(step.node)} is where backward starts"
+        )
+        return {"text": text, "notes": notes, "marks": marks | self._marks(step.node, "ready")}
+
+    def _ready(self, step: Step) -> Frame:
+        text = f"{self._name(step.node)} has all its gradients: it enters the ready heap"
+        return {"text": text, "marks": self._marks(step.node, "ready"),
+                "notes": self._notes(step.node, None)}  # fmt: skip
+
+    def _pop(self, step: Step) -> Frame:
+        marks = self._marks(self._running, "done")
+        self._running, self._saved, self._fired = step.node, [], []
+        self._ran += 1
+        held = {key: value for key, value in self._buffers.items() if key[0] == step.node}
+        for key in held:
+            del self._buffers[key]
+        why = "an AccumulateGrad comes before all others" if self._is_leaf(step.node) else (
+            "the node made last of those that are ready"
+        )  # fmt: skip
+        return {
+            "text": f"{self._name(step.node)} leaves the heap and runs, number {self._ran}: {why}",
+            "marks": {**marks, **self._marks(step.node, "active")},
+            "notes": self._notes(step.node, f"ran {self._ran}."),
+            "heats": _heats({f"gradient of input {slot}": v for (_, slot), v in held.items()}),
+        }
+
+    def _unpack(self, step: Step) -> Frame:
+        name = self._name(step.node)
+        shape = step.value.shape if step.value else ()
+        which = step.text or "a saved tensor"
+        said = f"{which} {shape}: version {step.version}, saved at {step.expected}"
+        self._saved.append(said)
+        heats = _heats({which: step.value})
+        if step.version == step.expected:
+            return {"text": f"{name} asks for {said}", "heats": heats}
+        line = forward_line(self.walk.order[self._at(step.node) or 0])
+        made = f"; its forward call was {line}" if line else ""
+        reason = (
+            f"{name} needs {which} as it was at version {step.expected}, but in-place operations "
+            f"have written it since: it is at version {step.version}{made}"
+        )
+        return {"text": reason, "marks": self._marks(step.node, "error"), "stop": reason,
+                "heats": heats}  # fmt: skip
+
+    def _hook(self, step: Step) -> Frame:
+        self._fired.append(step.text)
+        return {"text": f"a hook of {self._name(step.node)} fires: {step.text}"}
+
+    def _buffer(self, step: Step) -> Frame:
+        key = (step.node, step.slot)
+        held = self._buffers.get(key)
+        if step.value is not None:
+            self._buffers[key] = step.value
+        how = "is put into" if held is None else "is added in"
+        more = f"{step.waiting} more to come" if step.waiting else "nothing more will come"
+        note = f"waits for {step.waiting}" if step.waiting else None
+        return {
+            "text": f"a gradient {how} the buffer of {self._name(step.node)}, input {step.slot}; "
+            f"{more}",
+            "marks": self._marks(step.node, "waiting") if step.waiting else {},
+            "notes": self._notes(step.node, note),
+            "edges": self._edge(step),
+            "heats": _heats({f"buffer of input {step.slot}": step.value}),
+        }
+
+    def _accumulate(self, step: Step) -> Frame:
+        leaf = self._name(step.node).removeprefix("AccumulateGrad ")
+        how = "becomes" if step.text == "set" else "grows by"
+        return {"text": f"{leaf}.grad {how} what arrived",
+                "heats": _heats({f"{leaf}.grad": step.value})}  # fmt: skip
+
+    def _capture(self, step: Step) -> Frame:
+        text = f"the gradient that was asked for as result {step.slot} is taken at "
+        return {"text": text + self._name(step.node),
+                "heats": _heats({f"result {step.slot}": step.value})}  # fmt: skip
+
+    def _skip(self, step: Step) -> Frame:
+        text = f"{self._name(step.node)} is not needed for the gradients asked for"
+        return {"text": text, "marks": self._marks(step.node, "done")}
+
+    def _release(self, step: Step) -> Frame:
+        self._saved = []
+        return {"text": f"{self._name(step.node)} lets go of its saved tensors"}
+
+    def _error(self, step: Step) -> Frame:
+        return {"text": step.text, "marks": self._marks(self._running, "error"), "stop": step.text}
+
+    def _end(self, step: Step) -> Frame:
+        marks = self._marks(self._running, "done")
+        self._running, self._heap, self._saved, self._fired = -1, [], [], []
+        return {"text": f"the heap is empty: backward is done, {self._ran} nodes ran",
+                "marks": marks}  # fmt: skip
+
+    # -- what they share ------------------------------------------------------------------
+
+    def _at(self, node: int) -> int | None:
+        return self._places[node] if 0 <= node < len(self._places) else None
+
+    def _name(self, node: int) -> str:
+        place = self._at(node)
+        return "the root of all roots" if place is None else self._names[place]
+
+    def _is_leaf(self, node: int) -> bool:
+        return self._name(node).startswith("AccumulateGrad")
+
+    def _marks(self, node: int, state: str) -> dict[int, str]:
+        place = self._at(node)
+        return {} if place is None else {place: state}
+
+    def _notes(self, node: int, note: str | None) -> dict[int, str | None]:
+        place = self._at(node)
+        return {} if place is None else {place: note}
+
+    def _edge(self, step: Step) -> list[int]:
+        """The edge from the running node along which this gradient came."""
+        source, target = self._at(self._running), self._at(step.node)
+        if source is None or target is None:
+            return []
+        fitting = [
+            self.walk.slots[source, result]
+            for result, (node, slot) in enumerate(self.walk.order[source].next_functions)
+            if node is not None and self.walk.place[node] == target and slot == step.slot
+        ]
+        seen = self._results[self._running, step.node * 1000 + step.slot]
+        self._results[self._running, step.node * 1000 + step.slot] += 1
+        return fitting[seen : seen + 1]
+
+    def _lists(self) -> dict[str, list[str]]:
+        lists = {"ready heap": [self._name(node) for node in self._heap]}
+        lists["buffers"] = [
+            f"{self._name(node)} input {slot}: {value.shape}"
+            for (node, slot), value in self._buffers.items()
+        ]
+        if self._saved:
+            lists["saved tensors asked for"] = self._saved[:]
+        if self._fired:
+            lists["hooks fired"] = self._fired[:]
+        return lists
+
+
+def _heats(values: dict[str, Value | None]) -> list[dict[str, Any]]:
+    return [
+        heat_map(title, value.shape, value.numbers)
+        for title, value in values.items()
+        if value is not None and value.numbers
+    ]
