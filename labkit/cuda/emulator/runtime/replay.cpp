@@ -14,16 +14,25 @@ namespace {
 
 constexpr unsigned kSectorBytes = 32, kBanks = 32, kBankBytes = 4;
 
-// How many different values of address / unit the lanes touch; most requests have few.
+// How many different values of address / unit the lanes touch. Lanes mostly ask in order, up or
+// down: only a value between those seen has to be looked for.
 unsigned distinct(const Event* const* heads, uint32_t mask, unsigned size, unsigned unit) {
-    uint64_t seen[kWarp * 2];
+    uint64_t seen[kWarp * 2], low = ~0ull, high = 0;
+    const auto shift = static_cast<unsigned>(__builtin_ctz(unit));
+    const bool shifts = unit == 1u << shift;  // else a struct of, say, 12 bytes
+    const auto number = [&](uint64_t address) { return shifts ? address >> shift : address / unit; };
     unsigned count = 0;
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
         const uint64_t address = heads[__builtin_ctz(rest)]->address;
-        for (uint64_t value = address / unit; value <= (address + size - 1) / unit; ++value) {
+        const uint64_t last = number(address + size - 1);
+        for (uint64_t value = number(address); value <= last; ++value) {
             bool known = false;
-            for (unsigned i = count; i-- > 0 && !known;) known = seen[i] == value;
-            if (!known) seen[count++] = value;
+            if (count && value <= high && value >= low) {
+                for (unsigned i = count; i-- > 0 && !known;) known = seen[i] == value;
+            }
+            if (known) continue;
+            seen[count++] = value;
+            low = value < low ? value : low, high = value > high ? value : high;
         }
     }
     return count;
@@ -31,7 +40,7 @@ unsigned distinct(const Event* const* heads, uint32_t mask, unsigned size, unsig
 
 // Passes over the banks for one group of lanes: the most different words that one bank holds.
 unsigned passes(const Event* const* heads, uint32_t mask, unsigned size) {
-    uint64_t words[kBanks][kWarp];
+    uint64_t words[kBanks][kWarp], high[kBanks];
     uint8_t count[kBanks] = {};
     unsigned most = 0;
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
@@ -39,8 +48,11 @@ unsigned passes(const Event* const* heads, uint32_t mask, unsigned size) {
         for (uint64_t word = address / kBankBytes; word <= (address + size - 1) / kBankBytes; ++word) {
             const unsigned bank = word % kBanks;
             bool known = false;
-            for (unsigned i = 0; i < count[bank] && !known; ++i) known = words[bank][i] == word;
+            if (count[bank] && word <= high[bank]) {
+                for (unsigned i = count[bank]; i-- > 0 && !known;) known = words[bank][i] == word;
+            }
             if (known) continue;
+            high[bank] = count[bank] && high[bank] > word ? high[bank] : word;
             words[bank][count[bank]++] = word;
             if (count[bank] > most) most = count[bank];
         }

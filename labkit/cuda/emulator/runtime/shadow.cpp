@@ -9,9 +9,22 @@ constexpr unsigned kEveryone = 0xfff;
 constexpr uint8_t kSplit = 2;  // in `valid` of a cell's write: its bytes have cells of their own
 }  // namespace
 
+RaceShadow::Store& RaceShadow::store() {
+    static thread_local Store kept;
+    return kept;
+}
+
+RaceShadow::RaceShadow() : store_(store()) {
+    if (store_.pages.size() > kKeptPages || store_.epoch > 1u << 31) {
+        store_.pages.clear();
+        store_.epoch = 0;
+    }
+    trace_epoch_ = epoch_ = ++store_.epoch;
+}
+
 void RaceShadow::block_begins(uint64_t block, unsigned warps) {
     block_ = block;
-    first_epoch_ = ++epoch_;
+    first_epoch_ = epoch_ = ++store_.epoch;
     block_of_epoch_.push_back(block);
     epoch_start_ = sequence_;
     known_.assign(warps * 32, {});
@@ -21,7 +34,7 @@ void RaceShadow::block_begins(uint64_t block, unsigned warps) {
 }
 
 void RaceShadow::barrier() {
-    ++epoch_;
+    epoch_ = ++store_.epoch;
     block_of_epoch_.push_back(block_);
     epoch_start_ = sequence_;
     for (auto& [thread, map] : acquired_) merge(block_acquired_, map);
@@ -67,7 +80,7 @@ void RaceShadow::atomic(unsigned thread, uint64_t address) {
 
 bool RaceShadow::seen(const Seen& map, const Touch& earlier) const {
     if (map.empty()) return false;
-    const uint64_t block = block_of_epoch_[earlier.epoch];
+    const uint64_t block = block_of(earlier.epoch);
     const auto own = map.find(key(block, earlier.thread));
     if (own != map.end() && own->second >= earlier.sequence) return true;
     const auto all = map.find(key(block, kEveryone));
@@ -92,13 +105,13 @@ Cell* RaceShadow::cell_of(uint64_t word) {
     const uint64_t number = word / kPageWords;
     auto& [cached_number, cached] = recent_[number % recent_.size()];
     if (!cached || cached_number != number) {
-        auto found = pages_.find(number);
-        if (found == pages_.end()) {
-            if (pages_.size() >= kPageLimit) {
+        auto found = store_.pages.find(number);
+        if (found == store_.pages.end()) {
+            if (store_.pages.size() >= kPageLimit) {
                 full_ = true;
                 return nullptr;
             }
-            found = pages_.emplace(number, std::make_unique<Page>()).first;
+            found = store_.pages.emplace(number, std::make_unique<Page>()).first;
         }
         cached_number = number;
         cached = found->second.get();
@@ -109,7 +122,7 @@ Cell* RaceShadow::cell_of(uint64_t word) {
 bool RaceShadow::touch(Cell& cell, const Touch& now, bool writes, Conflict& conflict) {
     const auto against = [&](const Touch& earlier, bool earlier_wrote) {
         if (!earlier.valid || (earlier.atomic && now.atomic) || ordered(earlier, now)) return false;
-        conflict = {earlier, block_of_epoch_[earlier.epoch], earlier_wrote};
+        conflict = {earlier, block_of(earlier.epoch), earlier_wrote};
         return true;
     };
     bool races = against(cell.write, true);
@@ -136,12 +149,15 @@ bool RaceShadow::touch(Cell& cell, const Touch& now, bool writes, Conflict& conf
 
 bool RaceShadow::access(uint64_t address, unsigned size, bool shared, unsigned thread, bool writes,
                         bool atomic, uint32_t pc, Conflict& conflict) {
-    const Touch now{epoch_, pc, ++sequence_, static_cast<uint16_t>(thread), atomic, shared, 1};
+    const Touch now = Touch::made(epoch_, pc, ++sequence_, thread, atomic, shared);
     bool races = false;
     for (uint64_t at = address; at < address + size;) {
         const uint64_t word = at / 4, end = std::min(address + size, (word + 1) * 4);
         Cell* cell = cell_of(word);
         if (!cell) return races;
+        for (Touch* old : {&cell->write, &cell->read, &cell->other_warp_read, &cell->same_warp_read}) {
+            if (old->epoch < trace_epoch_) old->valid = 0;  // of an earlier trace
+        }
         const bool whole = at % 4 == 0 && end - at == 4;
         if (whole && cell->write.valid != kSplit) {
             races = touch(*cell, now, writes, conflict) || races;
@@ -149,6 +165,7 @@ bool RaceShadow::access(uint64_t address, unsigned size, bool shared, unsigned t
             if (cell->write.valid != kSplit) {
                 split_[word] = {*cell, *cell, *cell, *cell};
                 cell->write.valid = kSplit;
+                cell->write.epoch = epoch_;  // it is this trace that split it
             }
             auto& bytes = split_[word];
             for (uint64_t byte = at; byte < end; ++byte) races = touch(bytes[byte % 4], now, writes, conflict) || races;

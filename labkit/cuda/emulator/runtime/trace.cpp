@@ -106,7 +106,7 @@ void Tracer::block_begins(Executor& e) {
     recording_ = !truncated_ && (request_.sampled_count == ~0u ||
                                  std::find(sampled_.begin(), sampled_.end(), e.block_linear) != sampled_.end());
     disturbed_ = false;
-    last_extent_[kGlobal] = last_extent_[kShared] = last_extent_[kVariable] = nullptr;
+    memset(last_extent_, 0, sizeof(last_extent_));  // shared arrays move
     if (!recording_) return;
     ++blocks_traced_;
     const char* base = module_.shared_base();
@@ -218,7 +218,7 @@ void Tracer::access(void* pointer, unsigned size, Access access, const void* sit
 
 bool Tracer::check_bounds(uint64_t address, unsigned size, Space space, Access access, uint64_t pc) {
     const auto& extents = space == kGlobal ? extents_ : space == kShared ? shared_extents_ : variable_extents_;
-    const Extent*& last = last_extent_[space];
+    const Extent*& last = last_extent_[(pc ^ pc >> 6) % 64];
     if (last && address >= last->low && address + size <= last->high) return true;
     const Extent* extent = extent_at(extents, address);
     if (extent && address + size <= extent->high) {

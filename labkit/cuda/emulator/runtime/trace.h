@@ -132,7 +132,7 @@ class Tracer {
     std::vector<Extent> shared_offsets_, variable_extents_;
     std::vector<std::string> shared_names_, variable_names_;
     std::unordered_set<uint64_t> watched_;
-    const Extent* last_extent_[3] = {};
+    const Extent* last_extent_[64] = {};  // by site: each touches one array again and again
     uint64_t shared_anchor_ = 0, shared_low_ = 0, shared_high_ = 0;
     std::vector<uint8_t> initialised_;
 
