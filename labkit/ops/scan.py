@@ -64,7 +64,9 @@ def _running(
     Source   aten/src/ATen/native/ReduceOps.cpp  cummax_cummin_helper
     """
     values = copy.values(self)
-    if not self.sizes or not self.numel():  # PyTorch does not even look at `dim`
+    if not self.sizes:
+        maybe_wrap_dim(dim, 0)
+    if not self.sizes or not self.numel():  # of no elements PyTorch does not even look at `dim`
         nothing = np.zeros(self.sizes, np.int64)
         return new_tensor(values, self.dtype), new_tensor(nothing, dtypes.int64)
     dim = maybe_wrap_dim(dim, self.dim())

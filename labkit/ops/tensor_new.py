@@ -146,6 +146,7 @@ def arange(start: float, end: float, step: float, dtype: DType | None) -> Tensor
     """The numbers from start to before end; int64 when all three are integers.
 
     Raises   RuntimeError   step is 0, or leads away from the end
+             ValueError     a step of int64 numbers that is 0 once its fraction is cut off
 
     Source   aten/src/ATen/native/RangeFactories.cpp  arange_out
     """
@@ -157,13 +158,15 @@ def arange(start: float, end: float, step: float, dtype: DType | None) -> Tensor
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
-    count = math.ceil((end - start) / step) if step else 0
-    if chosen.is_integral:  # the loop counts in whole numbers; for int64 the size does so too
-        start, end, step = math.trunc(start), math.trunc(end), math.trunc(step)
-        if chosen is dtypes.int64 and step:
-            count = math.ceil((end - start) / step)
     if step == 0:
         raise RuntimeError("step must be nonzero")
+    count = math.ceil((end - start) / step)
+    if chosen.is_integral:  # the loop counts in whole numbers; for int64 the size does so too
+        start, end, step = math.trunc(start), math.trunc(end), math.trunc(step)
+        if chosen is dtypes.int64:
+            if step == 0:
+                raise ValueError("step must be nonzero as a whole number")
+            count = math.ceil((end - start) / step)
     wide = np.arange(count) * step + start  # start + i * step: no error adds up
     impl = tensor_impl.empty((count,), chosen)
     copy.store(impl, encode(wide, chosen))
