@@ -37,6 +37,7 @@ from labkit.ops import (  # noqa: F401
     moving,
     nll_loss,
     out_overloads,
+    out_variants,
     padding,
     pixel_shuffle,
     random_factories,
