@@ -77,18 +77,23 @@ def leaky_relu(x: Array, slope: float = 0.01) -> Array:
     return np.where(x > 0, x, x * _as(x, slope))
 
 
-@pointwise(
-    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, "
-    "bool self_is_result) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: bool) -> Array:
-    """The gradient, scaled by the slope below 0."""
-    if self_is_result and slope < 0:
+def _leaky_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    slope = others["negative_slope"]
+    if others["self_is_result"] and slope < 0:
         raise RuntimeError(
             "In-place leakyReLu backward calculation is triggered with a negative slope which is "
             f"not supported: {slope}"
         )
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise(
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, "
+    "bool self_is_result) -> Tensor",
+    _leaky_rule, inplace=False, out=None, variants="",
+)  # fmt: skip
+def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: bool) -> Array:
+    """The gradient, scaled by the slope below 0."""
     return np.where(x > 0, grad, grad * _as(grad, slope))
 
 

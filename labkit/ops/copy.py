@@ -1,8 +1,9 @@
 """Moving elements: fill, copy between layouts, element types and devices, clone, contiguous.
 
 Bytes of equal element types move unread, so NaN payloads survive; other types are converted by
-value. A tensor on another device is staged: the span of its storage comes to the host, and goes
-back when it was written. What never had to leave the device is counted in `labkit.ops.fallback`.
+value. From device to device `labkit.ops.cuda.copying` has kernels. Where it has none, and between
+devices, a tensor is staged: the span of its storage comes to the host, and goes back when it was
+written; what never had to leave the device is counted in `labkit.ops.fallback`.
 """
 
 import math
@@ -22,7 +23,6 @@ from labkit.core.memory_format import Ints, MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import fallback
 
 contiguous_format = MemoryFormat.contiguous_format
 preserve_format = MemoryFormat.preserve_format
@@ -98,7 +98,9 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
             f"output with shape {list(self.sizes)} doesn't match the broadcast shape {list(shape)}"
         )
     if self.numel():
-        _note_detour("copy_", self.device, source.device)
+        if _moved("copy_", self, source):
+            self.bump_version()
+            return self
         raw = convert(on_host(source).raw(), source.dtype, self.dtype)
         if self.is_alias_of(source):
             raw = raw.copy()  # NumPy and PyTorch may walk overlapping elements in another order
@@ -107,9 +109,15 @@ def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
     return self
 
 
-def _note_detour(name: str, destination: Device, source: Device) -> None:
-    if "cpu" not in (destination.type, source.type):
-        fallback.note(name, fallback.NO_KERNEL)
+def _moved(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
+    """Whether the elements went from device to device; when they could not, that is counted."""
+    if "cpu" in (destination.device.type, source.device.type):
+        return False
+    from labkit.ops.cuda import copying  # late: it copies by way of this module
+
+    if destination.is_alias_of(source):  # elements may be read after they were overwritten
+        source = to_copy(source, source.dtype, source.device)
+    return copying.copy(name, destination, source)
 
 
 def _same_data(a: TensorImpl, b: TensorImpl) -> bool:
@@ -124,11 +132,18 @@ def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tr
     Raises   RuntimeError   the value does not fit the type
     """
     raw = scalar_raw(value, self.dtype, check_small_floats)
-    if self.numel():
-        fallback.note_if_on_device("fill_", self)
+    if self.numel() and not _filled_on_device(self, value):
         store(self, raw)
     self.bump_version()
     return self
+
+
+def _filled_on_device(self: TensorImpl, value: complex | bool) -> bool:
+    if self.device.type == "cpu":
+        return False
+    from labkit.ops.cuda import copying
+
+    return copying.fill(self, value)
 
 
 def scalar_raw(
@@ -220,8 +235,9 @@ def to_copy(
     """A copy with another element type, device or order of dimensions."""
     result = empty_like(self, memory_format, dtype, device)
     if result.numel():
-        _note_detour("clone" if dtype is self.dtype else "_to_copy", device, self.device)
-        store(result, convert(on_host(self).raw(), self.dtype, dtype))
+        name = "clone" if dtype is self.dtype else "_to_copy"
+        if not _moved(name, result, self):
+            store(result, convert(on_host(self).raw(), self.dtype, dtype))
     return result
 
 

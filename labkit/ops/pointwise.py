@@ -11,7 +11,7 @@ the in-place operator `exp_`, which writes into its first argument, and `exp.out
 
 Source   aten/src/ATen/native/BinaryOps.cpp, UnaryOps.cpp, PointwiseOps.cpp
 Differs  on the host every loop is NumPy's, so speed says nothing about PyTorch; on a device the
-         kernels are those of `labkit.ops.device_kernels`
+         kernels are those of `labkit.ops.cuda.elementwise`
 """
 
 import warnings
@@ -33,7 +33,8 @@ from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
-from labkit.ops import copy, device_kernels
+from labkit.ops import copy
+from labkit.ops.cuda import elementwise
 from labkit.ops.iteration_order import output_strides
 from labkit.ops.registration import kernel
 
@@ -195,15 +196,12 @@ class Pointwise:
 
         compute, dtype   of the computation, and of what it answers before `out` is written
         """
-        operands = [values[i] for i in self.tensors if values[i] is not None]
         if out.device.type != "cpu":
-            plain = all(
-                value == argument.default
+            arguments = [
+                (argument.name, value)
                 for argument, value in zip(self.schema.arguments, values, strict=True)
-                if not _is_tensor(argument.type)
-            )
-            name = self.base if plain else f"{self.base} with these arguments"
-            if device_kernels.launch(name, compute, out, *operands):
+            ]
+            if elementwise.launch(self.base, compute, dtype, out, arguments):
                 return
         _, answer = self._answer(values, compute)
         copy.store(out, copy.convert(encode(answer, dtype), dtype, out.dtype))

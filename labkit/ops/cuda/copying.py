@@ -1,0 +1,90 @@
+"""Elements moved, converted and filled without leaving the device.
+
+Bytes of equal element types move unread; equal layouts without gaps are one copy of bytes, other
+layouts of four-byte elements are the last rung of `kernels/strided_copy`, the rest are element-wise
+kernels.
+
+Source   aten/src/ATen/native/cuda/Copy.cu  copy_device_to_device
+"""
+
+import ctypes
+from typing import Any
+
+from labkit.core import dtype as dtypes
+from labkit.core.allocator import copy_bytes
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import fallback
+from labkit.ops.cuda import elementwise
+from labkit.ops.cuda.launching import NoKernel, blocks, check_device, extent, read, shelf, written
+from labkit.ops.iterator_operand import Flags
+from labkit.ops.tensor_iterator import build
+
+_MAX_DIMS = 8
+_TILE = 32
+_BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+_AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
+
+
+class Layout(ctypes.Structure):
+    """`struct Layout` of `kernels/strided_copy`; sizes and strides in elements."""
+
+    _fields_ = (
+        ("dims", ctypes.c_int),
+        ("sizes", ctypes.c_longlong * _MAX_DIMS),
+        ("x_strides", ctypes.c_longlong * _MAX_DIMS),
+        ("y_strides", ctypes.c_longlong * _MAX_DIMS),
+    )
+
+
+def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
+    """Queue the elements of `source`, broadcast and converted, into `destination`; False, and
+    counted under `name`, when no kernel can.
+    """
+    try:
+        device = check_device(destination, source)
+    except NoKernel as missing:
+        fallback.note(name, str(missing))
+        return False
+    if destination.dtype is not source.dtype:
+        arguments = [("src", source)]
+        return elementwise.launch("copy_", source.dtype, source.dtype, destination, arguments)
+    if destination.dtype.itemsize not in _BITS:
+        fallback.note(name, f"{fallback.NO_KERNEL} for {destination.dtype.name}")
+        return False
+    same_layout = (destination.sizes, destination.strides) == (source.sizes, source.strides)
+    if same_layout and source.is_non_overlapping_and_dense:
+        to, start = written(destination), read(source)
+        copy_bytes(to.address, device, start.address, device, extent(source))
+        return True
+    return _between_layouts(destination, source)
+
+
+def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
+    dtype = _BITS[destination.itemsize]
+    it = build([source], [destination], _AS_THEY_ARE)
+    if dtype.itemsize != 4 or it.ndim > _MAX_DIMS:
+        return elementwise.queue_bits("copy_", dtype, destination, source)
+    steps = [[step // 4 for step in operand.stride_bytes] for operand in it.operands]
+    dims = list(zip(it.shape, steps[1], steps[0], strict=True))
+    # y's fastest dimension, x's fastest, the rest: both sides of a tile are read and written along
+    # their own fast dimension.
+    across = min((dim for dim in dims if dim[1]), key=lambda dim: dim[1], default=None)
+    turned = across is not None and across is not dims[0]
+    if turned:
+        dims = [dims[0], across, *[dim for dim in dims[1:] if dim is not across]]
+    dims += [(1, 0, 0)] * (2 - len(dims))
+    layout = Layout(dims=len(dims))
+    for d, (size, x_step, y_step) in enumerate(dims):
+        layout.sizes[d], layout.x_strides[d], layout.y_strides[d] = size, x_step, y_step
+    grid = blocks(dims[0][0], _TILE) * blocks(dims[1][0], _TILE)
+    for size, _, _ in dims[2:]:
+        grid *= size
+    to = written(destination)
+    kernel: Any = shelf("strided_copy", "3_vectorised")
+    kernel((grid,), (8, 32), (read(source), to, layout, turned))
+    return True
+
+
+def fill(self: TensorImpl, value: complex | bool) -> bool:
+    """Queue `value` into every element; False, and counted, when no kernel can."""
+    return elementwise.launch("fill_", self.dtype, self.dtype, self, [("value", value)])

@@ -1,0 +1,122 @@
+"""What every device kernel here is launched with: addresses, extents, compiled files.
+
+`labkit.cuda` is imported when a kernel is launched and not before: who works on the host alone does
+not pay for it.
+"""
+
+import functools
+import math
+from typing import Any
+
+from labkit.core import dtype as dtypes
+from labkit.core.device import Device
+from labkit.core.strides import storage_nbytes
+from labkit.core.tensor_impl import TensorImpl
+
+
+class NoKernel(Exception):
+    """There is no kernel for these arguments; the words say why, as a clause."""
+
+
+def extent(tensor: TensorImpl) -> int:
+    """Bytes from the first element to the end of the last."""
+    return storage_nbytes(tensor.sizes, tensor.strides, tensor.itemsize)
+
+
+def written(tensor: TensorImpl) -> Any:
+    """The argument of a kernel that writes the tensor. Made before the others: it may leave a lazy
+    clone.
+    """
+    from labkit import cuda
+
+    return cuda.DevicePointer(tensor.data_ptr(), extent(tensor))
+
+
+def read(tensor: TensorImpl | None) -> Any:
+    """The argument of a kernel that reads the tensor; None, a null pointer, stays None."""
+    if tensor is None:
+        return None
+    from labkit import cuda
+
+    first = tensor.storage().const_data_ptr() + tensor.storage_offset() * tensor.itemsize
+    return cuda.DevicePointer(first, extent(tensor))
+
+
+def check_device(*tensors: TensorImpl | None) -> Device:
+    """Where all of them are.
+
+    Raises   RuntimeError   they are on several devices
+             NoKernel       a device that kernels do not run on
+    """
+    found = {tensor.device for tensor in tensors if tensor is not None}
+    if len(found) > 1:
+        first, second = sorted(map(str, found), reverse=True)[:2]
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{first} and {second}!"
+        )
+    (device,) = found
+    if device.type != "cuda":
+        raise NoKernel(f"no kernel runs on device type {device.type!r}")
+    return device
+
+
+def check_floats(*tensors: TensorImpl | None) -> None:
+    """Pass for float32 on one device: what the kernels of `kernels/` compute in.
+
+    Raises   NoKernel       another element type
+             RuntimeError   tensors on several devices
+    """
+    check_device(*tensors)
+    for tensor in tensors:
+        if tensor is not None and tensor.dtype is not dtypes.float32:
+            raise NoKernel(f"its kernel computes in float32, and got {tensor.dtype.name}")
+
+
+def blocks(count: int, per_block: int) -> int:
+    """How many blocks cover `count`, at least one."""
+    return max(1, math.ceil(count / per_block))
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(driver: Any, code: str, name: str) -> Any:
+    """The kernel of that name in a text, compiled once per device."""
+    from labkit import cuda
+
+    return cuda.RawModule(code=code, driver=driver).get_function(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _shelf_kernel(driver: Any, op: str, rung: str, step: str) -> Any:
+    from labkit import cuda
+    from labkit.cuda.emulator.build import KERNELS
+
+    path = KERNELS / op / f"{rung}.cu"
+    if not path.is_file():
+        raise NoKernel(f"the file {op}/{rung}.cu of the kernel shelf is not installed")
+    module = cuda.RawModule(path=path, driver=driver)
+    return module.get_function(f"{op}_{rung}{step and f'_{step}'}")
+
+
+def shelf(op: str, rung: str, step: str = "") -> Any:
+    """A kernel of `kernels/`, for the device that serves.
+
+    op, rung  its folder, and its file without the ending
+    step      of a file with several kernels: the word its name ends in
+
+    Raises   NoKernel          the shelf is not installed
+             CompilerMissing   the emulator finds no C++ compiler
+    """
+    from labkit import cuda
+
+    return _shelf_kernel(cuda.current_driver(), op, rung, step)
+
+
+def from_text(code: str, name: str) -> Any:
+    """The kernel of that name in a text, for the device that serves.
+
+    Raises   CompilerMissing   the emulator finds no C++ compiler
+    """
+    from labkit import cuda
+
+    return compiled(cuda.current_driver(), code, name)
