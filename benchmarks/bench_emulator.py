@@ -115,7 +115,7 @@ def sgemm_ratio():
 
 def compile_s():
     """Median seconds to compile a rung, fast and traced, with an empty cache."""
-    paths = [one.path for rungs in LADDERS.values() for one in rungs]
+    paths = [one.path for rungs in LADDERS.values() for one in rungs if not one.gpu_only]
     with tempfile.TemporaryDirectory() as cache:
         before = os.environ.get("LABKIT_CACHE")
         os.environ["LABKIT_CACHE"] = cache
@@ -140,6 +140,8 @@ def trace_ns():
     results = {}
     for rungs in LADDERS.values():
         for one in rungs:
+            if one.gpu_only:
+                continue
             problem = one.problem(np.random.default_rng(0), one.probe_shape)
             launch, kernel = problem.launches[0], one.kernel()
 
@@ -177,6 +179,22 @@ def BENCHES():
         one = rung("transpose_2_tiled")
         launch = one.problem(np.random.default_rng(0), one.probe_shape).launches[0]
         tiled = one.kernel()
+        product = rung("sgemm_2_tiled")
+        many = product.problem(np.random.default_rng(0), product.probe_shape).launches[0]
+        watched = product.kernel()
+        barriers = cuda.RawModule(BARRIERS).get_function("barriers")
+    rounds, threads, x = 4000, 256, np.zeros(1, np.int32)
+    yield Total(
+        f"{rounds} barriers of {threads} threads, 25 ns each",
+        lambda: barriers(1, threads, (x, rounds)),
+        limit_s=rounds * threads * 25e-9,
+    )
+
+    def watch():
+        return watched(many.grid, many.block, many.args, trace=cuda.Trace())
+
+    events = watch().events
+    yield Total(f"a trace of {events} events, 30 ns each", watch, limit_s=events * 30e-9)
     yield Total(
         "a lesson-sized trace with everything on",
         lambda: tiled(launch.grid, launch.block, launch.args, trace=cuda.Trace()),
