@@ -769,7 +769,7 @@ def _a_training_run(rng: Rng, size: int) -> Case:
     """Snapshot of a training loop whose lines hold memory in five ways, one of which may leak."""
     lines = rng.sample(range(10, 90), 6)
     weights, activations, state, cache, leak, scratch = lines
-    steps = 8 + size + rng.randint(0, 3)
+    steps = 8 + size // 2 + rng.randint(0, 3)
     keeps = rng.randint(2, 3)
     leaks = rng.chance(0.8)
     leaked = rng.randint(1, 3) if leaks else 0
