@@ -8,6 +8,7 @@ Source   torch/csrc/utils/python_arg_parser.cpp  PythonArgParser, FunctionSignat
          tools/autograd/gen_python_functions.py
 """
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -75,17 +76,18 @@ class PythonFunction:
             try:
                 positional, named = signature.match(args, kwargs)
             except _Refused as refusal:
-                refusals.append(f"{signature.handle.schema}\n      {refusal}")
+                refusals.append((signature, refusal))
             else:
                 result = signature.handle(*positional, **named)
-                return tuple(result) if isinstance(result, list) else result
+                return signature.named_results(result)
         given = ", ".join(
             [type(each).__name__ for each in args]
             + [f"{name}={type(each).__name__}" for name, each in kwargs.items()]
         )
         raise TypeError(
             f"{self.name}() received an invalid combination of arguments - got ({given}), but "
-            "expected one of:\n    " + "\n    ".join(refusals)
+            "expected one of:\n    "
+            + "\n    ".join([f"{each.handle.schema}\n      {why}" for each, why in refusals])
         )
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -120,6 +122,8 @@ class _Signature:
         self.positional = [each for each in arguments if not each.kwarg_only]
         self.named = [each for each in arguments if each.kwarg_only]
         self.outputs = {each.name for each in self.named if each.is_write}
+        names = [each.name for each in handle.schema.returns]
+        self._results = namedtuple(name, names) if len(names) > 1 and all(names) else None
 
     def match(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -146,6 +150,15 @@ class _Signature:
         if kwargs:
             raise _Refused(f"unexpected {', '.join(kwargs)}")
         return positional, named
+
+    def named_results(self, result: Any) -> Any:
+        """Several results under the names the schema gives them; a list of tensors as a tuple.
+
+        Source   torch/csrc/utils/structseq.cpp, tools/autograd/gen_python_functions.py
+        """
+        if isinstance(result, list):
+            return tuple(result)
+        return result if self._results is None else self._results(*result)
 
     def _gather_sizes(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """x.permute(1, 0) as x.permute((1, 0)): sizes that are the only thing to be given.
