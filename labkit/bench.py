@@ -45,18 +45,37 @@ class Bench:
 
 @dataclass(frozen=True)
 class Total:
-    """One question with a limit in seconds: how long does `mine` take once?"""
+    """One question with a limit in seconds: how long does `mine` take once?
+
+    clock  as Bench's
+    """
 
     name: str
     mine: Callable[[], Any]
     limit_s: float
+    clock: Literal["cpu", "wall"] = "wall"
+
+
+@dataclass(frozen=True)
+class Count:
+    """One question about what comes out, not how long it takes: two numbers and their ratio.
+
+    mine, other  functions that return what is counted; a ratio to 0 is taken to 1
+    goal         the ratio mine / other should be at most this
+    """
+
+    name: str
+    mine: Callable[[], float]
+    other: Callable[[], float]
+    goal: float
 
 
 @dataclass(frozen=True)
 class Result:
     """What one question gave.
 
-    mine_ns, other_ns  medians per operation
+    mine_ns, other_ns  medians per operation; of a Count, what was counted
+    unit               "ns", or nothing for a Count
     ratio              median over the samples of mine / other, taken in turns
     spread             smallest and largest of those ratios
     """
@@ -69,32 +88,41 @@ class Result:
     goal: float
     met: bool
     samples: int = field(default=0)
+    unit: str = "ns"
 
     def __str__(self) -> str:
         verdict = "" if self.goal == float("inf") else "met" if self.met else "MISSED"
         if self.ratio is None or self.spread is None or self.other_ns is None:
             return f"{self.name}: {self.mine_ns / 1e9:.2f} s, goal {self.goal:.2f} s {verdict}"
         low, high = self.spread
+        unit = f" {self.unit}" if self.unit else ""
         goal = "" if self.goal == float("inf") else f", goal {self.goal:.2f}"
         return (
-            f"{self.name}: {self.mine_ns:,.0f} ns beside {self.other_ns:,.0f} ns, "
+            f"{self.name}: {self.mine_ns:,.0f}{unit} beside {self.other_ns:,.0f}{unit}, "
             f"ratio {self.ratio:.2f} ({low:.2f} to {high:.2f}{goal}) {verdict}"
         )
 
 
-def measure(bench: Bench | Total, samples: int = 9) -> Result:
+def measure(bench: Bench | Total | Count, samples: int = 9) -> Result:
     """The medians of `samples` turns; both sides run once first.
 
     Raises   ValueError   fewer than nine samples
     """
     if samples < 9:
         raise ValueError(f"a median of {samples} samples says little; take at least 9")
+    if isinstance(bench, Count):
+        mine, other = bench.mine(), bench.other()
+        share = mine / max(other, 1)
+        return Result(
+            bench.name, mine, other, share, (share, share), bench.goal, share <= bench.goal, 1, ""
+        )
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()  # a collection would land on whichever side is running
     try:
         if isinstance(bench, Total):
-            taken = statistics.median(_time(bench.mine, 1, time.perf_counter_ns) for _ in range(3))
+            clock = time.thread_time_ns if bench.clock == "cpu" else time.perf_counter_ns
+            taken = statistics.median(_time(bench.mine, 1, clock) for _ in range(3))
             return Result(
                 bench.name, taken, None, None, None, bench.limit_s, taken / 1e9 <= bench.limit_s, 3
             )
@@ -124,7 +152,7 @@ def _time(function: Callable[[], Any], calls: int, clock: Callable[[], int]) -> 
     return (clock() - start) / calls
 
 
-def discover(names: Sequence[str] = ()) -> dict[str, Callable[[], Iterable[Bench | Total]]]:
+def discover(names: Sequence[str] = ()) -> dict[str, Callable[[], Iterable[Bench | Total | Count]]]:
     """Bench name -> what makes its questions, from every `bench_<name>.py` that offers BENCHES.
 
     Raises   ValueError   a name without a file

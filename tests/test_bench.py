@@ -4,7 +4,7 @@ import math
 import pytest
 
 from labkit import bench
-from labkit.bench import Bench, Total, measure
+from labkit.bench import Bench, Count, Total, measure
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +61,10 @@ def test_benchmarks_are_found_by_file(tmp_path, monkeypatch, capsys):
     assert written["results"]["tiny"][0]["name"] == "tiny"
     assert written["machine"]["torch"]
     assert "tiny" in capsys.readouterr().out
+
+
+def test_a_count_is_a_ratio_without_a_unit():
+    result = measure(Count("crossings", lambda: 12, lambda: 10, goal=1.5))
+    assert (result.ratio, result.met) == (1.2, True)
+    assert str(result) == "crossings: 12 beside 10, ratio 1.20 (1.20 to 1.20, goal 1.50) met"
+    assert not measure(Count("crossings", lambda: 2, lambda: 0, goal=1.5)).met

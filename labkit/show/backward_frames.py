@@ -71,7 +71,7 @@ class Frames:
                                                      else ())  # fmt: skip
         marks: dict[int, str | None] = dict.fromkeys(notes)
         places = [(self._at(node), count) for node, count in step.dependencies.items()]
-        notes |= {at: f"waits for {count}" for at, count in places if at is not None}
+        notes |= {at: f"waits: {count}" for at, count in places if at is not None}
         if self._at(step.node) is not None:
             self._heap = [step.node]
         text = (
@@ -131,7 +131,7 @@ class Frames:
             self._buffers[key] = step.value
         how = "is put into" if held is None else "is added in"
         more = f"{step.waiting} more to come" if step.waiting else "nothing more will come"
-        note = f"waits for {step.waiting}" if step.waiting else None
+        note = f"waits: {step.waiting}" if step.waiting else None
         return {
             "text": f"a gradient {how} the buffer of {self._name(step.node)}, input {step.slot}; "
             f"{more}",
@@ -176,7 +176,7 @@ class Frames:
 
     def _name(self, node: int) -> str:
         place = self._at(node)
-        return "the root of all roots" if place is None else self._names[place]
+        return "GraphRoot" if place is None else self._names[place]
 
     def _is_leaf(self, node: int) -> bool:
         return self._name(node).startswith("AccumulateGrad")

@@ -35,7 +35,7 @@ const graphFrames = (() => {
   // Blue below zero, orange above, the page's own colour at zero; what is no number is hatched.
   function heat({ title, rows, columns, numbers }) {
     const most = Math.max(...numbers.filter(finite).map(Math.abs), 0);
-    const printed = numbers.length <= PRINTED_CELLS && columns <= 8;
+    const printed = numbers.length <= PRINTED_CELLS && columns <= 4;
     const cells = numbers.map((value) => {
       const share = finite(value) && most ? Math.abs(value) / most : 0;
       const colour = !finite(value) ? "" : value < 0 ? "0, 114, 178" : "230, 159, 0";

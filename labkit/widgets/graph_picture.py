@@ -65,7 +65,7 @@ def graph_picture(
         if badge:
             picture.text(x, y + 11, _short(badge, 22), 9, MUTED, "middle")
         if len(node["members"]) == 1 and node["members"][0] in notes:
-            picture.text(x + 60, y - 18, notes[node["members"][0]], 9, INK, "end")
+            picture.text(x + 7, y - 18, notes[node["members"][0]], 9)
     if len(shown) < len(nodes):
         picture.text(width - 12, 20, f"first {len(shown)} of {len(nodes)} nodes", fill=MUTED,
                      anchor="end")  # fmt: skip

@@ -121,8 +121,8 @@ function render({ model, el }) {
       if (matches.includes(i)) { g.strokeStyle = colours.alert; g.lineWidth = 2; g.strokeRect(x - w / 2 - 3, y - hgt / 2 - 3, w + 6, hgt + 6); }
       const note = node.members.length === 1 && notes.get(node.members[0]);
       if (note && scale > 0.45) {
-        g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`; g.fillStyle = colours.ink; g.textAlign = "right";
-        g.fillText(note, x + w / 2, y - hgt / 2 - 6); g.textAlign = "center";
+        g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`; g.fillStyle = colours.ink; g.textAlign = "left";
+        g.fillText(note, x + 7 * scale, y - hgt / 2 - 6); g.textAlign = "center";
       }
       if (scale < 0.32) return;
       const badge = node.badges.join(", "), fit = (text, px) => { const room = Math.floor(BOX_WIDTH * scale / (px * 0.62)); return text.length > room ? text.slice(0, Math.max(1, room - 1)) + "…" : text; };

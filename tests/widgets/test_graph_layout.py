@@ -79,3 +79,11 @@ def test_residual_blocks_are_drawn_without_crossings():
 def test_crossings_are_counted():
     assert count_crossings([(0, 3), (1, 2)], [0, 1, 0, 1], [0, 0, 1, 1]) == 1
     assert count_crossings([(0, 2), (1, 3)], [0, 1, 0, 1], [0, 0, 1, 1]) == 0
+
+
+def test_a_node_with_room_moves_to_where_it_has_more_neighbours():
+    # 4 hangs below 0 and feeds 3 and 5, three layers further down: one long edge, not two.
+    edges = [(0, 1), (1, 2), (2, 3), (2, 5), (0, 4), (4, 3), (4, 5)]
+    layout = layered_layout(6, edges)
+    assert layout.y[4] == 2.0
+    assert sum(len(route) for route in layout.routes) == 1
