@@ -8,15 +8,17 @@ save(allocator.snapshot(), "ours.pickle") # torch.cuda._memory_viz opens it
 Sizes are bytes, times microseconds.
 """
 
+import contextlib
 import gzip
 import io
 import os
 import pickle
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from labkit.memory.fast_snapshot import read_fast
 from labkit.memory.restricted_pickle import Progress, SnapshotError, collector_paused, load_plain
 from labkit.memory.snapshot_columns import Columns, StackTable, columns
 
@@ -47,17 +49,8 @@ def load(
     """
     if isinstance(source, Mapping | list):
         return _checked(source)
-    if isinstance(source, bytes | bytearray | memoryview):
-        data = bytes(source)
-        return _checked(_unpickled(io.BytesIO(data), len(data), max_bytes, progress))
-    if not isinstance(source, str | os.PathLike):
-        raise TypeError(
-            f"a snapshot is a path, bytes or a dict, not a {type(source).__name__}: "
-            f"{str(source)[:60]!r}"
-        )
-    path = Path(source)
-    with path.open("rb") as file:
-        return _checked(_unpickled(file, path.stat().st_size, max_bytes, progress))
+    with _opened(source, max_bytes) as (file, size):
+        return _checked(load_plain(file, size, progress))
 
 
 def load_columns(
@@ -67,11 +60,18 @@ def load_columns(
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
 ) -> Columns:
-    """The snapshot in columns, with the collector paused from the first byte to the last dict.
+    """The snapshot in columns; most rows of a file never become a dict.
+
+    A file that is not written as Python's pickler writes PyTorch's snapshots is read by `load`
+    instead, which also says what is wrong with it.
 
     Raises   SnapshotError, FileNotFoundError   as `load` and `columns`
     """
     with collector_paused():
+        if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
+            # Whatever is the matter with the file: the careful reader says it, or reads it.
+            with contextlib.suppress(Exception), _opened(source, max_bytes) as (file, size):
+                return columns(_checked(read_fast(file, size, progress)), device)
         return columns(load(source, max_bytes=max_bytes, progress=progress), device)
 
 
@@ -91,20 +91,34 @@ def save(snapshot: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _unpickled(file: BinaryIO, size: int, max_bytes: int, progress: Progress | None) -> Any:
-    start = file.read(4)
-    file.seek(0)
-    if start[:2] == b"\x1f\x8b":
-        file = io.BytesIO(_decompressed(file, max_bytes))
-        size = file.getbuffer().nbytes
-    elif start == b"PK\x03\x04":
-        raise SnapshotError(
-            "a zip archive, as torch.save writes; a snapshot is written by "
-            "torch.cuda.memory._dump_snapshot"
+@contextlib.contextmanager
+def _opened(source: Any, max_bytes: int) -> Iterator[tuple[BinaryIO, int]]:
+    """The pickle as a file, decompressed, and its size in bytes."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        opened: BinaryIO = io.BytesIO(source)
+        size = len(source)
+    elif isinstance(source, str | os.PathLike):
+        opened = open(source, "rb")  # noqa: PTH123, SIM115  closed below, as the bytes are
+        size = Path(source).stat().st_size
+    else:
+        raise TypeError(
+            f"a snapshot is a path, bytes or a dict, not a {type(source).__name__}: "
+            f"{str(source)[:60]!r}"
         )
-    if size > max_bytes:
-        raise SnapshotError(f"the pickle has {size} bytes, more than max_bytes={max_bytes}")
-    return load_plain(file, size, progress)
+    with opened as file:
+        start = file.read(4)
+        file.seek(0)
+        if start == b"PK\x03\x04":
+            raise SnapshotError(
+                "a zip archive, as torch.save writes; a snapshot is written by "
+                "torch.cuda.memory._dump_snapshot"
+            )
+        if start[:2] == b"\x1f\x8b":
+            data = _decompressed(file, max_bytes)
+            file, size = io.BytesIO(data), len(data)
+        if size > max_bytes:
+            raise SnapshotError(f"the pickle has {size} bytes, more than max_bytes={max_bytes}")
+        yield file, size
 
 
 def _decompressed(file: BinaryIO, max_bytes: int) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.memory.restricted_pickle import SnapshotError, collector_paused
+from labkit.memory.trace_table import TraceTable
 
 ACTIONS = (
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
@@ -92,21 +93,18 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
     if not isinstance(traces, list | tuple):
         raise SnapshotError(f"device_traces is a {type(traces).__name__}, not a list of traces")
     device = _chosen_device(segments, traces) if device is None else device
-    trace = _rows(traces[device] if device < len(traces) else [], f"device_traces[{device}]")
+    trace = traces[device] if device < len(traces) else []
     segments = [segment for segment in segments if segment.get("device", 0) == device]
     blocks, owner = _blocks(segments)
 
     streams, pools, notes = _Codes(0), _Codes((0, 0)), _Codes("")
     actions = _Codes(*ACTIONS)
-    events = {
-        "action": _coded(trace, "action", actions, "device trace", _string, np.uint8),
-        "address": _addresses(trace),
-        "size": _numbers(trace, "size", "device trace"),
-        "stream": _coded(trace, "stream", streams, "device trace", operator.index, np.int32, 0),
-        "pool": _coded(trace, "pool_id", pools, "device trace", _pool_id, np.int32, (0, 0)),
-        "note": _coded(trace, "user_metadata", notes, "device trace", _string, np.int32, ""),
-        "time_us": _numbers(trace, "time_us", "device trace", 0),
-    }
+    if isinstance(trace, TraceTable):
+        events, trace_frames, of_row = _stepped_events(trace, actions, streams, pools, notes)
+    else:
+        rows = _rows(trace, f"device_traces[{device}]")
+        events, trace_frames = _events(rows, actions, streams, pools, notes)
+        of_row = np.arange(len(rows))
     segment_columns = {
         "address": _numbers(segments, "address", "segments"),
         "size": _numbers(segments, "total_size", "segments"),
@@ -124,10 +122,11 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         "state": _coded(blocks, "state", states, "blocks", _string, np.uint8),
         "segment": owner,
     }
-    tracebacks = [_field(rows, "frames", ()) for rows in (trace, segments, blocks)]
+    tracebacks = [trace_frames, *(_field(rows, "frames", ()) for rows in (segments, blocks))]
     numbers, stacks = _stack_table([frames for group in tracebacks for frames in group])
     for table, group in zip((events, segment_columns, block_columns), tracebacks, strict=True):
         table["stack"], numbers = numbers[: len(group)], numbers[len(group) :]
+    events["stack"] = events["stack"][of_row]
     settings = snapshot.get("allocator_settings")
     return Columns(
         device=device,
@@ -141,6 +140,47 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         stacks=stacks,
         settings=dict(settings) if isinstance(settings, dict) else {},
     )
+
+
+def _events(
+    rows: list[dict[str, Any]], actions: "_Codes", streams: "_Codes", pools: "_Codes",
+    notes: "_Codes",
+) -> tuple[dict[str, Array], list[Any]]:  # fmt: skip
+    """The columns of a trace of dicts, and the traceback of each row."""
+    where = "device trace"
+    events = {
+        "action": _coded(rows, "action", actions, where, _string, np.uint8),
+        "address": _addresses(rows),
+        "size": _numbers(rows, "size", where),
+        "stream": _coded(rows, "stream", streams, where, operator.index, np.int32, 0),
+        "pool": _coded(rows, "pool_id", pools, where, _pool_id, np.int32, (0, 0)),
+        "note": _coded(rows, "user_metadata", notes, where, _string, np.int32, ""),
+        "time_us": _numbers(rows, "time_us", where, 0),
+    }
+    return events, _field(rows, "frames", ())
+
+
+def _stepped_events(
+    trace: TraceTable, actions: "_Codes", streams: "_Codes", pools: "_Codes", notes: "_Codes"
+) -> tuple[dict[str, Array], list[Any], Array]:
+    """The columns of a trace read fast, distinct tracebacks, and which of them each row has."""
+    rows, where = trace.dicts, "device trace"
+
+    def coded(key: str, codes: _Codes, convert: Callable[[Any], Any], default: Any) -> Array:
+        values, of_row = trace.distinct(key, default)
+        dtype = np.uint8 if codes is actions else np.int32
+        return np.array([codes[convert(value)] for value in values], dtype)[of_row]
+
+    events = {
+        "action": coded("action", actions, _string, None),
+        "address": trace.numbers("addr", _addresses(rows)),
+        "size": trace.numbers("size", _numbers(rows, "size", where)),
+        "stream": coded("stream", streams, operator.index, 0),
+        "pool": coded("pool_id", pools, _pool_id, (0, 0)),
+        "note": coded("user_metadata", notes, _string, ""),
+        "time_us": trace.numbers("time_us", _numbers(rows, "time_us", where, 0)),
+    }
+    return events, *trace.distinct("frames", ())
 
 
 class _Codes(dict[Any, Any]):
@@ -165,7 +205,8 @@ def _rows(value: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _chosen_device(segments: list[dict[str, Any]], traces: Sequence[Any]) -> int:
-    lengths = [len(trace) if isinstance(trace, list | tuple) else 0 for trace in traces]
+    kinds = (list, tuple, TraceTable)
+    lengths = [len(trace) if isinstance(trace, kinds) else 0 for trace in traces]
     if any(lengths):
         return lengths.index(max(lengths))
     devices = [segment.get("device", 0) for segment in segments]

@@ -73,7 +73,7 @@ def _map(
     frame: int | None,
     autopsy: Sequence[str] | None,
 ) -> MemoryMap:
-    found = [read_source(source) for source in sources]
+    found = [read_source(source, device) for source in sources]
     traces = [read_trace(source, device) for source in found]
     first = found[0]
     total = first.device_total or _total_from_trace(traces[0])
@@ -83,8 +83,6 @@ def _map(
         what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
     if autopsy is None:
         autopsy = _autopsy(first, traces[0])
-    for source in found:
-        source.forget(entries)
     return MemoryMap(
         *traces,
         title=title or " and ".join(source.name for source in found),

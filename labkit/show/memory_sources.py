@@ -9,7 +9,7 @@ from typing import Any
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
-from labkit.memory.snapshot import Columns, columns, load
+from labkit.memory.snapshot import Columns, columns, load, load_columns
 from labkit.show.memory_progress import reading
 
 LISTED_CANDIDATES = 60
@@ -33,22 +33,23 @@ class Source:
     device_total: int | None = None
     remarks: list[str] = field(default_factory=list)
     path: Path | None = None
+    found: Columns | None = None
 
     def reread(self) -> dict[str, Any]:
-        """The snapshot; from its file if it was too large to be kept."""
+        """The snapshot; from its file, where it was not needed so far or was too large to keep."""
         if self.snapshot is None:
             assert self.path is not None, "only what has a file is forgotten"
-            return load(self.path)
+            snapshot = load(self.path)
+            if self.found is not None and len(self.found) > KEPT_ENTRIES:
+                return snapshot
+            self.snapshot = snapshot
         return self.snapshot
 
-    def forget(self, entries: int) -> None:
-        """The dicts of a large file are not kept: they take ten times the room of its columns."""
-        if entries > KEPT_ENTRIES and self.path is not None:
-            self.snapshot = None
 
-
-def read_source(source: Any) -> Source:
+def read_source(source: Any, device: int | None = None) -> Source:
     """An allocator of labkit, a snapshot (dict, file, bytes), or torch.cuda ("cuda").
+
+    device  which device of a snapshot's file; by default the one with the longest trace
 
     Raises   TypeError      none of these
              RuntimeError   torch.cuda was asked for and there is none
@@ -62,8 +63,8 @@ def read_source(source: Any) -> Source:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         with reading(path) as progress:
-            snapshot = load(path, progress=progress)
-        return _checked(Source(path.name, snapshot, path=path))
+            found = load_columns(path, device, progress=progress)
+        return _checked(Source(path.name, None, path=path, found=found))
     if isinstance(source, bytes | bytearray | memoryview | Mapping | list):
         return _checked(Source("snapshot", load(source)))
     raise TypeError(
@@ -110,7 +111,8 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
 
 def read_trace(source: Source, device: int | None) -> dict[str, Any]:
     """The trace of one device of the source."""
-    return trace_of(columns(source.reread(), device), source.decisions)
+    found = columns(source.reread(), device) if source.found is None else source.found
+    return trace_of(found, source.decisions)
 
 
 def look(allocator: CachingAllocator) -> dict[str, Any]:
@@ -173,7 +175,8 @@ def _from_torch_cuda() -> Source:
 
 
 def _checked(source: Source) -> Source:
-    if not any(source.reread()["device_traces"]):
+    traces = source.reread()["device_traces"] if source.found is None else [source.found]
+    if not any(map(len, traces)):
         source.remarks.append(
             "This snapshot holds no trace: it was taken without _record_memory_history, so only "
             "the final map can be shown."

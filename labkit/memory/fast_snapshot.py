@@ -1,0 +1,92 @@
+"""A snapshot's file read without building its rows: the fast way in, and it may give up.
+
+`NotRegular` means that the file is written in another way than Python's pickler writes a snapshot
+of PyTorch; then `restricted_pickle` reads it or says what is wrong. What is read here equals what
+it would read: no row is stepped over whose bytes are not all accounted for. (Damage in a text that
+nobody asks for, such as a compile_context, may go unnoticed.)
+"""
+
+import io
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from labkit.memory.plain_machine import NotRegular, PlainMachine
+from labkit.memory.trace_rows import PADDING, ROW_START, RowReader
+from labkit.memory.trace_table import SteppedRows, TraceTable
+
+FRAME = 0x95
+START = b"\x80"  # PROTO
+OLDEST, NEWEST = 4, 5
+ROW_KEY = "action"
+READ_SHARE = 0.3  # of the time, for the bytes
+
+
+def read_fast(
+    file: BinaryIO, size: int, progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """The snapshot's dict with a `TraceTable` in place of each trace.
+
+    Raises   NotRegular   read it in another way
+    """
+    data = _without_frames(file, size, progress)
+    machine = PlainMachine(data, 2)
+    row = machine.read(until_dict_with=ROW_KEY)
+    if data[machine.position : machine.position + len(ROW_START)] != ROW_START:
+        raise NotRegular("no second row")
+    reader = RowReader(data)
+    reader.learn(machine.position, list(row), machine.memo)
+    rows, stretches = reader.read(
+        reader.starts(machine.position),
+        progress and (lambda done: progress(READ_SHARE + (1 - READ_SHARE) * done)),
+    )
+    machine.stretches = stretches
+    snapshot = machine.read()
+    if not isinstance(snapshot, dict) or not isinstance(snapshot.get("device_traces"), list):
+        raise NotRegular("no device_traces")
+    if "segments" in snapshot and list(snapshot).index("segments") > list(snapshot).index(
+        "device_traces"
+    ):
+        raise NotRegular("segments behind the traces")
+    stepped = SteppedRows(data, machine, rows)
+    traces = [TraceTable(stepped, trace) for trace in snapshot["device_traces"]]
+    stepped_over = sum(stretch.last - stretch.first for stretch in stretches.values())
+    if sum(len(trace) - len(trace.dicts) for trace in traces) != stepped_over:
+        raise NotRegular("rows outside the traces")
+    return {key: _whole(stepped, key, value) for key, value in snapshot.items()} | {
+        "device_traces": traces
+    }
+
+
+def _whole(stepped: SteppedRows, key: Any, value: Any) -> Any:
+    """What the rows memoized can be asked for behind them, where segments do not stand."""
+    if key in ("segments", "device_traces"):
+        return value
+    try:
+        return stepped.resolved(value)
+    except RecursionError:
+        raise NotRegular(f"{key} is nested too deep") from None
+
+
+def _without_frames(file: BinaryIO, size: int, progress: Callable[[float], None] | None) -> bytes:
+    start = file.read(2)
+    if start[:1] != START or not OLDEST <= start[1] <= NEWEST:
+        raise NotRegular("another protocol")
+    plain = io.BytesIO()
+    plain.write(start)
+    done = told = 0
+    while True:
+        header = file.read(9)
+        if len(header) < 9 or header[0] != FRAME:
+            plain.write(header)
+            plain.write(file.read())
+            break
+        length = int.from_bytes(header[1:], "little")
+        if length > size:
+            raise NotRegular(f"a frame of {length} bytes in a file of {size}")
+        plain.write(file.read(length))
+        done += length
+        if progress and done - told > 1 << 23:
+            told = done
+            progress(READ_SHARE * done / size)
+    plain.write(PADDING)
+    return plain.getvalue()
