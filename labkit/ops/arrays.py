@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.formats import encode
-from labkit.core.memory_format import Ints
+from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 
@@ -35,6 +35,19 @@ def new_tensor(values: Any, dtype: DType, strides: Ints | None = None) -> Tensor
     if values.size:
         result.raw(writable=True)[...] = encode(values, dtype)
     return result
+
+
+def adopted(values: Any, dtype: DType) -> TensorImpl:
+    """A contiguous tensor that takes over a fresh array's memory, where type and layout allow.
+
+    values   nobody else's: the caller computed them and forgets them
+    """
+    values = np.asarray(values)
+    flags = values.flags
+    if flags.owndata and flags.c_contiguous and values.dtype == dtype.numpy:
+        sizes = values.shape
+        return tensor_impl.from_array(values, dtype, sizes, contiguous_strides(sizes))
+    return new_tensor(values, dtype)
 
 
 def new_raw(raw: Array, dtype: DType, strides: Ints | None = None) -> TensorImpl:

@@ -18,6 +18,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import view
 from labkit.ops.arrays import (
     Array,
+    adopted,
     new_tensor,
     overwrite,
     refuse_mixed,
@@ -38,12 +39,19 @@ def _check_rank(name: str, tensor: TensorImpl, rank: int) -> None:
 
 
 def _product(a: TensorImpl, b: TensorImpl) -> Array:
+    if len(a.sizes) == len(b.sizes) == 2 and a.dtype.numpy is not None and a.dtype.itemsize > 2:
+        plain: Array = np.dot(a.raw(), b.raw())  # as matmul, without looking for warnings
+        return plain
     with np.errstate(all="ignore"):
         product: Array = np.matmul(wide(a), wide(b))
     return product
 
 
-def _check_mm(mat1: TensorImpl, mat2: TensorImpl) -> None:
+def check_mm(mat1: TensorImpl, mat2: TensorImpl) -> None:
+    """Pass for two matrices that can be multiplied.
+
+    Raises   RuntimeError   they cannot
+    """
     _check_rank("mat1", mat1, 2)
     _check_rank("mat2", mat2, 2)
     (M, K), (K2, N) = mat1.sizes, mat2.sizes
@@ -58,13 +66,17 @@ def mm(self: TensorImpl, mat2: TensorImpl) -> TensorImpl:
     Raises   RuntimeError          not two matrices, sizes that do not meet, two element types
              NotImplementedError   bool
     """
-    _check_mm(self, mat2)
+    check_mm(self, mat2)
     refuse_mixed("mm", self, mat2)
     refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
-    return new_tensor(_product(self, mat2), self.dtype)
+    return adopted(_product(self, mat2), self.dtype)
 
 
-def _check_bmm(batch1: TensorImpl, batch2: TensorImpl) -> None:
+def check_bmm(batch1: TensorImpl, batch2: TensorImpl) -> None:
+    """Pass for two batches of as many matrices that can be multiplied.
+
+    Raises   RuntimeError   they cannot
+    """
     _check_rank("batch1", batch1, 3)
     _check_rank("batch2", batch2, 3)
     expected = [batch1.sizes[0], batch1.sizes[2]]
@@ -78,10 +90,10 @@ def _check_bmm(batch1: TensorImpl, batch2: TensorImpl) -> None:
 @kernel("bmm(Tensor self, Tensor mat2) -> Tensor")
 def bmm(self: TensorImpl, mat2: TensorImpl) -> TensorImpl:
     """[B, M, K] by [B, K, N] is [B, M, N]."""
-    _check_bmm(self, mat2)
+    check_bmm(self, mat2)
     refuse_mixed("bmm", self, mat2)
     refuse_unless("bmm", self.dtype, NUMBERS)
-    return new_tensor(_product(self, mat2), self.dtype)
+    return adopted(_product(self, mat2), self.dtype)
 
 
 @kernel("mv(Tensor self, Tensor vec) -> Tensor", "CompositeExplicitAutograd")
@@ -90,7 +102,7 @@ def mv(self: TensorImpl, vec: TensorImpl) -> TensorImpl:
     _check_mv(self, vec)
     refuse_mixed("addmv", self, vec)
     refuse_unless("addmv_impl_cpu", self.dtype, NUMBERS)
-    return new_tensor(_product(self, vec), self.dtype)
+    return adopted(_product(self, vec), self.dtype)
 
 
 def _check_mv(mat: TensorImpl, vec: TensorImpl) -> None:
@@ -118,7 +130,7 @@ def _check_dot(a: TensorImpl, b: TensorImpl) -> None:
 def dot(self: TensorImpl, tensor: TensorImpl) -> TensorImpl:
     """The sum of the products, without conjugation, as a 0-dim tensor."""
     _check_dot(self, tensor)
-    return new_tensor(_product(self, tensor), self.dtype)
+    return adopted(_product(self, tensor), self.dtype)
 
 
 @kernel("vdot(Tensor self, Tensor other) -> Tensor")
@@ -153,11 +165,11 @@ def addmm(
     self: TensorImpl, mat1: TensorImpl, mat2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
 ) -> TensorImpl:
     """`beta * self + alpha * (mat1 @ mat2)`; `self` broadcasts to [M, N]."""
-    _check_mm(mat1, mat2)
+    check_mm(mat1, mat2)
     expanded = view.expand(self, (mat1.sizes[0], mat2.sizes[1]))
     refuse_mixed("addmm", self, mat1, mat2)
     refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
-    return new_tensor(_added(expanded, _product(mat1, mat2), beta, alpha), self.dtype)
+    return adopted(_added(expanded, _product(mat1, mat2), beta, alpha), self.dtype)
 
 
 @kernel("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
@@ -174,7 +186,7 @@ def addmv(
     refuse_mixed("addmv", self, mat, vec)
     refuse_unless("addmv_impl_cpu", self.dtype, NUMBERS)
     expanded = view.expand(self, (mat.sizes[0],))
-    return new_tensor(_added(expanded, _product(mat, vec), beta, alpha), self.dtype)
+    return adopted(_added(expanded, _product(mat, vec), beta, alpha), self.dtype)
 
 
 @kernel(
@@ -184,11 +196,11 @@ def baddbmm(
     self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
 ) -> TensorImpl:
     """`beta * self + alpha * (batch1 @ batch2)`; `self` broadcasts to [B, M, N]."""
-    _check_bmm(batch1, batch2)
+    check_bmm(batch1, batch2)
     expanded = view.expand(self, (*batch1.sizes[:2], batch2.sizes[2]))
     refuse_mixed("baddbmm", self, batch1, batch2)
     refuse_unless("baddbmm", self.dtype, NUMBERS)
-    return new_tensor(_added(expanded, _product(batch1, batch2), beta, alpha), self.dtype)
+    return adopted(_added(expanded, _product(batch1, batch2), beta, alpha), self.dtype)
 
 
 @kernel(
@@ -198,12 +210,12 @@ def addbmm(
     self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
 ) -> TensorImpl:
     """`beta * self + alpha * sum over the batch of (batch1 @ batch2)`."""
-    _check_bmm(batch1, batch2)
+    check_bmm(batch1, batch2)
     expanded = view.expand(self, (batch1.sizes[1], batch2.sizes[2]))
     refuse_mixed("addbmm", self, batch1, batch2)
     refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
     product = _product(batch1, batch2).sum(axis=0)
-    return new_tensor(_added(expanded, product, beta, alpha), self.dtype)
+    return adopted(_added(expanded, product, beta, alpha), self.dtype)
 
 
 @kernel(

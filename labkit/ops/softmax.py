@@ -10,7 +10,8 @@ import numpy as np
 from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import Array, new_tensor, refuse_mixed, refuse_unless, wide
+from labkit.ops import copy
+from labkit.ops.arrays import Array, adopted, new_tensor, refuse_mixed, refuse_unless, wide
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 
@@ -41,7 +42,7 @@ def _softmax(self: TensorImpl, dim: int, half_to_float: bool) -> TensorImpl:
     with np.errstate(all="ignore"):
         powers = np.exp(x)
         result = powers / powers.sum(axis=axis, keepdims=True)
-    return new_tensor(result.reshape(self.sizes), self.dtype)
+    return adopted(result.reshape(self.sizes) if not self.sizes else result, self.dtype)
 
 
 @kernel("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function")
@@ -50,7 +51,7 @@ def _log_softmax(self: TensorImpl, dim: int, half_to_float: bool) -> TensorImpl:
     x, axis = _prepared(self, dim, half_to_float, "log_softmax")
     with np.errstate(all="ignore"):
         result = x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
-    return new_tensor(result.reshape(self.sizes), self.dtype)
+    return adopted(result.reshape(self.sizes) if not self.sizes else result, self.dtype)
 
 
 def _rows(grad: TensorImpl, output: TensorImpl, dim: int) -> tuple[Array, Array, int]:
@@ -76,7 +77,7 @@ def _softmax_backward_data(
     g, y, axis = _rows(grad_output, output, dim)
     with np.errstate(all="ignore"):
         result = (g - (g * y).sum(axis=axis, keepdims=True)) * y
-    return new_tensor(result.reshape(output.sizes), input_dtype)
+    return adopted(result.reshape(output.sizes) if not output.sizes else result, input_dtype)
 
 
 @kernel(
@@ -91,7 +92,7 @@ def _log_softmax_backward_data(
     g, y, axis = _rows(grad_output, output, dim)
     with np.errstate(all="ignore"):
         result = g - np.exp(y) * g.sum(axis=axis, keepdims=True)
-    return new_tensor(result.reshape(output.sizes), input_dtype)
+    return adopted(result.reshape(output.sizes) if not output.sizes else result, input_dtype)
 
 
 @kernel("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="")
@@ -101,7 +102,8 @@ def _safe_softmax(self: TensorImpl, dim: int, dtype: DType | None = None) -> Ten
     Source   aten/src/ATen/native/transformers/attention.cpp  _safe_softmax
     """
     x = wide(self)
-    result = wide(_softmax(self if dtype is None else new_tensor(x, dtype), dim, False))
+    source = self if dtype is None else copy.to_copy(self, dtype, self.device)
+    result = wide(_softmax(source, dim, False))
     if x.size:
         masked = (x == -np.inf).all(axis=dim, keepdims=True)
         result = np.where(masked, result.dtype.type(0), result)

@@ -4,6 +4,7 @@ Source   torch/nn/functional.py  conv2d = _add_docstr(torch.conv2d, ...)
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from labkit._tensor.bindings import PythonFunction
@@ -13,6 +14,7 @@ Tensor = Any
 Size = int | Sequence[int]
 
 
+@cache
 def face(name: str) -> PythonFunction:
     """The operator's overloads as one function, its arguments parsed as PyTorch does."""
     return PythonFunction(name, method=False)
