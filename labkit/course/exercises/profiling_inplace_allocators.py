@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from labkit._tensor.factories import empty
+from labkit import empty
 from labkit.core.allocator import DataPtr, get_allocator, set_allocator
 from labkit.core.device import CPU
 from labkit.core.dtype import uint8
