@@ -45,13 +45,15 @@ class AccumulateGrad(Node):
 
     def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The leaf's `grad` is set, or has grown; then its post-accumulate hooks fire."""
-        grad = grads[0]
-        if grad is None:
-            return ()
         variable = self.variable
         meta = variable.autograd_meta
-        if not meta.requires_grad:
-            return ()
+        if grads[0] is not None and meta.requires_grad:
+            self._accumulate(variable, meta, grads)
+        _call_post_accumulate_hooks(variable, meta)  # even if nothing came, as in PyTorch
+        return ()
+
+    def _accumulate(self, variable: TensorImpl, meta: AutogradMeta, grads: list[Any]) -> None:
+        grad = grads[0]
         held = meta.grad
         if held is None:
             unshared = sys.getrefcount(grad) <= self.only_reference
@@ -62,11 +64,8 @@ class AccumulateGrad(Node):
             meta.grad = aten.add.Tensor(held, grad)
         if ENGINE.recorder is not None:
             text = "set" if held is None else "added"
-            ENGINE.recorder.note(
-                "accumulate", self, text=text, value=ENGINE.recorder.value(meta.grad)
-            )
-        _call_post_accumulate_hooks(variable, meta)
-        return ()
+            value = ENGINE.recorder.value(meta.grad)
+            ENGINE.recorder.note("accumulate", self, text=text, value=value)
 
     def _first(self, variable: TensorImpl, grad: TensorImpl, unshared: bool) -> TensorImpl:
         """The gradient itself where it can be had, else a copy laid out like the leaf.

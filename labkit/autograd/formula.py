@@ -172,8 +172,8 @@ class Differentiation:
 
     @cached_property
     def tensors(self) -> list[str]:
-        """Tensor arguments that are saved."""
-        return self._all("tensors")
+        """Tensor arguments that are saved, in the order they are: by name, as in PyTorch."""
+        return sorted(self._all("tensors"))
 
     @cached_property
     def values(self) -> list[str]:
@@ -320,9 +320,12 @@ def add_operators(code: str, namespace: dict[str, Any], known: Collection[str] =
 
 
 def apply_source(differentiation: Differentiation) -> str:
-    """The source of `apply`: unpack what a wanted formula needs, evaluate it."""
+    """The source of `apply`: unpack what was saved, evaluate the formulas that are wanted.
+
+    Everything is unpacked, wanted or not: it is an error to have changed any of it.
+    """
     row, schema = differentiation.row, differentiation.schema
-    lines = ["def apply(node, grads, needs):"]
+    lines = ["def apply(node, grads, needs):", *_unpacked(differentiation)]
     add = lines.append
     count = len(differentiation.differentiated)
     single = sum(row.differentiable_outputs or (True,) * len(schema.returns)) == 1
@@ -339,7 +342,7 @@ def apply_source(differentiation: Differentiation) -> str:
     for formula in differentiation.formulas:
         edges = [differentiation.edge_of(name) for name in formula.arguments]
         add("    if " + " or ".join(f"needs[{edge}]" for edge in edges) + ":")
-        lines += [f"        {line}" for line in _loads(differentiation, formula)]
+        lines += [f"        {line}" for line in _values(formula)]
         if len(edges) == 1:
             add(f"        g{edges[0]} = {formula.code}")
         else:
@@ -351,24 +354,25 @@ def apply_source(differentiation: Differentiation) -> str:
     return "\n".join(lines)
 
 
-def _loads(differentiation: Differentiation, formula: Formula) -> list[str]:
-    schema = differentiation.schema
+def _unpacked(differentiation: Differentiation) -> list[str]:
     lines = []
-    for name in formula.tensors:
+    for name in differentiation.tensors:
         saved = f"node._raw_saved_{name}"
         if differentiation.is_list(name):
-            lines.append(f"a_{name} = [s and s.unpack(node) for s in {saved}]")
+            lines.append(f"    a_{name} = [s and s.unpack(node) for s in {saved}]")
         else:
-            lines.append(f"s = {saved}; a_{name} = None if s is None else s.unpack(node)")
-    lines += [f"a_{name} = node._saved_{name}" for name in formula.values]
-    lines += [
+            lines.append(f"    s = {saved}; a_{name} = None if s is None else s.unpack(node)")
+    for number in differentiation.results:
+        saved = f"node._raw_saved_{saved_output_name(differentiation.schema, number)}"
+        lines.append(f"    s = {saved}; r_{number} = None if s is None else s.unpack(node)")
+    return lines
+
+
+def _values(formula: Formula) -> list[str]:
+    return [f"a_{name} = node._saved_{name}" for name in formula.values] + [
         f"p_{argument}_{name} = node.{property_name(argument, name)}"
         for argument, name in formula.properties
     ]
-    for number in formula.results:
-        saved = f"node._raw_saved_{saved_output_name(schema, number)}"
-        lines.append(f"s = {saved}; r_{number} = None if s is None else s.unpack(node)")
-    return lines
 
 
 def _with_lists(differentiation: Differentiation) -> list[str]:
@@ -380,7 +384,7 @@ def _with_lists(differentiation: Differentiation) -> list[str]:
         lines += [
             f"    size = {size}",
             "    if any(needs[start:start + size]):",
-            *[f"        {line}" for line in _loads(differentiation, formula)],
+            *[f"        {line}" for line in _values(formula)],
             f"        g = {formula.code}",
             f"        out += {'g' if differentiation.is_list(name) else '[g]'}",
             "    else:",

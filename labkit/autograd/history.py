@@ -14,7 +14,7 @@ from labkit.autograd.variable import (
     add_undefined_input,
     can_require_grad,
     edge_of_history,
-    is_leaf,
+    has_history,
     meta_of,
     requires_grad,
     set_gradient_edge,
@@ -39,7 +39,7 @@ def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
     if is_view and tensor.base is not None:
         view_modified(meta)
         whose, owner = "a view of a leaf Variable", tensor.base
-    if requires_grad(tensor) and (is_leaf(owner) or is_leaf(tensor)):
+    if requires_grad(tensor) and not (has_history(owner) and has_history(tensor)):
         raise RuntimeError(f"{whose} that requires grad is being used in an in-place operation.")
 
 

@@ -20,7 +20,7 @@ from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import next_sequence_nr
 from labkit.autograd.saved_variable import SavedVariable, save, save_output
 from labkit.autograd.state import ANOMALY, SPECIAL, STATE
-from labkit.autograd.variable import can_require_grad, gradient_edge
+from labkit.autograd.variable import can_require_grad, kernel_edge, number_before
 from labkit.core.device import CPU
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
@@ -58,7 +58,8 @@ class Generator:
             "STATE": STATE, "SPECIAL": SPECIAL, "ANOMALY": ANOMALY, "CPU": CPU,
             "SavedVariable": SavedVariable, "clone": aten.clone.default,
             "NodeClass": made, "Meta": AutogradMeta,
-            "next_sequence_nr": next_sequence_nr, "gradient_edge": gradient_edge,
+            "next_sequence_nr": next_sequence_nr, "kernel_edge": kernel_edge,
+            "number_before": number_before,
             "save": save, "save_output": save_output, "note_forward": note_forward,
             "below": self.op._on_redispatch, "AFTER": AFTER_ADINPLACEORVIEW.raw, "history": history,
             "views": views, "can_require_grad": can_require_grad, "op": self.op,
@@ -123,14 +124,14 @@ class Generator:
     def _edge(self, number: int, argument: Argument) -> None:
         name = argument.name
         if argument.type.name == "list":
-            self._add(f"e{number} = [gradient_edge(t) for t in {name}]", 2)
+            self._add(f"e{number} = [kernel_edge(t) for t in {name}]", 2)
             self._add(f"if not any(e is not None for e in e{number}): e{number} = None", 2)
             return
         if argument.type.name == "optional":
             self._add(f"m = None if {name} is None else {name}.autograd_meta", 2)
         else:
             self._add(f"m = {name}.autograd_meta", 2)
-        self._add(f"e{number} = None if m is None else m.edge or gradient_edge({name})", 2)
+        self._add(f"e{number} = None if m is None else m.edge or kernel_edge({name})", 2)
 
     def _no_edges(self) -> str:
         return " and ".join(
@@ -171,6 +172,7 @@ class Generator:
         add("special = SPECIAL.count")
         add("node = NodeClass()")
         add("node.sequence_nr = next_sequence_nr()")
+        add("if special: number_before(node)")
         if self.differentiation.has_list:
             parts = [
                 f"*(e{i} or [None] * len({each.name}))" if each.type.name == "list" else f"e{i}"

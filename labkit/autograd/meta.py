@@ -44,6 +44,8 @@ class AutogradMeta:
     post_accumulate_hooks: Hooks | None = None
     retains_grad = False
     is_view = False
+    detached_at = 0
+    """Sequence number when `detach_` took this tensor's history away."""
     tangent: Any = None
     """Of forward-mode differentiation: (level, tangent)."""
 

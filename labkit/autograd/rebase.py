@@ -96,13 +96,11 @@ def rebase_base(tensor: TensorImpl, node: Node) -> None:
     assert base is not None
     if node.num_inputs != 1:
         raise RuntimeError("Functions which modify views in-place must return a single Variable")
-    old_view, old_base = meta.view_edge, edge_of_history(base)
+    old_base = edge_of_history(base)
     copy_slices = CopySlices(base, tensor, meta.view_fn, node)
     set_gradient_edge(base, (copy_slices, 0))
     move_hooks(base, old_base, (copy_slices, 0))
-    new = edge_of_history(tensor)
-    if new is not None and new != old_view:
-        move_hooks(tensor, old_view, new)
+    edge_of_history(tensor)  # the view is out of date now, and is made again
 
 
 def regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Edge | None:

@@ -144,6 +144,9 @@ class Recorder:
 
 class _Engine:
     recorder: Recorder | None = None
+    watched = False
+    """Unpacking looks closer: somebody records, or a computed tensor was detached in place."""
+    detached = False
 
 
 ENGINE = _Engine()
@@ -158,7 +161,9 @@ def recording(most_elements: int = 256, recorder: Recorder | None = None) -> Ite
     Outside, the engine asks once per step whether somebody records.
     """
     before, ENGINE.recorder = ENGINE.recorder, recorder or Recorder(most_elements)
+    ENGINE.watched = True
     try:
         yield ENGINE.recorder
     finally:
         ENGINE.recorder = before
+        ENGINE.watched = before is not None or ENGINE.detached

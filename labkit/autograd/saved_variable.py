@@ -28,6 +28,10 @@ _INFERENCE = (
     "to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
     "`torch.inference_mode()`."
 )
+_DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
+    "not supported, please use out-of-place `.detach()` instead"
+)
 _AD_INPLACE_OR_VIEW = DispatchKeySet("ADInplaceOrView").raw
 
 Hooks = tuple[Callable[[Any], Any], Callable[[Any], Any]]
@@ -71,12 +75,21 @@ class SavedVariable:
             if self.hooks is None:
                 raise RuntimeError(BACKWARD_TWICE)
             return self._rebuild(saved_for)
-        if ENGINE.recorder is not None:
-            ENGINE.recorder.unpacked(saved_for, data, self.version)
+        if ENGINE.watched:
+            self._look_closer(data, saved_for)
         counter = data._version_counter
         if (0 if counter is None else counter.version) != self.version:
             raise self._written(data, saved_for)
         return data if self.is_original else self._rebuild(saved_for)
+
+    def _look_closer(self, data: TensorImpl, saved_for: Node | None) -> None:
+        """Write the step down; and refuse an input that lost its history since it was saved."""
+        meta = data.autograd_meta
+        at = 0 if meta is None else meta.detached_at
+        if self.is_original and at and saved_for is not None and saved_for.sequence_nr < at:
+            raise RuntimeError(_DETACHED)
+        if ENGINE.recorder is not None:
+            ENGINE.recorder.unpacked(saved_for, data, self.version)
 
     def _rebuild(self, saved_for: Node | None) -> TensorImpl:
         edge = self._edge(saved_for)
@@ -113,10 +126,7 @@ class SavedVariable:
             if node is not None:
                 return node, self.output_nr
         if saved_for is None:
-            raise RuntimeError(
-                "Trying to use a saved tensor that has been detached in-place, i.e. with "
-                ".detach_().This is not supported, please use out-of-place `.detach()` instead"
-            )
+            raise RuntimeError(_DETACHED)
         return saved_for, self.output_nr
 
     def _written(self, data: TensorImpl, saved_for: Node | None) -> RuntimeError:

@@ -11,6 +11,8 @@ from typing import Any
 from labkit.autograd import variable
 from labkit.autograd.handles import Hooks, RemovableHandle
 from labkit.autograd.meta import AutogradMeta
+from labkit.autograd.node import next_sequence_nr
+from labkit.autograd.recording import ENGINE
 from labkit.autograd.state import STATE
 from labkit.core.tensor_impl import TensorImpl
 
@@ -23,7 +25,7 @@ def set_requires_grad(tensor: TensorImpl, flag: Any) -> None:
     """
     if not isinstance(flag, bool):
         raise RuntimeError("requires_grad must be a bool")
-    if not variable.is_leaf(tensor):
+    if variable.has_history(tensor):
         if flag:
             return
         raise RuntimeError(
@@ -160,4 +162,7 @@ def detach_(tensor: TensorImpl) -> TensorImpl:
         meta.grad = before.grad
         if before.edge is None:  # a leaf stays the leaf its accumulator knows
             meta.accumulator = before.accumulator
+        else:
+            meta.detached_at = next_sequence_nr()
+            ENGINE.detached = ENGINE.watched = True
     return tensor

@@ -9,6 +9,7 @@ from typing import Any
 from labkit.autograd.accumulate_grad import AccumulateGrad
 from labkit.autograd.meta import AutogradMeta, CreationMeta, ViewMeta
 from labkit.autograd.node import Edge, Node
+from labkit.autograd.state import SPECIAL, STATE
 from labkit.autograd.view_errors import view_modified
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl
@@ -87,10 +88,13 @@ def edge_of_history(tensor: TensorImpl) -> Edge | None:
     ):
         return meta.view_edge
     view_modified(meta, was_written=True)
-    from labkit.autograd.rebase import regenerated_edge  # it records operators, which need this
+    from labkit.autograd.history import move_hooks  # both call operators, which need this
+    from labkit.autograd.rebase import regenerated_edge
 
+    old = meta.view_edge
     meta.view_edge = regenerated_edge(tensor, base, meta)
     meta.attr_version = tensor.version
+    move_hooks(tensor, old, meta.view_edge)
     return meta.view_edge
 
 
@@ -104,6 +108,17 @@ def output_nr(tensor: TensorImpl) -> int:
     """Which output of its `grad_fn` the tensor is; 0 for a leaf."""
     edge = edge_of_history(tensor)
     return 0 if edge is None else edge[1]
+
+
+def has_history(tensor: TensorImpl) -> bool:
+    """True for what a recorded call made; a view's node may be out of date, and stays so.
+
+    Source   torch/csrc/autograd/variable.cpp  VariableHooks::is_leaf
+    """
+    meta = tensor.autograd_meta
+    if meta is None:
+        return False
+    return (meta.view_edge if meta.is_view else meta.edge) is not None
 
 
 def is_leaf(tensor: TensorImpl) -> bool:
@@ -128,6 +143,38 @@ def gradient_edge(tensor: TensorImpl) -> Any:
     if tensor.autograd_meta.requires_grad:
         return grad_accumulator(tensor), 0
     return NOWHERE if requires_grad(tensor) else None
+
+
+def kernel_edge(tensor: TensorImpl) -> Any:
+    """`gradient_edge`, for a call whose own node is made next: see `number_before`."""
+    meta = tensor.autograd_meta
+    if meta is None or not meta.is_view:
+        return gradient_edge(tensor)
+    old = meta.view_edge
+    edge = gradient_edge(tensor)
+    if meta.view_edge is not old and meta.view_edge is not None:
+        if not STATE.regenerated:
+            SPECIAL.count += 1
+        STATE.regenerated = (*STATE.regenerated, meta.view_edge[0])
+    return edge
+
+
+def number_before(node: Node) -> None:
+    """The node's number comes before those of the views that were made again for its edges.
+
+    PyTorch makes the node of a call first, then asks the arguments for their edges. Here the
+    edges say whether a node is needed at all; where that gave a view a new node, the numbers are
+    exchanged.
+    """
+    views, STATE.regenerated = STATE.regenerated, ()
+    if not views:
+        return
+    SPECIAL.count -= 1
+    numbers = [view.sequence_nr for view in views]
+    if numbers == list(range(node.sequence_nr - len(views), node.sequence_nr)):
+        node.sequence_nr = numbers[0]
+        for view, number in zip(views, numbers, strict=True):
+            view.sequence_nr = number + 1
 
 
 def grad_accumulator(tensor: TensorImpl) -> AccumulateGrad:

@@ -28,25 +28,28 @@ def view_modified(meta: ViewMeta, was_written: bool = False) -> None:
     creation = meta.creation
     if creation is CreationMeta.DEFAULT:
         return
-    happened = (
-        "its base or another view of its base has been modified inplace"
-        if was_written
-        else "is being modified inplace"
-    )
-    made = f"Output {meta.view_edge[1]} of {forward_name(meta)} is a view" if meta.view_edge else ""
-    if creation is CreationMeta.INFERENCE_MODE:
-        mode, start = "inference_mode", "A view was created in inference mode"
-        raise RuntimeError(f"{start} and {happened} in normal mode. {_both(mode)}")
-    if not made:
-        made = "A view was created in no_grad mode"
-    start = f"{made} and {happened}"
-    if not meta.view_edge:
-        start += " with grad mode enabled"
+    happened = "its base or another view of its base has been" if was_written else "is being"
+    made = ""
+    if meta.view_edge:
+        made = f"Output {meta.view_edge[1]} of {forward_name(meta)} is a view"
+    unrecorded = creation in (CreationMeta.INFERENCE_MODE, CreationMeta.NO_GRAD_MODE)
+    if unrecorded or not made:
+        start = f"{made} of a view which was created in" if made else "A view was created in"
+        if creation is CreationMeta.INFERENCE_MODE:
+            text = f"{start} inference mode and {happened} modified inplace in normal mode."
+        else:  # without a node it can only have been made in no_grad mode
+            text = f"{start} no_grad mode and {happened} modified inplace with grad mode enabled."
+    else:
+        text = f"{made} and {happened} modified inplace."
+    raise RuntimeError(f"{text} {_reason(creation)}")
+
+
+def _reason(creation: CreationMeta) -> str:
     if creation is CreationMeta.MULTI_OUTPUT_NODE:
-        raise RuntimeError(f"{start}. {_SEVERAL_VIEWS}")
-    if creation is CreationMeta.NO_GRAD_MODE:
-        raise RuntimeError(f"{start}. {_both('no_grad')}")
-    raise RuntimeError(f"{start}. {_IN_FUNCTION}")
+        return _SEVERAL_VIEWS
+    if creation is CreationMeta.IN_CUSTOM_FUNCTION:
+        return _IN_FUNCTION
+    return _both("inference_mode" if creation is CreationMeta.INFERENCE_MODE else "no_grad")
 
 
 def _both(mode: str) -> str:
