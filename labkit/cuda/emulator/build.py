@@ -149,18 +149,17 @@ def worker_program() -> Path:
     """The emulator's worker, compiled once per change of its sources (some seconds)."""
     _require_linux()
     compiler = find_compiler()
-    key = hashlib.sha256(
-        (
-            _tree_hash(RUNTIME) + _tree_hash(INCLUDE / "cuemu") + compiler.version + _machine()
-        ).encode()
-    ).hexdigest()[:24]
+    flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector"]
+    # A watched access crosses four of the files: optimised as one, it costs a tenth less.
+    flags += [] if compiler.is_clang else ["-flto"]
+    parts = [*flags, _tree_hash(RUNTIME), _tree_hash(INCLUDE / "cuemu"), compiler.version]
+    key = hashlib.sha256("\0".join([*parts, _machine()]).encode()).hexdigest()[:24]
     target = cache_directory() / f"worker-{key}"
     if target.exists():
         return target
     print("labkit: building the CUDA emulator, once ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         built = Path(scratch) / "worker"
-        flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector"]
 
         def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
             return _run(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
@@ -170,7 +169,7 @@ def worker_program() -> Path:
         result = next((one for one in compiled if one.returncode), None)
         if result is None:
             objects = sorted(map(str, Path(scratch).glob("*.o")))
-            link = ["-rdynamic", "-pthread", *objects, "-o", str(built), "-ldl"]
+            link = [*flags, "-rdynamic", "-pthread", *objects, "-o", str(built), "-ldl"]
             result = _run(compiler, link)
         if result.returncode:
             raise CudaError(
