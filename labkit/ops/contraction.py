@@ -268,9 +268,14 @@ def tensordot(
     rows, columns = math.prod(sizes_a), math.prod(sizes_b)
     a = aten.permute.default(a, [*free_a, *dims_self])
     if rows == columns == 1:
-        b = aten.flatten.using_ints(aten.permute.default(b, [*dims_other, *free_b]))
-        product = aten.dot.default(aten.flatten.using_ints(a), b)
-        return aten.reshape.default(product, sizes_a + sizes_b)
+        b = aten.permute.default(b, [*dims_other, *free_b])
+        if a.is_contiguous() and b.is_contiguous():
+            b = aten.flatten.using_ints(b)
+            total = aten.dot.default(aten.flatten.using_ints(a), b)
+        else:
+            b = aten.squeeze.default(b)
+            total = aten.sum.default(aten.mul.Tensor(aten.squeeze.default(a), b))
+        return aten.reshape.default(total, sizes_a + sizes_b)
     a = aten.reshape.default(a, (rows, contracted))
     b = aten.permute.default(b, [*dims_other, *free_b])
     b = aten.reshape.default(b, (contracted, columns))
