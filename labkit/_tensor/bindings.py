@@ -154,7 +154,7 @@ class _Signature:
     def named_results(self, result: Any) -> Any:
         """Several results under the names the schema gives them; a list of tensors as a tuple.
 
-        Source   torch/csrc/utils/structseq.cpp, tools/autograd/gen_python_functions.py
+        Source   torch/csrc/utils/structseq.h, tools/autograd/gen_python_functions.py
         """
         if isinstance(result, list):
             return tuple(result)
