@@ -207,6 +207,32 @@ class CupyDriver:
         with _told():
             runtime.free(address)
 
+    def serve_arrays(
+        self, malloc: Callable[[int, int], int | None], give_back: Callable[[int], None]
+    ) -> Callable[[], None]:
+        """CuPy's arrays come from `malloc(size, stream)` from now on; call the result to end that.
+
+        give_back  called with an address when its array dies
+
+        `malloc` returns None where there is no room.
+
+        Source   cupy/cuda/memory.pyx  PythonFunctionAllocator
+        """
+
+        def allocate(size: int, _device: int) -> int:
+            address = malloc(size, cupy.cuda.get_current_stream().ptr)
+            if address is None:
+                free, total = self.memory_info()
+                raise cupy.cuda.memory.OutOfMemoryError(size, total - free)
+            return address
+
+        def release(address: int, _device: int) -> None:
+            give_back(address)
+
+        before = cupy.cuda.get_allocator()
+        cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(allocate, release).malloc)
+        return lambda: cupy.cuda.set_allocator(before)
+
     def is_device_address(self, address: int) -> bool:
         """True for memory of the GPU."""
         try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labkit.core.allocator import DataPtr, register_copy, set_allocator
+from labkit.core.allocator import DataPtr, get_allocator, register_copy, set_allocator
 from labkit.core.device import Device
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import CudaError
@@ -42,6 +42,11 @@ def _copy(destination: int, _to: Device, source: int, _from: Device, nbytes: int
     stream = current_stream(driver).handle
     driver.memcpy_async(destination, source, nbytes, stream)
     driver.stream_synchronize(stream)
+
+
+def serving() -> Any:
+    """The allocator that storages on "cuda" come from now."""
+    return get_allocator("cuda")
 
 
 def install(allocator: Any = None) -> None:

@@ -40,14 +40,21 @@ class StorageAllocator:
 
         Raises   OutOfMemoryError   nothing that is cached could be released to make room
         """
+        address = self.take(nbytes, self._current_stream())
+        return DataPtr(address, self._device, address, self.free)
+
+    def take(self, nbytes: int, stream: int) -> int:
+        """Address of `nbytes` bytes for work on this stream, until `free`.
+
+        Raises   OutOfMemoryError   nothing that is cached could be released to make room
+        """
         with self._lock:
             self._busy = True
             try:
-                address = self.allocator.malloc(nbytes, self._current_stream())
+                return self.allocator.malloc(nbytes, stream)
             finally:
                 self._busy = False
                 self._free_late()
-        return DataPtr(address, self._device, address, self.free)
 
     def free(self, address: int) -> None:
         """Give the bytes back."""
@@ -58,8 +65,12 @@ class StorageAllocator:
 
     def record_stream(self, data_ptr: DataPtr, stream: int) -> None:
         """The bytes are also used on `stream`: giving them back waits for what is queued there."""
+        self.record_address(data_ptr.address, stream)
+
+    def record_address(self, address: int, stream: int) -> None:
+        """As `record_stream`, for memory that `take` returned."""
         with self._lock:
-            self.allocator.record_stream(data_ptr.address, stream)
+            self.allocator.record_stream(address, stream)
 
     def empty_cache(self) -> None:
         """Everything that nothing uses goes back to the device."""
