@@ -8,6 +8,7 @@ Source   c10/cuda/CUDAStream.h, c10/cuda/CUDAStream.cpp  getStreamFromPool
 import threading
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import InvalidValueError
@@ -21,20 +22,19 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, -3
 class _Pools:
     """The queues of one driver: made on first use, handed out round robin."""
 
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
+    def __init__(self) -> None:
         self.handles: dict[tuple[int, int], int] = {}
         self.counters: dict[int, int] = {}
         self.ids: dict[int, int] = {0: 0}
         self.lock = threading.Lock()
 
-    def take(self, priority: int) -> tuple[int, int]:
+    def take(self, driver: Driver, priority: int) -> tuple[int, int]:
         """(handle, stream id) of the next queue of this priority."""
         with self.lock:
             index = self.counters.get(priority, 0) % STREAMS_PER_POOL
             self.counters[priority] = index + 1
             if (priority, index) not in self.handles:
-                handle = self.driver.stream_create(non_blocking=True, priority=priority)
+                handle = driver.stream_create(non_blocking=True, priority=priority)
                 self.handles[priority, index] = handle
                 # bit 0: a native stream, bits 1 to 4: its pool, above: its place in the pool
                 self.ids[handle] = index << 5 | (1 - priority) << 1 | 1
@@ -42,14 +42,14 @@ class _Pools:
             return handle, self.ids[handle]
 
 
-_pools_by_driver: dict[int, _Pools] = {}
+_pools_by_driver: WeakKeyDictionary[Driver, _Pools] = WeakKeyDictionary()
 _thread = threading.local()
 
 
 def _pools(driver: Driver) -> _Pools:
-    known = _pools_by_driver.get(id(driver))
-    if known is None or known.driver is not driver:
-        known = _pools_by_driver[id(driver)] = _Pools(driver)
+    known = _pools_by_driver.get(driver)
+    if known is None:
+        known = _pools_by_driver[driver] = _Pools()
     return known
 
 
@@ -73,15 +73,17 @@ class Stream:
             raise InvalidValueError(f"a stream's priority is 0 or negative, not {priority}")
         self.driver = driver or current_driver()
         self.priority = max(priority, HIGHEST_PRIORITY)
-        self.handle, self.stream_id = _pools(self.driver).take(self.priority)
+        self.handle, self.stream_id = _pools(self.driver).take(self.driver, self.priority)
         self._outer: list[Stream] = []
 
     @classmethod
     def from_handle(cls, handle: int, driver: Driver) -> Self:
         """The stream whose queue has this handle; 0 is the default stream."""
         stream = cls.__new__(cls)
-        stream.driver, stream.handle, stream.priority = driver, handle, 0
-        stream.stream_id, stream._outer = stream_id(handle, driver), []
+        number = _pools(driver).ids.get(handle)
+        stream.driver, stream.handle, stream._outer = driver, handle, []
+        stream.stream_id = handle if number is None else number
+        stream.priority = 1 - (number >> 1 & 15) if number else 0
         return stream
 
     def synchronize(self) -> None:
@@ -108,7 +110,7 @@ class Stream:
 
     def __enter__(self) -> Self:
         self._outer.append(current_stream(self.driver))
-        _currents()[id(self.driver)] = self
+        set_stream(self)
         return self
 
     def __exit__(
@@ -117,7 +119,7 @@ class Stream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _currents()[id(self.driver)] = self._outer.pop()
+        set_stream(self._outer.pop())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -131,10 +133,14 @@ class Stream:
         return f"Stream(id={self.stream_id}, priority={self.priority})"
 
 
-def _currents() -> dict[int, Stream]:
+def _currents() -> WeakKeyDictionary[Driver, int]:
+    """The handle of the thread's current stream on each driver where one was set.
+
+    A `Stream` would hold its driver, and with it all its memory, for as long as the thread lives.
+    """
     if not hasattr(_thread, "current"):
-        _thread.current = {}
-    currents: dict[int, Stream] = _thread.current
+        _thread.current = WeakKeyDictionary()
+    currents: WeakKeyDictionary[Driver, int] = _thread.current
     return currents
 
 
@@ -146,15 +152,12 @@ def default_stream(driver: Driver | None = None) -> Stream:
 def current_stream(driver: Driver | None = None) -> Stream:
     """The stream this thread queues work on."""
     driver = driver or current_driver()
-    known = _currents().get(id(driver))
-    if known is None or known.driver is not driver:
-        known = _currents()[id(driver)] = default_stream(driver)
-    return known
+    return Stream.from_handle(_currents().get(driver, 0), driver)
 
 
 def set_stream(stream: Stream) -> None:
     """`stream` is this thread's current stream."""
-    _currents()[id(stream.driver)] = stream
+    _currents()[stream.driver] = stream.handle
 
 
 def handle_of(stream: Any, driver: Driver) -> int:

@@ -4,7 +4,6 @@ from weakref import WeakKeyDictionary
 
 from labkit.core.allocator import DataPtr
 from labkit.cuda import tensor_memory
-from labkit.cuda.driver import Driver
 from labkit.cuda.memory_calls import MemoryCalls
 from labkit.cuda.select import current_driver
 from labkit.cuda.stream import current_stream
@@ -18,15 +17,17 @@ class CudaStorages:
 
     def __init__(self, settings: str | AllocatorSettings = "") -> None:
         self._settings = settings
-        self._of_driver: WeakKeyDictionary[Driver, StorageAllocator] = WeakKeyDictionary()
 
     @property
     def current(self) -> StorageAllocator:
         """Of the driver that serves now."""
         driver = current_driver()
-        found = self._of_driver.get(driver)
+        # The driver keeps it: an allocator refers to its driver, and must not make it immortal.
+        kept: WeakKeyDictionary[CudaStorages, StorageAllocator]
+        kept = vars(driver).setdefault("_storages", WeakKeyDictionary())
+        found = kept.get(self)
         if found is None:
-            found = self._of_driver[driver] = StorageAllocator(
+            found = kept[self] = StorageAllocator(
                 CachingAllocator(MemoryCalls(driver), self._settings),
                 "cuda",
                 lambda: current_stream(driver).handle,

@@ -172,6 +172,14 @@ def test_the_thirty_third_stream_is_the_first_again(device):
         cuda.Stream(priority=1)
 
 
+def test_the_current_stream_keeps_its_name_and_priority(device):
+    with cuda.Stream(priority=-2) as stream:
+        current = cuda.current_stream()
+        assert current == stream and current.priority == -2
+        assert current.stream_id == stream.stream_id
+    assert cuda.current_stream().priority == 0
+
+
 def test_the_current_stream_is_each_threads_own(device):
     stream, seen = cuda.Stream(), []
     with stream:

@@ -1,13 +1,18 @@
 """Storages on the caching allocator: current stream, late frees, threads, and the emulator."""
 
+import gc
+import itertools
 import threading
+import weakref
 
 import pytest
 
 from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.cuda import use
+from labkit.cuda.emulator.arena import Arena
 from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.stream import Stream, current_stream
 from labkit.memory import cuda_storages
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -105,3 +110,32 @@ def test_storages_of_the_emulator_come_from_the_cache(settings):
             assert storages.allocator.reserved_bytes == 0
         finally:
             cuda_storages.uninstall()
+
+
+def test_drivers_made_in_a_loop_are_let_go():
+    """Each takes 64 GiB of address space: whoever kept them would soon find none."""
+    storages = cuda_storages.install()
+    alive = []
+    try:
+        for _ in range(40):
+            driver = EmulatorDriver(MIB)
+            alive.append(weakref.ref(driver))
+            with use(driver):
+                with Stream():
+                    kept = Storage.allocate(4096, CUDA)
+                assert current_stream().handle == 0
+                del kept
+            del driver
+    finally:
+        cuda_storages.uninstall()
+    gc.collect()
+    assert storages and sum(each() is not None for each in alive) == 0
+
+
+def test_two_hundred_drivers_live_at_once():
+    arenas = [Arena(MIB) for _ in range(200)]
+    starts = sorted(arena.base for arena in arenas)
+    assert all(b - a >= arenas[0].reserved for a, b in itertools.pairwise(starts))
+    for arena in arenas:
+        arena.close()
+        arena.close()  # a second time is fine

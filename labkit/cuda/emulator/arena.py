@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+import weakref
 from bisect import bisect_right, insort
 
 from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
@@ -10,7 +11,8 @@ from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
 ALIGNMENT = 512  # bytes; what cudaMalloc's addresses are multiples of
 GRANULARITY = 2 << 20  # bytes; of virtual memory, as on NVIDIA's devices
 _FIRST_BASE = 0x100000000000
-_BASE_STEP = 0x010000000000
+_LAST_BASE = 0x600000000000  # what the system maps by itself lies above
+_BASE_STEP = 0x002000000000  # 128 GiB
 _PUNCH_FROM = 1 << 20  # smaller holes are not worth the system call
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -81,6 +83,7 @@ class Arena:
         self.base = _reserve(self.reserved)
         _map(self.base, self.capacity, self.fd, 0)
         assert self.base % page == 0
+        self._ending = weakref.finalize(self, _end, self.base, self.reserved, self.fd)
         self._arena = Ranges(self.base, self.capacity)
         self._room = Ranges(self.base + self.capacity, room)
         self._physical = Ranges(self.capacity, self.capacity)
@@ -93,10 +96,8 @@ class Arena:
 
     def close(self) -> None:
         """Every byte is back with the operating system."""
-        if self.fd >= 0:
-            _libc.munmap(self.base, self.reserved)
-            os.close(self.fd)
-            self.fd = -1
+        self._ending()
+        self.fd = -1
 
     def malloc(self, size: int) -> int:
         """Address of `size` bytes, a multiple of 512; they hold what they held before.
@@ -225,14 +226,18 @@ def _check_granular(size: int) -> None:
 def _reserve(size: int) -> int:
     """Address space of this process that nothing else will use."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-    for step in range(64):
-        wanted = _FIRST_BASE + step * _BASE_STEP
+    for wanted in range(_FIRST_BASE, _LAST_BASE, _BASE_STEP):
         got = _libc.mmap(wanted, size, 0, flags, -1, 0)
         if got == wanted:
             return wanted
         if got != _FAILED:
             _libc.munmap(got, size)
     raise CudaError(f"no address range of {size} bytes is free in this process")
+
+
+def _end(base: int, size: int, fd: int) -> None:
+    _libc.munmap(base, size)
+    os.close(fd)
 
 
 def _map(address: int, size: int, fd: int, offset: int) -> None:
