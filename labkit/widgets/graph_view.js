@@ -134,28 +134,40 @@ function render({ model, el }) {
     lk.drew(root);
   }
 
-  // A graph too small to read: boxes without words, drawn in a few strokes so that a step stays within a frame.
+  // A graph too small to read: boxes without words. Edges and plain boxes are kept as a picture, so that a step
+  // draws only what has a state.
+  let base = null;
   function overview(g, colours) {
-    const [width, height] = size(), [bw, bh] = [Math.max(1, BOX_WIDTH * scale), Math.max(1, BOX_HEIGHT * scale)];
-    const place = level.nodes.map((node) => at(node.x, node.y)), byColour = new Map(), now = chosen();
-    g.beginPath();
-    for (const [s, t, , route] of level.edges) {
-      const [[ax, ay], [bx, by]] = [place[s], place[t]];
-      if (Math.max(ay, by) < 0 || Math.min(ay, by) > height || (!route.length && (Math.max(ax, bx) < 0 || Math.min(ax, bx) > width))) continue;
-      g.moveTo(ax, ay); for (const [x, y] of route) g.lineTo(...at(x, y)); g.lineTo(bx, by);
-    }
-    g.strokeStyle = colours.muted; g.globalAlpha = 0.5; g.lineWidth = 1; g.stroke(); g.globalAlpha = 1;
-    level.nodes.forEach((node, i) => {
-      const [x, y] = place[i];
+    const [width, height] = size(), now = chosen(), boxes = new Map();
+    const [bw, bh] = [Math.max(1, BOX_WIDTH * scale), Math.max(1, BOX_HEIGHT * scale)];
+    const box = (colour, i, grow = 0) => {
+      const [x, y] = at(level.nodes[i].x, level.nodes[i].y);
       if (x < -bw || x > width + bw || y < -bh || y > height + bh) return;
-      const states = marks.size ? node.members.map((m) => marks.get(m)).filter(Boolean) : [];
-      const state = states.find((one) => one === "error") || states.find((one) => one === "active") || states[0];
-      const colour = i === now ? colours.accent : state ? STATE_COLOURS[state] : node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.muted;
-      const grow = state === "active" || state === "error" || i === now || matches.includes(i) ? 2 : 0;
-      if (!byColour.has(colour)) byColour.set(colour, []);
-      byColour.get(colour).push([x - bw / 2 - grow, y - bh / 2 - grow, bw + 2 * grow, bh + 2 * grow]);
-    });
-    for (const [colour, boxes] of byColour) { g.fillStyle = colour; for (const box of boxes) g.fillRect(...box); }
+      if (!boxes.has(colour)) boxes.set(colour, []);
+      boxes.get(colour).push([x - bw / 2 - grow, y - bh / 2 - grow, bw + 2 * grow, bh + 2 * grow]);
+    };
+    const fill = (pen) => { for (const [colour, all] of boxes) { pen.fillStyle = colour; for (const one of all) pen.fillRect(...one); } boxes.clear(); };
+    const key = [scale, panX, panY, width, height, canvas.width, colours.muted].join();
+    if (base?.level !== level || base.key !== key) {
+      base = { level, key, canvas: lk.h("canvas", { width: canvas.width, height: canvas.height }) };
+      const pen = base.canvas.getContext("2d"), ratio = canvas.width / width;
+      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      pen.beginPath();
+      for (const [s, t, , route] of level.edges) {
+        const a = level.nodes[s], b = level.nodes[t];
+        pen.moveTo(...at(a.x, a.y)); for (const [x, y] of route) pen.lineTo(...at(x, y)); pen.lineTo(...at(b.x, b.y));
+      }
+      pen.strokeStyle = colours.muted; pen.globalAlpha = 0.5; pen.stroke(); pen.globalAlpha = 1;
+      level.nodes.forEach((node, i) => box(node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.muted, i));
+      fill(pen);
+    }
+    g.drawImage(base.canvas, 0, 0, width, height);
+    const marked = [...marks].filter(([member]) => drawnAs.has(member)), urgent = ([, state]) => state === "active" || state === "error";
+    for (const [member, state] of marked.filter((one) => !urgent(one))) box(STATE_COLOURS[state], drawnAs.get(member));
+    for (const [member, state] of marked.filter(urgent)) box(STATE_COLOURS[state], drawnAs.get(member), 2);
+    for (const i of matches) box(colours.alert, i, 2);
+    if (now >= 0) box(colours.accent, now, 2);
+    fill(g);
     lk.drew(root);
   }
 
