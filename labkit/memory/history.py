@@ -1,5 +1,6 @@
 """What the allocator did, entry by entry, with the Python frames that asked for it."""
 
+import os
 import sys
 import time
 from collections import deque
@@ -31,7 +32,12 @@ Context = Literal["state", "alloc", "all"]
 CONTEXTS: tuple[Context | None, ...] = (None, "state", "alloc", "all")
 """What gets frames: nothing, live blocks, also their trace entries, also the frees."""
 
-_OWN_FOLDER = str(Path(__file__).parent)
+_LAYERS = ("memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor")
+_MACHINERY = (
+    *(str(Path(__file__).parents[1] / layer) + os.sep for layer in _LAYERS),
+    "<plain call of ", "<autograd kernel of ", "<derivative of ", "<jvp ",
+)  # fmt: skip
+"""Files, and names of generated code, that stand between a caller's line and its memory."""
 
 
 class TraceEntry(NamedTuple):
@@ -120,12 +126,16 @@ class History:
 
 
 def python_frames() -> Frames:
-    """The Python frames of the caller, innermost first, without the allocator's own."""
+    """The Python frames of whoever asked for memory, innermost first.
+
+    What PyTorch does in C++ is Python here: storages, kernels, the dispatcher and the engine are
+    left out, layers of labkit.nn are not.
+    """
     frames: list[tuple[str, str, int]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if frames or not code.co_filename.startswith(_OWN_FOLDER):
+        if frames or not code.co_filename.startswith(_MACHINERY):
             frames.append((code.co_name, code.co_filename, frame.f_lineno))
         frame = frame.f_back
     return tuple(frames)

@@ -2,11 +2,14 @@
 
 import gc
 import itertools
+import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 
+import labkit.nn
 from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.cuda import use
@@ -139,3 +142,26 @@ def test_two_hundred_drivers_live_at_once():
     for arena in arenas:
         arena.close()
         arena.close()  # a second time is fine
+
+
+def test_the_stack_of_a_tensors_memory_begins_at_the_callers_line():
+    """Through the factory, an operator, a layer, and the backward pass of generated code."""
+    driver = EmulatorDriver(64 * MIB)
+    with use(driver):
+        storages = cuda_storages.install()
+        try:
+            layer = labkit.nn.Linear(8, 4).to("cuda")
+            storages.allocator.record_memory_history()
+            x = labkit.ones(2, 8, device="cuda")
+            product = x * x
+            loss = layer(x).sum()
+            loss.backward()
+            entries = [e for e in storages.allocator.history.since() if e.action == "alloc"]
+        finally:
+            cuda_storages.uninstall()
+    assert len(entries) >= 4 and product is not None
+    folders = {Path(name).parts[-2] for entry in entries for _, name, _ in entry.frames[:1]}
+    assert folders <= {"memory", "nn"}, "the test's own folder, or a layer"
+    for entry in entries:
+        assert any(name == __file__ for _, name, _ in entry.frames)
+    assert entries[0].frames[0][:2] == (sys._getframe().f_code.co_name, __file__)
