@@ -44,9 +44,14 @@ class AccumulateGrad(Node):
         return [(hooks, 0)] if hooks else None
 
     def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The leaf's `grad` is set, or has grown; then its post-accumulate hooks fire."""
+        """The leaf's `grad` is set, or has grown; then its post-accumulate hooks fire.
+
+        Raises   RuntimeError   the leaf was written by a recorded call since
+        """
         variable = self.variable
         meta = variable.autograd_meta
+        if (meta.view_edge if meta.is_view else meta.edge) is not None and grads[0] is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior")
         if grads[0] is not None and meta.requires_grad:
             self._accumulate(variable, meta, grads)
         _call_post_accumulate_hooks(variable, meta)  # even if nothing came, as in PyTorch

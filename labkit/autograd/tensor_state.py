@@ -10,7 +10,6 @@ from typing import Any
 
 from labkit.autograd import variable
 from labkit.autograd.handles import Hooks, RemovableHandle
-from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import next_sequence_nr
 from labkit.autograd.recording import ENGINE
 from labkit.autograd.state import STATE
@@ -156,13 +155,10 @@ def detach_(tensor: TensorImpl) -> TensorImpl:
             "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
             "function in torch/optim/optimizer.py as the solution."
         )
-    before = tensor.autograd_meta
-    if before is not None:
-        meta = tensor.autograd_meta = AutogradMeta()
-        meta.grad = before.grad
-        if before.edge is None:  # a leaf stays the leaf its accumulator knows
-            meta.accumulator = before.accumulator
-        else:
+    meta = tensor.autograd_meta
+    if meta is not None:
+        if meta.edge is not None:
             meta.detached_at = next_sequence_nr()
             ENGINE.detached = ENGINE.watched = True
+        meta.requires_grad, meta.edge, meta.tangent = False, None, None
     return tensor

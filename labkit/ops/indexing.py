@@ -77,7 +77,8 @@ def _copy_to(destination: TensorImpl, source: TensorImpl) -> None:
     """
     if destination.sizes != source.sizes and source.sizes:
         source = aten.view.default(source, _without_leading_ones(source.sizes))
-        source = aten.expand.default(source, destination.sizes)
+        if source.sizes != destination.sizes:
+            source = aten.expand.default(source, destination.sizes)
     aten.copy_.default(destination, source)
 
 

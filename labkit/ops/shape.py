@@ -16,9 +16,9 @@ Views = list[TensorImpl]
 @composite("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)")
 def reshape(self: TensorImpl, sizes: Ints) -> TensorImpl:
     """The same elements in a new shape: a view where the strides allow, else a copy."""
-    inferred = stride_rules.infer_size(sizes, self.numel())
     if self.is_contiguous():
-        return aten.view.default(self, inferred)
+        return aten.view.default(self, sizes)
+    inferred = stride_rules.infer_size(sizes, self.numel())
     strides = stride_rules.compute_view_strides(self.sizes, self.strides, inferred)
     if strides is None:
         packed = aten.clone.default(self, memory_format=MemoryFormat.contiguous_format)

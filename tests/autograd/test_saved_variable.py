@@ -63,3 +63,39 @@ def test_what_a_node_has_saved():
         )
 
     assert_same(program)
+
+
+def test_tensors_are_packed_and_unpacked_in_the_order_of_their_names():
+    def program(m, log):
+        a, b, c = (m.tensor([number], True) for number in (2.0, 3.0, 0.5))
+        hooks = m.graph.saved_tensors_hooks(
+            lambda t: (log("pack", t), t)[1], lambda t: (log("unpack", t), t)[1]
+        )
+        with hooks:
+            results = [a * b, a / b, a**b, a.lerp(b, c)]
+        for result in results:
+            result.backward()
+
+    assert_same(program)
+
+
+def test_an_input_that_was_detached_in_place_is_refused():
+    def program(m, log):
+        x = m.tensor([1.0, 2.0], True)
+        y = x * 1
+        z = y * y
+        y.detach_()
+        log.attempt(z.sum().backward)
+
+    assert_same(program)
+
+
+def test_everything_saved_is_unpacked_even_when_it_is_not_needed():
+    def program(m, log):
+        x, z = m.tensor([1.0, 2.0], True), m.tensor([3.0, 4.0], True)
+        a, b = x * 1, z * 1
+        y = a * b
+        a.add_(1)  # needed for the gradient of b alone
+        log.attempt(lambda: m.grad(y.sum(), x))
+
+    assert_same(program)
