@@ -5,7 +5,7 @@ from typing import Any
 from labkit.core.allocator import DataPtr, get_allocator, register_copy, set_allocator
 from labkit.core.device import Device
 from labkit.cuda.driver import Driver
-from labkit.cuda.errors import CudaError
+from labkit.cuda.errors import CudaError, KernelFailure
 from labkit.cuda.select import current_driver
 from labkit.cuda.stream import current_stream
 
@@ -32,13 +32,24 @@ def _give_back(context: tuple[Driver, int]) -> None:
     driver, address = context
     try:
         driver.free(address)
+    except KernelFailure as failure:  # of work queued before, which freeing waits for
+        _unheard[id(driver)] = failure
     except CudaError:
         return  # the device was reset meanwhile: its memory is gone already
+
+
+_unheard: dict[int, KernelFailure] = {}
+"""Driver -> a failure met where nobody could be told: a tensor's end raises nothing, but the next
+copy does.
+"""
 
 
 def _copy(destination: int, _to: Device, source: int, _from: Device, nbytes: int) -> None:
     """The bytes have arrived, after everything queued on the current stream."""
     driver = current_driver()
+    failure = _unheard.pop(id(driver), None)
+    if failure is not None:
+        raise failure
     stream = current_stream(driver).handle
     driver.memcpy_async(destination, source, nbytes, stream)
     driver.stream_synchronize(stream)

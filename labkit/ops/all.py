@@ -61,3 +61,4 @@ from labkit.ops import (  # noqa: F401
     view_in_place,
     view_scatter,
 )
+from labkit.ops.cuda import all as device_kernels  # noqa: F401

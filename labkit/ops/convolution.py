@@ -208,7 +208,7 @@ def _sizes_out(
     return tuple((size + 2 * pad - reach) // step + 1 for size, reach, step, pad, _ in walks)
 
 
-def _strides(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
+def strides_after(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
     """Channels-last strides when an operand is laid out so; None for contiguous."""
     formats = {suggest_memory_format(each.sizes, each.strides) for each in decisive}
     if formats & {MemoryFormat.channels_last, MemoryFormat.channels_last_3d}:
@@ -217,6 +217,53 @@ def _strides(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
 
 
 NUMBERS = ("signed", "floating", "complex")
+
+
+def geometry_of(
+    rank: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> Geometry:
+    """The walk over so many dimensions; one number alone counts for all.
+
+    Raises   RuntimeError   another count of numbers
+    """
+    return Geometry(
+        _spread_out(stride, rank, "stride"),
+        _spread_out(padding, rank, "padding"),
+        _spread_out(dilation, rank, "dilation"),
+        groups,
+    )
+
+
+def checked(
+    input_: TensorImpl,
+    weight: TensorImpl,
+    bias: TensorImpl | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> tuple[Geometry, Ints]:
+    """How the windows of a convolution walk, and the spatial sizes of its result.
+
+    Raises   RuntimeError   sizes that do not fit, negative numbers, several element types
+    """
+    rank = weight.dim() - 2
+    if rank < 1:
+        raise RuntimeError(f"weight should have at least three dimensions, got {weight.dim()}")
+    extra = _spread_out(output_padding, rank, "output_padding")
+    geometry = geometry_of(rank, stride, padding, dilation, groups)
+    _check(input_, weight, None if bias is None else bias.sizes, geometry, transposed, extra)
+    refuse_mixed("convolution", input_, weight, bias)
+    refuse_unless("slow_conv2d_cpu", input_.dtype, NUMBERS)
+    out = _sizes_out(input_.sizes[2:], weight.sizes[2:], geometry, transposed, extra)
+    if any(size <= 0 for size in out):
+        raise RuntimeError(
+            f"Given input size per channel: {list(input_.sizes[2:])}. Calculated output size per "
+            f"channel: {list(out)}. Output size is too small"
+        )
+    return geometry, out
 
 
 @kernel(
@@ -243,31 +290,16 @@ def convolution(
 
     Raises   RuntimeError   sizes that do not fit, negative numbers, several element types
     """
-    rank = weight.dim() - 2
-    if rank < 1:
-        raise RuntimeError(f"weight should have at least three dimensions, got {weight.dim()}")
-    extra = _spread_out(output_padding, rank, "output_padding")
-    geometry = Geometry(
-        _spread_out(stride, rank, "stride"),
-        _spread_out(padding, rank, "padding"),
-        _spread_out(dilation, rank, "dilation"),
-        groups,
+    geometry, out = checked(
+        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )
-    _check(input, weight, None if bias is None else bias.sizes, geometry, transposed, extra)
-    refuse_mixed("convolution", input, weight, bias)
-    refuse_unless("slow_conv2d_cpu", input.dtype, NUMBERS)
-    out = _sizes_out(input.sizes[2:], weight.sizes[2:], geometry, transposed, extra)
-    if any(size <= 0 for size in out):
-        raise RuntimeError(
-            f"Given input size per channel: {list(input.sizes[2:])}. Calculated output size per "
-            f"channel: {list(out)}. Output size is too small"
-        )
+    rank = len(out)
     with np.errstate(all="ignore"):
         run = spread if transposed else correlate
         result = run(wide(input), wide(weight), out, geometry)
         if bias is not None:
             result = result + wide(bias).reshape(-1, *[1] * rank)
-    return new_tensor(result, input.dtype, _strides(result.shape, input, weight))
+    return new_tensor(result, input.dtype, strides_after(result.shape, input, weight))
 
 
 @kernel(
@@ -290,13 +322,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[TensorImpl | None, TensorImpl | None, TensorImpl | None]:
     """Gradients of input, weight and bias; None where `output_mask` wants none."""
-    rank = weight.dim() - 2
-    geometry = Geometry(
-        _spread_out(stride, rank, "stride"),
-        _spread_out(padding, rank, "padding"),
-        _spread_out(dilation, rank, "dilation"),
-        groups,
-    )
+    geometry = geometry_of(weight.dim() - 2, stride, padding, dilation, groups)
     refuse_mixed("convolution_backward", grad_output, input, weight)
     g, x, w = wide(grad_output), wide(input), wide(weight)
     if g.dtype.kind == "c":
@@ -306,11 +332,11 @@ def convolution_backward(
         if output_mask[0]:
             sizes = input.sizes[2:]
             grad = (correlate if transposed else spread)(g, w, sizes, geometry)
-            made[0] = new_tensor(grad, input.dtype, _strides(grad.shape, input, weight))
+            made[0] = new_tensor(grad, input.dtype, strides_after(grad.shape, input, weight))
         if output_mask[1]:
             ends = (x, g) if transposed else (g, x)
             grad = weight_gradient(*ends, weight.sizes[2:], geometry)
-            made[1] = new_tensor(grad, weight.dtype, _strides(grad.shape, input, weight))
+            made[1] = new_tensor(grad, weight.dtype, strides_after(grad.shape, input, weight))
         if output_mask[2]:
             over = (0, *range(2, g.ndim))
             made[2] = new_tensor(g.sum(axis=over), grad_output.dtype)

@@ -6,6 +6,7 @@ is copied back into the caller's tensor; a result that the schema calls a view c
 Source   aten/src/ATen/native/CPUFallback.cpp  cpu_fallback
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from labkit.core.device import CPU, Device
@@ -25,12 +26,27 @@ def cpu_fallback(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) -> 
 
     Raises   NotImplementedError   the operator has no host kernel either, or makes a view
     """
+    stack[:] = _results(op, stack, fallback.NO_KERNEL)
+
+
+def on_the_host(op: OperatorHandle, args: Sequence[Any], kwargs: dict[str, Any], why: str) -> Any:
+    """What a call returns, computed as `cpu_fallback` does: for device kernels that cannot.
+
+    why  a clause that says what is missing
+
+    Raises   as `cpu_fallback`
+    """
+    results = _results(op, op.schema.stack(tuple(args), kwargs), why)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _results(op: OperatorHandle, stack: list[Any], why: str) -> list[Any]:
     schema = op.schema
     if schema.is_view:
         raise NotImplementedError(
             f"{op.name} makes a view: the host cannot make one of memory on a device"
         )
-    fallback.note(schema.name.partition("::")[2], fallback.NO_KERNEL)
+    fallback.note(schema.name.partition("::")[2], why)
     device = _device_of(stack)
     staged: dict[int, TensorImpl] = {}
     arguments = [_map(value, lambda tensor: _stage(tensor, staged)) for value in stack]
@@ -40,7 +56,7 @@ def cpu_fallback(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) -> 
             _write_back(argument, given, used)
     results = list(answer) if isinstance(answer, tuple) else [] if answer is None else [answer]
     owners = {id(used): given for given, used in zip(stack, arguments, strict=True)}
-    stack[:] = [
+    return [
         owners.get(id(result), _map(result, lambda tensor: _return(tensor, device)))
         for result in results
     ]

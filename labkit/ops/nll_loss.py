@@ -86,7 +86,12 @@ def _backward(
     return result
 
 
-def _check(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
+def check(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
+    """Pass for [N, C] against [N], and for [C] against one class.
+
+    Raises   RuntimeError          sizes that do not fit, or element types
+             NotImplementedError   not a floating type
+    """
     if self.dim() not in (1, 2):
         raise RuntimeError(f"input tensor should be 1D or 2D, got {list(self.sizes)}")
     if target.dim() > 1:
@@ -131,7 +136,7 @@ def nll_loss_forward(
     Raises   IndexError     a target that is no class
              RuntimeError   sizes that do not fit, or element types
     """
-    _check(self, target, weight)
+    check(self, target, weight)
     x, targets = _as_batch(self, target)
     picked = _picked(targets, weight, ignore_index, x.shape[1], x)
     if self.dim() == 1 and reduction == NONE:
@@ -154,14 +159,18 @@ def nll_loss_backward(
     total_weight: TensorImpl,
 ) -> TensorImpl:
     """The gradient of `self`."""
-    _check(self, target, weight)
+    check(self, target, weight)
     x, targets = _as_batch(self, target)
     picked = _picked(targets, weight, ignore_index, x.shape[1], x)
     result = _backward(grad_output, x, picked, reduction, total_weight)
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-def _check_2d(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
+def check_2d(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
+    """Pass for [N, C, H, W] against [N, H, W].
+
+    Raises   as `check`
+    """
     if target.dim() != 3 or self.dim() != 4:
         raise RuntimeError(
             "only batches of spatial targets supported (3D tensors) against 4D inputs, but got "
@@ -182,7 +191,7 @@ def nll_loss2d_forward(
     self: TensorImpl, target: TensorImpl, weight: Optional, reduction: int, ignore_index: int
 ) -> Pair:
     """The losses of [N, C, H, W] against [N, H, W]; and the sum of the weights used."""
-    _check_2d(self, target, weight)
+    check_2d(self, target, weight)
     x = wide(self)
     picked = _picked(target, weight, ignore_index, x.shape[1], x)
     return _forward(x, picked, reduction, self)
@@ -203,7 +212,7 @@ def nll_loss2d_backward(
     total_weight: TensorImpl,
 ) -> TensorImpl:
     """The gradient of `self`."""
-    _check_2d(self, target, weight)
+    check_2d(self, target, weight)
     x = wide(self)
     picked = _picked(target, weight, ignore_index, x.shape[1], x)
     return new_tensor(_backward(grad_output, x, picked, reduction, total_weight), self.dtype)

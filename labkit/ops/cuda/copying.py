@@ -70,7 +70,7 @@ def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
     # their own fast dimension.
     across = min((dim for dim in dims if dim[1]), key=lambda dim: dim[1], default=None)
     turned = across is not None and across is not dims[0]
-    if turned:
+    if across is not None and turned:
         dims = [dims[0], across, *[dim for dim in dims[1:] if dim is not across]]
     dims += [(1, 0, 0)] * (2 - len(dims))
     layout = Layout(dims=len(dims))

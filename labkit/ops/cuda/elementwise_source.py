@@ -26,7 +26,8 @@ ELEMENTS: dict[DType, str] = {
 }  # fmt: skip
 """Element type -> its name in CUDA C++."""
 
-_HEADERS = {dtypes.float16: "cuda_fp16.h", dtypes.bfloat16: "cuda_bf16.h"}
+HEADERS = {dtypes.float16: "cuda_fp16.h", dtypes.bfloat16: "cuda_bf16.h"}
+"""Element type -> the header that defines it, for those that are no C++."""
 
 MAX_DIMS = 25
 """Dimensions a kernel loops over at most, after those that run on into each other are one."""
@@ -112,12 +113,12 @@ def source(call: Call) -> str:
     result = _element(f"({text})", call.answers)
     return _TEMPLATE.format(
         includes="".join(
-            f"#include <{_HEADERS[dtype]}>\n"
-            for dtype in _HEADERS
+            f"#include <{HEADERS[dtype]}>\n"
+            for dtype in HEADERS
             if dtype in (call.compute, call.answers, *call.types)
         ),
         out=ELEMENTS[out],
-        value="float" if call.compute in _HEADERS else ELEMENTS[call.compute],
+        value="float" if call.compute in HEADERS else ELEMENTS[call.compute],
         wide=_wide(call.compute),
         helpers="".join(f"{HELPERS[each]}\n" for each in HELPERS if f"{each}(" in text),
         name=kernel_name(call.name),
@@ -143,12 +144,12 @@ def _wide(compute: DType) -> str:
 
 def _number(element: str, dtype: DType) -> str:
     """An element as something C++ computes with."""
-    return f"float({element})" if dtype in _HEADERS else element
+    return f"float({element})" if dtype in HEADERS else element
 
 
 def _element(number: str, dtype: DType) -> str:
     """A number rounded to an element type; to a half by way of float, as `c10::convert` goes."""
-    inner = f"float({number})" if dtype in _HEADERS else number
+    inner = f"float({number})" if dtype in HEADERS else number
     return f"({ELEMENTS[dtype]})({inner})"
 
 

@@ -98,6 +98,12 @@ def _shelf_kernel(driver: Any, op: str, rung: str, step: str) -> Any:
     return module.get_function(f"{op}_{rung}{step and f'_{step}'}")
 
 
+def _driver() -> Any:
+    from labkit import cuda
+
+    return cuda.current_driver()
+
+
 def shelf(op: str, rung: str, step: str = "") -> Any:
     """A kernel of `kernels/`, for the device that serves.
 
@@ -107,9 +113,7 @@ def shelf(op: str, rung: str, step: str = "") -> Any:
     Raises   NoKernel          the shelf is not installed
              CompilerMissing   the emulator finds no C++ compiler
     """
-    from labkit import cuda
-
-    return _shelf_kernel(cuda.current_driver(), op, rung, step)
+    return _shelf_kernel(_driver(), op, rung, step)
 
 
 def from_text(code: str, name: str) -> Any:
@@ -117,6 +121,4 @@ def from_text(code: str, name: str) -> Any:
 
     Raises   CompilerMissing   the emulator finds no C++ compiler
     """
-    from labkit import cuda
-
-    return compiled(cuda.current_driver(), code, name)
+    return compiled(_driver(), code, name)

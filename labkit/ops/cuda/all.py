@@ -1,0 +1,11 @@
+"""Every module with kernels for the CUDA key: importing this one registers them."""
+
+from labkit.ops.cuda import (  # noqa: F401
+    blas,
+    convolution,
+    indexed,
+    normalization,
+    pooling,
+    reduction,
+    softmax,
+)

@@ -1,0 +1,158 @@
+"""Convolutions of float32 in one and two dimensions by the kernels of `kernels/`.
+
+Source   aten/src/ATen/native/cudnn/ConvShared.cpp
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.core import tensor_impl
+from labkit.core.memory_format import Ints
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import convolution as host
+from labkit.ops import copy
+from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
+from labkit.ops.cuda.layouts import laid_out, packed
+from labkit.ops.cuda.registering import device_kernel
+
+TILE = 64  # rows and columns of the implicit product per block
+CHUNK = 4096
+"""Positions whose part of a weight's gradient one block adds up; a multiple of 16."""
+
+Optional = TensorImpl | None
+
+
+class Sizes(ctypes.Structure):
+    """`struct Conv2d` of `kernels/conv.cuh`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int)
+        for name in (
+            "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width",
+            "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w",
+            "dilation_h", "dilation_w", "groups",
+        )
+    )  # fmt: skip
+
+
+def _two(numbers: Ints, other: int) -> Ints:
+    """A pair; one dimension is the second of two."""
+    return (other, *numbers) if len(numbers) == 1 else numbers
+
+
+def _sizes(input_: TensorImpl, weight: TensorImpl, out: Ints, geometry: host.Geometry) -> Sizes:
+    """The kernels' argument.
+
+    Raises   NoKernel   three dimensions, or nothing to compute
+    """
+    if len(out) > 2:
+        raise NoKernel(f"its kernel has two dimensions, and this convolution {len(out)}")
+    if not input_.numel() or not weight.numel() or not math.prod(out):
+        raise NoKernel("its kernel takes at least one element")
+    return Sizes(
+        *input_.sizes[:2], *_two(input_.sizes[2:], 1), weight.sizes[0], *_two(out, 1),
+        *_two(weight.sizes[2:], 1), *_two(geometry.stride, 1), *_two(geometry.padding, 0),
+        *_two(geometry.dilation, 1), geometry.groups,
+    )  # fmt: skip
+
+
+def _empty(sizes: Sequence[int], like: TensorImpl) -> TensorImpl:
+    return tensor_impl.empty(tuple(sizes), like.dtype, like.device)
+
+
+@device_kernel("convolution")
+def convolution(
+    input: TensorImpl,  # noqa: A002  PyTorch's name for it
+    weight: TensorImpl,
+    bias: Optional,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> TensorImpl:
+    """[N, O, *out]: the input under every filter."""
+    check_floats(input, weight, bias)
+    if transposed:
+        raise NoKernel("its kernel is not for transposed convolutions")
+    geometry, out = host.checked(
+        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )
+    sizes = _sizes(input, weight, out, geometry)
+    y = _empty((input.sizes[0], weight.sizes[0], *out), input)
+    x, w = copy.contiguous(input), copy.contiguous(weight)
+    into = written(y)
+    per_group = weight.sizes[0] // groups
+    grid = blocks(input.sizes[0] * math.prod(out), TILE) * groups * blocks(per_group, TILE)
+    kernel = shelf("conv2d", "3_implicit_gemm")
+    kernel((grid,), (256,), (read(x), read(w), read(packed(bias)), into, sizes))
+    return laid_out(y, host.strides_after(y.sizes, input, weight))
+
+
+@device_kernel("convolution_backward")
+def convolution_backward(
+    grad_output: TensorImpl,
+    input: TensorImpl,  # noqa: A002
+    weight: TensorImpl,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Optional, Optional, Optional]:
+    """Gradients of input, weight and bias; None where `output_mask` wants none."""
+    check_floats(grad_output, input, weight)
+    if transposed:
+        raise NoKernel("its kernel is not for transposed convolutions")
+    rank = weight.dim() - 2
+    geometry = host.geometry_of(rank, stride, padding, dilation, groups)
+    sizes = _sizes(input, weight, grad_output.sizes[2:], geometry)
+    dy, x, w = (copy.contiguous(each) for each in (grad_output, input, weight))
+    made: list[Any] = [None, None, None]
+    if output_mask[0]:
+        made[0] = _input_gradient(dy, w, input, sizes)
+    if output_mask[1]:
+        made[1] = _weight_gradient(x, dy, weight, sizes)
+    if output_mask[2]:
+        made[2] = _empty(weight.sizes[:1], weight)
+        into = written(made[2])
+        kernel = shelf("conv2d_bias_gradient", "2_block_per_channel")
+        kernel((weight.sizes[0],), (256,), (read(dy), into, sizes))
+    for i in (0, 1):
+        if made[i] is not None:
+            made[i] = laid_out(made[i], host.strides_after(made[i].sizes, input, weight))
+    return made[0], made[1], made[2]
+
+
+def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Sizes) -> TensorImpl:
+    dx = _empty(input_.sizes, input_)
+    channels = input_.sizes[1]
+    per_group = channels // sizes.groups
+    grid = blocks(dx.numel() // channels, TILE) * sizes.groups * blocks(per_group, TILE)
+    into = written(dx)
+    kernel = shelf("conv2d_input_gradient", "3_implicit_gemm")
+    kernel((grid,), (256,), (read(dy), read(w), into, sizes))
+    return dx
+
+
+def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Sizes) -> TensorImpl:
+    """Parts of the sums by one kernel, added up in order by another."""
+    dw, filters = _empty(weight.sizes, weight), weight.sizes[0]
+    chunks = blocks(dy.numel() // filters, CHUNK)
+    partial = _empty((chunks, *weight.sizes), weight)
+    tiles = blocks(filters // sizes.groups, TILE) * blocks(math.prod(weight.sizes[1:]), TILE)
+    op, rung = "conv2d_weight_gradient", "3_implicit_gemm"
+    into = written(partial)
+    grid = (chunks * sizes.groups * tiles,)
+    shelf(op, rung)(grid, (256,), (read(x), read(dy), into, sizes, CHUNK))
+    into = written(dw)
+    shelf(op, rung, "sum")(
+        (blocks(dw.numel(), 256),), (256,), (read(partial), into, dw.numel(), chunks)
+    )
+    return dw

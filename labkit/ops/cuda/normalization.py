@@ -1,0 +1,185 @@
+"""Layer norm and batch norm of float32 by the kernels of `kernels/`, and their gradients.
+
+Source   aten/src/ATen/native/cuda/layer_norm_kernel.cu, Normalization.cu
+"""
+
+import math
+from collections.abc import Sequence
+
+from labkit.core import tensor_impl
+from labkit.core.memory_format import Ints
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
+from labkit.ops.cuda.layouts import laid_out, packed
+from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.layer_norm import check_normalized
+from labkit.ops.pointwise import OPERATORS, wrapped_number
+from labkit.ops.windows import strides_like
+
+THREADS = 128
+SPLITS = 4
+"""Blocks that share the rows of a column of dgamma and dbeta."""
+
+Optional = TensorImpl | None
+Triple = tuple[TensorImpl, TensorImpl, TensorImpl]
+Optionals = tuple[Optional, Optional, Optional]
+
+
+def _empty(sizes: Sequence[int], like: TensorImpl) -> TensorImpl:
+    return tensor_impl.empty(tuple(sizes), like.dtype, like.device)
+
+
+@device_kernel("native_layer_norm")
+def native_layer_norm(
+    input: TensorImpl,  # noqa: A002  PyTorch's name for it
+    normalized_shape: Sequence[int],
+    weight: Optional,
+    bias: Optional,
+    eps: float,
+) -> Triple:
+    """The last dimensions normalised; the mean and 1 / deviation, size 1 where they were taken."""
+    rows, cols = check_normalized(input, normalized_shape, weight=weight, bias=bias)
+    check_floats(input, weight, bias)
+    kept = input.sizes[: input.dim() - len(normalized_shape)] + (1,) * len(normalized_shape)
+    y, mean, rstd = _empty(input.sizes, input), _empty(kept, input), _empty(kept, input)
+    if not input.numel():
+        raise NoKernel("its kernel takes at least one element")
+    x, gamma, beta = copy.contiguous(input), packed(weight), packed(bias)
+    outputs = [written(each) for each in (y, mean, rstd)]
+    shelf("layer_norm", "3_welford")(
+        (rows,), (THREADS,), (read(x), read(gamma), read(beta), *outputs, rows, cols, eps)
+    )
+    return y, mean, rstd
+
+
+@device_kernel("native_layer_norm_backward")
+def native_layer_norm_backward(
+    grad_out: TensorImpl,
+    input: TensorImpl,  # noqa: A002
+    normalized_shape: Sequence[int],
+    mean: TensorImpl,
+    rstd: TensorImpl,
+    weight: Optional,
+    bias: Optional,
+    output_mask: Sequence[bool],
+) -> Optionals:
+    """Gradients of input, weight and bias; None where `output_mask` wants none."""
+    rows, cols = check_normalized(input, normalized_shape, weight=weight, bias=bias)
+    check_floats(grad_out, input, mean, rstd, weight)
+    if not input.numel():
+        raise NoKernel("its kernel takes at least one element")
+    dy, x, gamma = copy.contiguous(grad_out), copy.contiguous(input), packed(weight)
+    op, rung = "layer_norm_backward", "2_no_atomics"
+    statistics = (read(mean), read(rstd))
+    made: list[Optional] = [None, None, None]
+    if output_mask[0]:
+        dx = made[0] = _empty(input.sizes, input)
+        into = written(dx)
+        arguments = (read(dy), read(x), read(gamma), *statistics, into, rows, cols)
+        shelf(op, rung)((rows,), (THREADS,), arguments)
+    parameters = [(1, weight), (2, bias)]
+    wanted = [i for i, each in parameters if output_mask[i] and each is not None]
+    if wanted:
+        partial = _empty((2, SPLITS, cols), input)
+        shelf(op, rung, "weights")(
+            (blocks(cols, 32), SPLITS), (32, 8),
+            (read(dy), read(x), *statistics, written(partial), rows, cols),
+        )  # fmt: skip
+        for i in wanted:
+            made[i] = _empty(normalized_shape, input)
+        sums = [None if each is None else written(each) for each in made[1:]]
+        shelf(op, rung, "finish")(
+            (blocks(cols, 256),), (256,), (read(partial), *sums, SPLITS, cols)
+        )
+    return made[0], made[1], made[2]
+
+
+def _planes(input_: TensorImpl) -> Ints:
+    """N, C, and how many elements a channel of a sample has.
+
+    Raises   NoKernel   there are none
+    """
+    if not input_.numel():
+        raise NoKernel("its kernel takes at least one element")
+    n, c, *rest = input_.sizes
+    return n, c, math.prod(rest)
+
+
+def _empty_as_well(input_: TensorImpl) -> tuple[TensorImpl, TensorImpl]:
+    return _empty((0,), input_), _empty((0,), input_)
+
+
+@device_kernel("native_batch_norm")
+def native_batch_norm(
+    input: TensorImpl,  # noqa: A002
+    weight: Optional,
+    bias: Optional,
+    running_mean: Optional,
+    running_var: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Triple:
+    """Every channel with mean 0 and variance 1, scaled and moved; the mean and 1 / deviation used.
+
+    In training the running statistics move towards the batch's, without a new version.
+    """
+    check_floats(input, weight, bias, running_mean, running_var)
+    n, c, spatial = _planes(input)
+    x, y = copy.contiguous(input), _empty(input.sizes, input)
+    parameters = (read(packed(weight)), read(packed(bias)))
+    strides = strides_like(input, input.sizes)
+    if training:
+        mean, rstd = _empty((c,), input), _empty((c,), input)
+        moved = [each if each is None else written(each) for each in (running_mean, running_var)]
+        outputs = [written(each) for each in (y, mean, rstd)]
+        shelf("batch_norm", "2_welford")(
+            (c,), (THREADS,),
+            (read(x), *parameters, *moved, *outputs, n, c, spatial, momentum, eps),
+        )  # fmt: skip
+        return laid_out(y, strides), mean, rstd
+    if running_mean is None or running_var is None:
+        raise NoKernel("there are no running statistics")
+    kernel = shelf("batch_norm_inference", "2_per_plane")
+    running = (read(packed(running_mean)), read(packed(running_var)))
+    kernel((n * c,), (64,), (read(x), *parameters, *running, written(y), n, c, spatial, eps))
+    return (laid_out(y, strides), *_empty_as_well(input))
+
+
+@device_kernel("native_batch_norm_backward")
+def native_batch_norm_backward(
+    grad_out: TensorImpl,
+    input: TensorImpl,  # noqa: A002
+    weight: Optional,
+    running_mean: Optional,
+    running_var: Optional,
+    save_mean: Optional,
+    save_invstd: Optional,
+    train: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> Optionals:
+    """Gradients of input, weight and bias; None where `output_mask` wants none."""
+    check_floats(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
+    n, c, spatial = _planes(input)
+    mean, rstd = (save_mean, save_invstd) if train else (running_mean, running_var)
+    if mean is None or rstd is None:
+        raise NoKernel("there are no statistics")
+    if not train:
+        moved = OPERATORS["add.Tensor"].functional(rstd, wrapped_number(eps))
+        rstd = OPERATORS["rsqrt"].functional(moved)
+    dy, x, gamma = copy.contiguous(grad_out), copy.contiguous(input), packed(weight)
+    made = _empty(input.sizes, input), _empty((c,), input), _empty((c,), input)
+    outputs = [written(each) for each in made]
+    statistics = (read(copy.contiguous(mean)), read(copy.contiguous(rstd)))
+    shelf("batch_norm_backward", "1_block_per_channel")(
+        (c,), (THREADS,),
+        (read(dy), read(x), read(gamma), *statistics, *outputs, n, c, spatial, train),
+    )  # fmt: skip
+    dx, dgamma, dbeta = made
+    return (
+        laid_out(dx, strides_like(input, input.sizes)) if output_mask[0] else None,
+        dgamma if output_mask[1] else None,
+        dbeta if output_mask[2] else None,
+    )

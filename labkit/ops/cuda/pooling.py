@@ -1,0 +1,179 @@
+"""Max and average pooling of float32 in two dimensions by the kernels of `kernels/`.
+
+Source   aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.core import dtype as dtypes
+from labkit.core import tensor_impl
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import copy
+from labkit.ops.cuda.launching import (
+    NoKernel,
+    blocks,
+    check_device,
+    check_floats,
+    read,
+    shelf,
+    written,
+)
+from labkit.ops.cuda.layouts import laid_out
+from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.windows import Windows, strides_like, windows_over
+
+PER_BLOCK = 1024  # elements, four to a thread
+THREADS = 256
+
+Numbers = Sequence[int]
+
+
+class Axis(ctypes.Structure):
+    """`struct Axis` of `kernels/pooling.cuh`."""
+
+    _fields_ = (
+        ("in_", ctypes.c_longlong),
+        ("out", ctypes.c_longlong),
+        *((name, ctypes.c_int) for name in ("kernel", "stride", "padding", "dilation")),
+    )
+
+
+class Pool(ctypes.Structure):
+    """`struct Pool` of `kernels/pooling.cuh`."""
+
+    _fields_ = (
+        ("planes", ctypes.c_longlong),
+        ("h", Axis),
+        ("w", Axis),
+        ("count_include_pad", ctypes.c_bool),
+        ("divisor", ctypes.c_int),
+    )
+
+
+def _pool(self: TensorImpl, windows: Windows, include_pad: bool = True, divisor: int = 0) -> Pool:
+    planes = math.prod(self.sizes[:-2])
+    if not planes:
+        raise NoKernel("its kernel takes at least one plane")
+    axes = [
+        Axis(
+            windows.sizes_in[d], windows.sizes_out[d], windows.size[d], windows.stride[d],
+            windows.padding[d], windows.dilation[d],
+        )
+        for d in range(2)
+    ]  # fmt: skip
+    return Pool(planes, *axes, include_pad, divisor)
+
+
+def _launch(op: str, rung: str, inputs: list[TensorImpl], outputs: list[TensorImpl],
+            pool: Pool) -> None:  # fmt: skip
+    packed = [copy.contiguous(each) for each in inputs]
+    into = [written(each) for each in outputs]
+    grid = (blocks(outputs[0].numel(), PER_BLOCK),)
+    shelf(op, rung)(grid, (THREADS,), (*[read(each) for each in packed], *into, pool))
+
+
+def _empty(sizes: Numbers, like: TensorImpl, dtype: Any = dtypes.float32) -> TensorImpl:
+    return tensor_impl.empty(tuple(sizes), dtype, like.device)
+
+
+@device_kernel("max_pool2d_with_indices")
+def max_pool2d_with_indices(
+    self: TensorImpl,
+    kernel_size: Numbers,
+    stride: Numbers = (),
+    padding: Numbers = (0,),
+    dilation: Numbers = (1,),
+    ceil_mode: bool = False,
+) -> tuple[TensorImpl, TensorImpl]:
+    """The largest element of every window, and its position in its plane."""
+    check_floats(self)
+    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode, 2)
+    if any(step > size for step, size in zip(windows.dilation, windows.sizes_in, strict=True)):
+        raise NoKernel("a dilation that steps over the whole input has no rule in its kernel")
+    shape = self.sizes[:-2] + windows.sizes_out
+    y, index = _empty(shape, self), _empty(shape, self, dtypes.int64)
+    _launch("max_pool2d", "1_thread_per_output", [self], [y, index], _pool(self, windows))
+    strides = strides_like(self, shape)
+    return laid_out(y, strides), laid_out(index, strides)
+
+
+@device_kernel("max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(
+    grad_output: TensorImpl,
+    self: TensorImpl,
+    kernel_size: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    ceil_mode: bool,
+    indices: TensorImpl,
+) -> TensorImpl:
+    """The gradient of what was pooled."""
+    check_floats(grad_output, self)
+    check_device(grad_output, indices)
+    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode, 2)
+    if grad_output.sizes != indices.sizes or indices.dtype is not dtypes.int64:
+        raise NoKernel("its kernel takes an int64 index for every gradient")
+    dx = _empty(self.sizes, self)
+    inputs = [grad_output, indices]
+    _launch("max_pool2d_backward", "2_gather", inputs, [dx], _pool(self, windows))
+    return laid_out(dx, strides_like(self, self.sizes))
+
+
+def _averages(
+    self: TensorImpl,
+    kernel_size: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> tuple[Windows, Pool]:
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero, got divisor_override=0")
+    windows = windows_over(self, kernel_size, stride, padding, (1, 1), ceil_mode, 2)
+    return windows, _pool(self, windows, count_include_pad, divisor_override or 0)
+
+
+@device_kernel("avg_pool2d")
+def avg_pool2d(
+    self: TensorImpl,
+    kernel_size: Numbers,
+    stride: Numbers = (),
+    padding: Numbers = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> TensorImpl:
+    """The mean of every window."""
+    check_floats(self)
+    windows, pool = _averages(
+        self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+    y = _empty(self.sizes[:-2] + windows.sizes_out, self)
+    _launch("avg_pool2d", "1_thread_per_output", [self], [y], pool)
+    return laid_out(y, strides_like(self, y.sizes))
+
+
+@device_kernel("avg_pool2d_backward")
+def avg_pool2d_backward(
+    grad_output: TensorImpl,
+    self: TensorImpl,
+    kernel_size: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> TensorImpl:
+    """The gradient of what was averaged."""
+    check_floats(grad_output, self)
+    _, pool = _averages(
+        self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+    dx = _empty(self.sizes, self)
+    _launch("avg_pool2d_backward", "2_gather", [grad_output], [dx], pool)
+    return laid_out(dx, strides_like(self, self.sizes))

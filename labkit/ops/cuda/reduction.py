@@ -1,0 +1,144 @@
+"""Sums, means and extremes over some or all dimensions, on the device.
+
+Source   aten/src/ATen/native/cuda/ReduceSumProdKernel.cu, ReduceMomentKernel.cu
+Differs  one block makes an output at most, where PyTorch also splits long sums over blocks
+"""
+
+import ctypes
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.core import dtype as dtypes
+from labkit.core import tensor_impl
+from labkit.core.dtype import DType
+from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops import reduction as host
+from labkit.ops.cuda.elementwise_source import ELEMENTS
+from labkit.ops.cuda.launching import NoKernel, blocks, check_device, from_text, read, written
+from labkit.ops.cuda.reduction_source import MAX_DIMS, THREADS, Call, kernel_name, source
+from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.reduction import Dims
+
+FEW = 64
+"""Elements that one thread adds up alone."""
+
+Dim = tuple[int, int, int]
+"""Size, and the bytes between neighbours in the output and in x."""
+
+
+def fold(
+    name: str, self: TensorImpl, dims: Ints, keepdim: bool = False, dtype: DType | None = None
+) -> TensorImpl:
+    """The elements folded over some dimensions, as `reduction_source.FOLDS` says.
+
+    dtype  of the result; None for that of `self`
+
+    Raises   NoKernel   an element type without one, or too many dimensions
+    """
+    check_device(self)
+    out_dtype = dtype or self.dtype
+    for each in (self.dtype, out_dtype):
+        if each not in ELEMENTS:
+            raise NoKernel(f"it has no device kernel for {each.name}")
+    if self.dim() > MAX_DIMS:
+        raise NoKernel(f"its kernel has {MAX_DIMS} dimensions, and this needs {self.dim()}")
+    kept_sizes = tuple([1 if d in dims else size for d, size in enumerate(self.sizes)])
+    shape = tuple([size for d, size in enumerate(kept_sizes) if keepdim or d not in dims])
+    result = tensor_impl.empty(shape, out_dtype, self.device)
+    if not result.numel():
+        return result
+    steps = [stride * self.itemsize for stride in self.strides]
+    out_steps = [stride * out_dtype.itemsize for stride in contiguous_strides(kept_sizes)]
+    kept = [
+        (self.sizes[d], out_steps[d], steps[d])
+        for d in reversed(range(self.dim()))
+        if d not in dims
+    ]
+    folded = sorted([(self.sizes[d], 0, steps[d]) for d in dims], key=lambda dim: dim[2])
+    count = math.prod([size for size, _, _ in folded])
+    lanes = THREADS if count >= FEW else 1
+    kernel = from_text(_text(Call(name, self.dtype, out_dtype, lanes)), kernel_name(name))
+    out = written(result)
+    kernel(
+        (blocks(result.numel() * lanes, THREADS),), (THREADS,),
+        (out, read(self), result.numel(), count, _walk(kept), _walk(folded)),
+    )  # fmt: skip
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _text(call: Call) -> str:
+    return source(call)
+
+
+def _walk(dims: Sequence[Dim]) -> bytes:
+    """The kernel's `Walk`."""
+    unused = MAX_DIMS - len(dims)
+    numbers = [len(dims), *[size for size, _, _ in dims], *[1] * unused]
+    numbers += [step for _, *steps in dims for step in steps] + [0, 0] * unused
+    return bytes((ctypes.c_longlong * len(numbers))(*numbers))
+
+
+@device_kernel("sum.dim_IntList")
+def sum_dim(
+    self: TensorImpl, dim: Dims, keepdim: bool = False, *, dtype: DType | None = None
+) -> TensorImpl:
+    """The sum over some dimensions; of whole numbers in int64."""
+    dims = host.reduced_dims(self, dim)
+    if dtype is None and (self.dtype.is_integral or self.dtype.kind == "bool"):
+        dtype = dtypes.int64
+    else:
+        self = host.in_dtype(self, dtype)
+    host.refuse_float8("sum_cuda", dtype or self.dtype)
+    return fold("sum", self, dims, keepdim, dtype)
+
+
+@device_kernel("sum")
+def sum_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
+    """The sum of all elements."""
+    return sum_dim(self, None, dtype=dtype)
+
+
+@device_kernel("mean.dim")
+def mean_dim(
+    self: TensorImpl, dim: Dims, keepdim: bool = False, *, dtype: DType | None = None
+) -> TensorImpl:
+    """The mean over some dimensions; NaN where there is nothing."""
+    if not (dtype or self.dtype).is_floating_point:
+        raise NoKernel(f"it has no device kernel for {(dtype or self.dtype).name}")
+    return fold("mean", host.in_dtype(self, dtype), host.reduced_dims(self, dim), keepdim)
+
+
+@device_kernel("mean")
+def mean_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
+    """The mean of all elements."""
+    return mean_dim(self, None, dtype=dtype)
+
+
+def _extreme(name: str) -> Any:
+    def extreme(self: TensorImpl, dim: Dims = (), keepdim: bool = False) -> TensorImpl:
+        if not self.numel():
+            raise NoKernel("there is nothing to choose from")
+        return fold(name, self, host.reduced_dims(self, dim), keepdim)
+
+    return device_kernel(name)(extreme)
+
+
+amax, amin = _extreme("amax"), _extreme("amin")
+
+
+@device_kernel("max")
+def max_all(self: TensorImpl) -> TensorImpl:
+    """The largest element."""
+    found: TensorImpl = amax(self)
+    return found
+
+
+@device_kernel("min")
+def min_all(self: TensorImpl) -> TensorImpl:
+    """The smallest element."""
+    found: TensorImpl = amin(self)
+    return found

@@ -1,0 +1,277 @@
+"""Kernels for the CUDA key: the host's answers, on the device, without a detour."""
+
+import itertools
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+import labkit as lab
+from labkit import cuda
+from labkit.core.device import Device
+from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.errors import CudaError
+from labkit.ops import fallback
+from labkit.ops.aten import aten
+from labkit.ops.cuda import launching
+
+CUDA = Device("cuda", 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device():
+    driver = EmulatorDriver(capacity=64 << 20)
+    with cuda.use(driver):
+        yield driver
+    launching.compiled.cache_clear()
+    driver.worker.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_falls_back():
+    fallback.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fallback.FallbackWarning)
+        yield
+    fallback.reset()
+
+
+def moved(value):
+    """A tensor on the device, its elements as far apart as they were."""
+    if not isinstance(value, lab.Tensor):
+        return value
+    return lab.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cuda").copy_(
+        value
+    )
+
+
+def check(operator, *args, atol=1e-5, **kwargs):
+    """The operator answers alike on both sides; what it wrote into its arguments too."""
+    on_device = [moved(each) for each in args]
+    expected = operator(*args, **kwargs)
+    answer = operator(*on_device, **kwargs)
+    if not isinstance(expected, tuple):
+        expected, answer = (expected,), (answer,)
+    for host, device in zip(expected, answer, strict=True):
+        same(host, device, atol)
+    for host, device in zip(args, on_device, strict=True):
+        if isinstance(host, lab.Tensor):
+            same(host, device, atol)
+            assert device._version == host._version + 1  # the copy to the device counts
+    assert fallback.counts() == {}
+
+
+def same(host, device, atol=1e-5):
+    if host is None:
+        assert device is None
+        return
+    assert device.device == CUDA
+    assert (device.shape, device.dtype) == (host.shape, host.dtype)
+    assert device.stride() == host.stride()
+    a, b = (each.detach().cpu().double().numpy() for each in (device, host))
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=atol)
+
+
+def randn(*shape):
+    return lab.randn(shape)
+
+
+def in_a_layout(x, rng):
+    """The same numbers, laid out in some other order, or with gaps."""
+    order = rng.sample(range(x.dim()), x.dim())
+    back = [order.index(d) for d in range(x.dim())]
+    x = x.permute(order).contiguous().permute(back)
+    if x.dim() and rng.random() < 0.3:
+        x = lab.stack([x, x], -1)[..., 0]
+    return x
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_and_means_over_any_dimensions(seed):
+    rng = random.Random(seed)
+    for _ in range(8):
+        rank = rng.randrange(5)
+        shape = [rng.choice([1, 2, 3, 5, 70]) if rank < 3 else rng.choice([1, 2, 9])] * bool(rank)
+        shape += [rng.choice([1, 2, 3, 7]) for _ in range(rank - 1)]
+        x = in_a_layout(randn(*shape), rng)
+        dims = rng.sample(range(-rank, 0), rng.randrange(rank + 1)) if rank else []
+        dims = list({dim % rank: dim for dim in dims}.values())
+        keepdim = rng.random() < 0.5
+        check(aten.sum.dim_IntList, x, dims, keepdim)
+        check(aten.mean.dim, x, dims, keepdim)
+        check(aten.amax.default, x, dims, keepdim)
+        check(aten.amin.default, x, dims, keepdim)
+    check(aten.sum.default, randn(3, 100))
+    check(aten.mean.default, randn(200))
+    check(aten.max.default, randn(200))
+
+
+def test_sums_of_other_types():
+    whole = lab.arange(100).view(4, 25)
+    check(aten.sum.default, whole)
+    check(aten.sum.dim_IntList, whole > 30, [1])
+    check(aten.sum.dim_IntList, whole.to(lab.int32), [0])
+    check(aten.sum.default, whole, dtype=lab.float32)
+    check(aten.mean.dim, whole.double(), [1])
+    check(aten.sum.dim_IntList, whole.half() / 100, [1], atol=1e-2)
+    check(aten.sum.default, lab.zeros(0, 3))
+    check(aten.sum.dim_IntList, lab.zeros(0, 3), [0])
+    check(aten.mean.default, lab.zeros(0))
+    check(aten.amax.default, lab.tensor([[1.0, float("nan"), 3.0], [4.0, 5.0, -6.0]]), [1])
+
+
+def test_products_of_matrices():
+    rng = random.Random(1)
+    for m, n, k in [(1, 1, 1), (5, 3, 7), (65, 66, 33), (3, 70, 0), (0, 2, 3)]:
+        a, b = (in_a_layout(randn(*shape), rng) for shape in ((m, k), (k, n)))
+        check(aten.mm.default, a, b)
+        check(aten.addmm.default, randn(n), a, b)
+        check(aten.addmm.default, randn(m, 1), a, b, beta=0.5, alpha=-2)
+        check(aten.addmm.default, lab.full((m, n), float("nan")), a, b, beta=0)
+        check(aten.bmm.default, randn(2, m, k), randn(2, k, n))
+        check(aten.baddbmm.default, randn(n), randn(2, m, k), randn(2, k, n), alpha=3)
+    with pytest.raises(RuntimeError, match=r"cannot be multiplied \(2x3 and 2x3\)"):
+        aten.mm.default(lab.zeros(2, 3, device="cuda"), lab.zeros(2, 3, device="cuda"))
+
+
+def test_softmax_and_its_gradients():
+    rng = random.Random(2)
+    for shape in [(5, 7), (3, 33, 2), (2, 300), (4,), (), (0, 3)]:
+        for dim in range(-max(1, len(shape)), max(1, len(shape))):
+            x, dy = (in_a_layout(randn(*shape), rng) for _ in range(2))
+            for name in ("_softmax", "_log_softmax"):
+                forward = getattr(aten, name).default
+                backward = getattr(aten, f"{name}_backward_data").default
+                check(forward, x, dim, False)
+                check(backward, dy, forward(x, dim, False), dim, lab.float32)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_layer_norm(affine):
+    rng = random.Random(3)
+    for shape, last in [((4, 33), 1), ((2, 3, 5), 2), ((2, 3, 130), 1), ((7,), 1)]:
+        x, dy = (in_a_layout(randn(*shape), rng) for _ in range(2))
+        inner = shape[len(shape) - last :]
+        weight, bias = (randn(*inner), randn(*inner)) if affine else (None, None)
+        check(aten.native_layer_norm.default, x, inner, weight, bias, 1e-5)
+        _, mean, rstd = aten.native_layer_norm.default(x, inner, weight, bias, 1e-5)
+        for mask in [(True, True, True), (False, True, False), (True, False, False)]:
+            check(aten.native_layer_norm_backward.default, dy, x, inner, mean, rstd, weight, bias,
+                  mask, atol=1e-4)  # fmt: skip
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_batch_norm(train):
+    rng = random.Random(4)
+    for shape in [(4, 3), (3, 2, 5, 7), (2, 4, 9)]:
+        x, dy = (in_a_layout(randn(*shape), rng) for _ in range(2))
+        channels = shape[1]
+        weight, bias, mean = (randn(channels) for _ in range(3))
+        var = lab.rand(channels) + 0.5
+        for given in ((weight, bias, mean, var), (None, None, mean, var)):
+            check(aten.native_batch_norm.default, x, *given, train, 0.1, 1e-5)
+            _, saved, inverse = aten.native_batch_norm.default(x, *given, train, 0.1, 1e-5)
+            check(aten.native_batch_norm_backward.default, dy, x, given[0], mean, var, saved,
+                  inverse, train, 1e-5, (True, True, True), atol=1e-4)  # fmt: skip
+    if train:
+        check(aten.native_batch_norm.default, x, None, None, None, None, True, 0.1, 1e-5)
+
+
+POOLS = [((2, 2), (2, 2), (0, 0), (1, 1), False), ((3, 2), (1, 2), (1, 1), (1, 1), True),
+         ((3, 3), (2, 2), (1, 1), (2, 1), True), ((2, 2), (), (0, 0), (1, 1), False)]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=str)
+def test_pooling(pool):
+    size, stride, padding, dilation, ceil_mode = pool
+    x = (randn(2, 3, 9, 10) * 2).round()
+    for layout in (x, x[0], x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)):
+        forward = aten.max_pool2d_with_indices.default
+        check(forward, layout, size, stride, padding, dilation, ceil_mode)
+        y, where = forward(layout, size, stride, padding, dilation, ceil_mode)
+        check(aten.max_pool2d_with_indices_backward.default, randn(*y.shape), layout, size, stride,
+              padding, dilation, ceil_mode, where)  # fmt: skip
+        for include, divisor in itertools.product([True, False], [None, 7]):
+            options = (size, stride, padding, ceil_mode, include, divisor)
+            check(aten.avg_pool2d.default, layout, *options)
+            y = aten.avg_pool2d.default(layout, *options)
+            check(aten.avg_pool2d_backward.default, randn(*y.shape), layout, *options)
+
+
+CONVOLUTIONS = [
+    ((2, 3, 9, 8), (5, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 6, 11, 9), (9, 2, 3, 2), (2, 3), (2, 0), (1, 2), 3),
+    ((3, 4, 7, 7), (4, 1, 5, 5), (1, 1), (2, 2), (1, 1), 4),
+    ((2, 3, 17), (4, 3, 5), (2,), (1,), (1,), 1),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution(case):
+    x_shape, w_shape, *walk, groups = case
+    rest = (*walk, False, (0,), groups)
+    layouts = [randn(*x_shape)]
+    if len(x_shape) == 4:
+        layouts.append(layouts[0].permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2))
+    for x in layouts:
+        w, bias = randn(*w_shape), randn(w_shape[0])
+        check(aten.convolution.default, x, w, bias, *rest, atol=1e-4)
+        check(aten.convolution.default, x, w, None, *rest, atol=1e-4)
+        dy = randn(*aten.convolution.default(x, w, None, *rest).shape)
+        for mask in [(True, True, True), (False, True, False)]:
+            check(aten.convolution_backward.default, dy, x, w, [w_shape[0]], *rest, mask, atol=2e-4)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_losses_of_classes(reduction):
+    for shape in [(6, 5), (5,), (2, 4, 3, 2)]:
+        x = randn(*shape)
+        classes = shape[0 if len(shape) == 1 else 1]
+        target = lab.randint(0, classes, [size for i, size in enumerate(shape) if i != 1][
+            len(shape) == 1:])  # fmt: skip
+        name = "nll_loss2d" if len(shape) == 4 else "nll_loss"
+        forward = getattr(aten, f"{name}_forward").default
+        backward = getattr(aten, f"{name}_backward").default
+        for weight, ignored in [(None, -100), (lab.rand(classes) + 0.1, 2)]:
+            check(forward, x, target, weight, reduction, ignored)
+            loss, total = forward(x, target, weight, reduction, ignored)
+            check(backward, randn(*loss.shape), x, target, weight, reduction, ignored, total)
+
+
+def test_embeddings():
+    table, where = randn(7, 5), lab.tensor([[0, 6, 3], [3, 3, 1]])
+    check(aten.embedding.default, table, where)
+    for padding in (-1, 3):
+        check(aten.embedding_dense_backward.default, randn(2, 3, 5), where, 7, padding, False)
+
+
+def test_a_class_there_is_none_of_ends_the_kernel():
+    driver = EmulatorDriver(capacity=4 << 20)
+    with cuda.use(driver):
+        x = lab.zeros(2, 3, device="cuda")
+        target = lab.tensor([0, 3], device="cuda")
+        with pytest.raises(CudaError):
+            aten.nll_loss_forward.default(x, target, None, 1, -100)[0].item()
+    driver.worker.stop()
+
+
+REFUSED = [
+    ("mm", lambda x: x.double() @ x.double(), "float32, and got float64"),
+    ("convolution", lambda x: lab.conv_transpose1d(x.view(1, 4, 4), x.view(4, 2, 2)), "transposed"),
+    ("_softmax", lambda x: x.half().softmax(0), "float32, and got float16"),
+    ("mean", lambda x: (x + 1j).mean(), "complex64"),
+    ("max_pool2d_with_indices", lambda x: lab.max_pool2d(x.view(1, 4, 4).double(), 2), "float64"),
+]
+
+
+@pytest.mark.parametrize(("name", "call", "why"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_what_a_kernel_cannot_serve_goes_over_the_host_and_says_why(name, call, why):
+    x = randn(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = call(x)
+    with pytest.warns(fallback.FallbackWarning, match=why):
+        answer = call(x.to("cuda"))
+    assert name in fallback.counts()
+    np.testing.assert_allclose(answer.cpu().numpy(), expected.numpy(), rtol=1e-3)
