@@ -35,6 +35,7 @@ CONTEXTS: tuple[Context | None, ...] = (None, "state", "alloc", "all")
 _LAYERS = ("memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor")
 _MACHINERY = (
     *(str(Path(__file__).parents[1] / layer) + os.sep for layer in _LAYERS),
+    str(Path(__file__).parents[1] / "show" / "memory_live.py"),  # looks on from within the calls
     "<plain call of ", "<autograd kernel of ", "<derivative of ", "<jvp ",
 )  # fmt: skip
 """Files, and names of generated code, that stand between a caller's line and its memory."""

@@ -406,7 +406,7 @@ function reservedIn(trace, from, to) {
 }
 const CELL = /ipykernel_\d+\/\d+\.py$|^<ipython-input/;  // the file of a notebook cell has a random name
 const fileName = (file, parts = 1) => (CELL.test(file) ? "cell" : file.split("/").slice(-parts).join("/"));
-const isPython = (f) => /\.py$|^<ipython/.test(f.file);
+const isPython = (f) => /\.py$|^</.test(f.file);  // the latter is generated code; C++ has neither
 // The innermost line that is the user's own: Python, and not PyTorch's or labkit's layers.
 function ownFrame(frames) {
   return frames.find((f) => isPython(f) && !/(^|[\\/])(torch|torchvision|lib[\\/]python[^\\/]*|labkit[\\/](nn|optim|autograd|amp|vision|graph))[\\/]/.test(f.file)) ?? frames.find(isPython) ?? frames[0];
