@@ -26,6 +26,7 @@ _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _UNARY = {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}
 _WITH_NUMBERS = _COMPARISONS | {"remainder", "bitwise_and", "bitwise_or", "bitwise_xor"}
 """Operators with an overload of its own for a number; the others take it as a 0-dim tensor."""
+_COMMUTATIVE = {"add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"}
 _OVERLOADS = {"floor_divide": "default"}  # all others are called `name.Tensor`
 
 
@@ -69,10 +70,12 @@ def _with_scalar(op: OperatorHandle, scalar: OperatorHandle) -> Callable[[Any, A
     return method
 
 
-def _reflected(op: OperatorHandle) -> Callable[[Any, Any], Any]:
+def _reflected(op: OperatorHandle, commutes: bool) -> Callable[[Any, Any], Any]:
     def method(self: TensorImpl, other: Any) -> Any:
         left = operand(other)
-        return NotImplemented if left is None else op(left, self)
+        if left is None:
+            return NotImplemented
+        return op(self, left) if commutes else op(left, self)  # as PyTorch records them
 
     return method
 
@@ -137,7 +140,7 @@ def _methods() -> dict[str, Callable[..., Any]]:
         else:
             made[f"__{symbol}__"] = _infix(op)
         if symbol not in _COMPARISONS:
-            made[f"__r{symbol}__"] = _reflected(op)
+            made[f"__r{symbol}__"] = _reflected(op, name in _COMMUTATIVE)
             made[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)
     special = {
         "rsub": _rsub, "rtruediv": _rtruediv, "pow": _pow, "rpow": _rpow, "ipow": _ipow,

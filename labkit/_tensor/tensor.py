@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit import autograd
-from labkit._tensor.arguments import impl_of, integer, integers
+from labkit._tensor.arguments import impl_of, integer
 from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
 from labkit._tensor.conversions import install_conversions
@@ -33,7 +33,6 @@ from labkit.ops import (
     indexing,
     moving,
     tensor_new,
-    view,
 )
 from labkit.ops.aten import aten
 from labkit.ops.tensor_str import tensor_str
@@ -334,37 +333,21 @@ class Tensor(AutogradMethods, ViewMethods):
         """Every element becomes 0."""
         return cast(Tensor, aten.zero_.default(self))
 
-    def t_(self) -> "Tensor":
-        """Transpose in place: only the metadata changes."""
-        return self._redescribe(view.t(self))
-
-    def transpose_(self, dim0: int, dim1: int) -> "Tensor":
-        """Two dimensions change places, in place."""
-        return self._redescribe(view.transpose(self, *integers((dim0, dim1), "transpose_")))
-
-    swapaxes_ = swapdims_ = transpose_
-
-    def squeeze_(self, *dim: Any) -> "Tensor":
-        """Drop dimensions of size 1, in place."""
-        return self._redescribe(self.squeeze(*dim).impl)
-
-    def unsqueeze_(self, dim: int) -> "Tensor":
-        """Add a dimension of size 1, in place."""
-        return self._redescribe(view.unsqueeze(self, integer(dim, "unsqueeze_")))
-
-    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> "Tensor":
-        """Any sizes, strides and offset that stay inside the storage, in place."""
-        return self._redescribe(self.as_strided(size, stride, storage_offset).impl)
-
-    def _redescribe(self, described: TensorImpl) -> "Tensor":
-        self.sizes, self.strides = described.sizes, described.strides
-        self._storage_offset, self._array = described.storage_offset(), None
-        self.bump_version()
-        return self
-
     def equal(self, other: "Tensor") -> bool:
         """True when shapes and all values are equal."""
         return arithmetic.equal(self, impl_of(other, "equal"))
+
+    def unique(
+        self,
+        sorted: bool = True,  # noqa: A002
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """The elements without repetitions; see `labkit.unique`."""
+        from labkit._tensor.functional import unique
+
+        return unique(self, sorted, return_inverse, return_counts, dim)
 
     def result_type(self, other: Any) -> DType:
         """The element type an operator on both would compute in."""

@@ -5,9 +5,11 @@ Source   aten/src/ATen/native/TensorShape.cpp
 
 from collections.abc import Sequence
 
+from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import view
-from labkit.ops.registration import kernel
+from labkit.ops.aten import aten
+from labkit.ops.registration import composite, kernel
 
 EXPLICIT = "CompositeExplicitAutograd"
 
@@ -54,3 +56,23 @@ def t_(self: TensorImpl) -> TensorImpl:
 def transpose_(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
     """`self` with two dimensions exchanged."""
     return _become(self, view.transpose(self, dim0, dim1))
+
+
+@composite("swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)", variants="method")
+@composite("swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", variants="method")
+def swapaxes_(self: TensorImpl, dim0: int, dim1: int) -> TensorImpl:
+    """`self` with two dimensions exchanged."""
+    return aten.transpose_.default(self, dim0, dim1)
+
+
+@kernel(
+    "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
+    "-> Tensor(a!)",
+    EXPLICIT,
+    variants="method",
+)
+def as_strided_(
+    self: TensorImpl, size: Ints, stride: Ints, storage_offset: int | None = None
+) -> TensorImpl:
+    """`self` with any sizes, strides and offset that stay inside the storage."""
+    return _become(self, view.as_strided(self, tuple(size), tuple(stride), storage_offset))
