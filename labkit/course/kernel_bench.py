@@ -18,7 +18,7 @@ from labkit.cuda.trace import Trace
 Array = NDArray[Any]
 GUARD_BYTES = 256
 GUARD = 0xA5
-SECONDS = 2.0
+SECONDS = 1.0
 """After so long a kernel is ended: no lesson needs more."""
 KEPT_MODULES = 64
 
