@@ -337,6 +337,14 @@ class Tensor(AutogradMethods, ViewMethods):
         """True when shapes and all values are equal."""
         return arithmetic.equal(self, impl_of(other, "equal"))
 
+    def norm(
+        self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: DType | None = None
+    ) -> Any:
+        """The p-norm over dimensions; see `labkit.norm`."""
+        from labkit._tensor.functional import norm
+
+        return norm(self, p, dim, keepdim, dtype=dtype)
+
     def unique(
         self,
         sorted: bool = True,  # noqa: A002

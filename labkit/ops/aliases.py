@@ -74,10 +74,12 @@ def trapezoid(y: TensorImpl, *, dx: float = 1, dim: int = -1) -> Any:
 @composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function")
 def trapezoid_x(y: TensorImpl, x: TensorImpl, *, dim: int = -1) -> Any:
     """The area under points at given places."""
-    if x.dim() == 1 and y.dim() != 1:
+    if x.dim() == 1:
         shape = [1] * y.dim()
         shape[dim] = x.sizes[0]
         x = aten.view.default(x, shape)
+    elif x.dim() < y.dim():
+        x = aten.view.default(x, [1] * (y.dim() - x.dim()) + list(x.sizes))
     left, right = _neighbours(x, dim)
     widths = aten.sub.Tensor(right, left)
     first, last = _neighbours(y, dim)
