@@ -270,7 +270,6 @@ def native_dropout(
     """The input with elements dropped, and the mask of those that stayed.
 
     Source   aten/src/ATen/native/Dropout.cpp  native_dropout_cpu
-    Differs  for a tensor on a device the mask is drawn by the host's generator
     """
     if not input.numel():
         return input, copy.empty_like(input)

@@ -14,7 +14,6 @@ from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.ops import fallback
 from labkit.ops.aten import aten
-from labkit.ops.cuda import launching
 
 CUDA = Device("cuda", 0)
 
@@ -24,7 +23,6 @@ def device():
     driver = EmulatorDriver(capacity=64 << 20)
     with cuda.use(driver):
         yield driver
-    launching.compiled.cache_clear()
     driver.worker.stop()
 
 

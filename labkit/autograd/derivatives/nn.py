@@ -111,6 +111,12 @@ ROWS: list[Row] = [
     row("_safe_softmax", "SafeSoftmaxBackward0",
         self="_softmax_backward_data(grad, result, dim, self.dtype)",
         jvp="softmax_jvp(self_t, result, dim)"),
+    row("native_dropout", "NativeDropoutBackward0",
+        input="native_dropout_backward(grad, result1, "
+              "1.0 if not train else 0.0 if p == 1 else 1 / (1 - p))",
+        differentiable_outputs=(True, False)),
+    row("native_dropout_backward", "NativeDropoutBackwardBackward0",
+        grad_output="native_dropout_backward(grad, mask, scale)", mask="None"),
     row("_softmax_backward_data", "SoftmaxBackwardDataBackward0",
         grad_output="_softmax_backward_data(grad, output, dim, input_dtype)",
         output="softmax_double_backward(grad, grad_output, dim, output)"),

@@ -3,6 +3,7 @@
 from labkit.ops.cuda import (  # noqa: F401
     blas,
     convolution,
+    dropout,
     indexed,
     normalization,
     pooling,

@@ -15,6 +15,7 @@ from labkit.core.allocator import copy_bytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
+from labkit.ops.cuda.elementwise_source import ELEMENTS
 from labkit.ops.cuda.launching import NoKernel, blocks, check_device, extent, read, shelf, written
 from labkit.ops.iterator_operand import Flags
 from labkit.ops.tensor_iterator import build
@@ -46,6 +47,10 @@ def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
         fallback.note(name, str(missing))
         return False
     if destination.dtype is not source.dtype:
+        for dtype in (source.dtype, destination.dtype):
+            if dtype not in ELEMENTS:
+                fallback.note(name, f"{fallback.NO_KERNEL} for {dtype.name}")
+                return False
         arguments = [("src", source)]
         return elementwise.launch("copy_", source.dtype, source.dtype, destination, arguments)
     if destination.dtype.itemsize not in _BITS:

@@ -4,7 +4,6 @@
 not pay for it.
 """
 
-import functools
 import math
 from typing import Any
 
@@ -78,30 +77,15 @@ def blocks(count: int, per_block: int) -> int:
     return max(1, math.ceil(count / per_block))
 
 
-@functools.lru_cache(maxsize=256)
-def compiled(driver: Any, code: str, name: str) -> Any:
-    """The kernel of that name in a text, compiled once per device."""
+def kernels() -> dict[Any, Any]:
+    """What has been compiled for the device that serves; it goes with the driver.
+
+    Texts and kernel names, or folders, files and steps of the shelf -> kernels
+    """
     from labkit import cuda
 
-    return cuda.RawModule(code=code, driver=driver).get_function(name)
-
-
-@functools.lru_cache(maxsize=256)
-def _shelf_kernel(driver: Any, op: str, rung: str, step: str) -> Any:
-    from labkit import cuda
-    from labkit.cuda.emulator.build import KERNELS
-
-    path = KERNELS / op / f"{rung}.cu"
-    if not path.is_file():
-        raise NoKernel(f"the file {op}/{rung}.cu of the kernel shelf is not installed")
-    module = cuda.RawModule(path=path, driver=driver)
-    return module.get_function(f"{op}_{rung}{step and f'_{step}'}")
-
-
-def _driver() -> Any:
-    from labkit import cuda
-
-    return cuda.current_driver()
+    found: dict[Any, Any] = vars(cuda.current_driver()).setdefault("_kernels_of_operators", {})
+    return found
 
 
 def shelf(op: str, rung: str, step: str = "") -> Any:
@@ -113,7 +97,18 @@ def shelf(op: str, rung: str, step: str = "") -> Any:
     Raises   NoKernel          the shelf is not installed
              CompilerMissing   the emulator finds no C++ compiler
     """
-    return _shelf_kernel(_driver(), op, rung, step)
+    known = kernels()
+    found = known.get((op, rung, step))
+    if found is None:
+        from labkit import cuda
+        from labkit.cuda.emulator.build import KERNELS
+
+        path = KERNELS / op / f"{rung}.cu"
+        if not path.is_file():
+            raise NoKernel(f"the file {op}/{rung}.cu of the kernel shelf is not installed")
+        name = f"{op}_{rung}{step and f'_{step}'}"
+        found = known[op, rung, step] = cuda.RawModule(path=path).get_function(name)
+    return found
 
 
 def from_text(code: str, name: str) -> Any:
@@ -121,4 +116,10 @@ def from_text(code: str, name: str) -> Any:
 
     Raises   CompilerMissing   the emulator finds no C++ compiler
     """
-    return compiled(_driver(), code, name)
+    known = kernels()
+    found = known.get((code, name))
+    if found is None:
+        from labkit import cuda
+
+        found = known[code, name] = cuda.RawModule(code=code).get_function(name)
+    return found
