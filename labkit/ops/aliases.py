@@ -66,9 +66,13 @@ _running("cumprod")
 
 @composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function")
 def trapezoid(y: TensorImpl, *, dx: float = 1, dim: int = -1) -> Any:
-    """The area under equally spaced points."""
-    first, last = _neighbours(y, dim)
-    return aten.mul.Scalar(aten.sum.dim_IntList(aten.add.Tensor(first, last), [dim]), dx / 2)
+    """The area under equally spaced points.
+
+    Source   aten/src/ATen/native/Integration.cpp  do_trapezoid
+    """
+    last, first = aten.select.int(y, dim, -1), aten.select.int(y, dim, 0)
+    ends = aten.mul.Scalar(aten.add.Tensor(first, last), 0.5)
+    return aten.mul.Scalar(aten.sub.Tensor(aten.sum.dim_IntList(y, [dim]), ends), dx)
 
 
 @composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function")
