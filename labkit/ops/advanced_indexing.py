@@ -23,6 +23,7 @@ from labkit.core.memory_overlap import MemOverlapStatus, get_overlap_status
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, fallback, view
+from labkit.ops.cuda import elementwise
 from labkit.ops.iteration_order import broadcast_strides, iteration_order, output_strides
 from labkit.ops.registration import kernel
 
@@ -321,6 +322,16 @@ def _as_one_mask(
     return view.view(mask, mask.sizes + (1,) * (self.dim() - dims))
 
 
+def _filled_on_device(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> bool:
+    if self.device.type == "cpu":
+        return False
+    if mask.sizes and mask.device != self.device:
+        fallback.note("masked_fill_", f"its mask is on {mask.device}")
+        return False
+    arguments = [("mask", mask), ("self", self), ("value", value)]
+    return elementwise.launch("masked_fill_", self.dtype, self.dtype, self, arguments)
+
+
 @kernel(
     "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
     "CompositeExplicitAutograd",
@@ -338,8 +349,7 @@ def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> T
         raise RuntimeError(
             f"The mask {list(mask.sizes)} does not broadcast to the tensor {list(self.sizes)}"
         )
-    if self.numel():
-        fallback.note_if_on_device("masked_fill_", self)
+    if self.numel() and not _filled_on_device(self, mask, value):
         host = copy.on_host(self)
         chosen = np.broadcast_to(copy.values(mask) != 0, self.sizes)
         host.raw(writable=True)[chosen] = raw

@@ -26,7 +26,7 @@ def _raws(tensors: Tensors, dtype: DType) -> list[Array]:
     return [copy.convert(each.raw(), each.dtype, dtype) for each in tensors]
 
 
-def _layout(tensors: Tensors) -> MemoryFormat:
+def layout(tensors: Tensors) -> MemoryFormat:
     """The format all tensors suggest; contiguous when they differ."""
     formats = {suggest_memory_format(each.sizes, each.strides) for each in tensors}
     return formats.pop() if len(formats) == 1 else MemoryFormat.contiguous_format
@@ -41,6 +41,18 @@ def cat(tensors: Tensors, dim: int = 0) -> TensorImpl:
     Raises   ValueError     no tensors
              RuntimeError   a 0-dim tensor, or sizes that differ elsewhere than along `dim`
     """
+    operands, axis, dtype = checked(tensors, dim)
+    if not operands:
+        return new_raw(np.empty(0, dtype.raw), dtype)
+    raw = np.concatenate(_raws(operands, dtype), axis)
+    return new_raw(raw, dtype, strides_for(raw.shape, layout(operands)))
+
+
+def checked(tensors: Tensors, dim: int) -> tuple[list[TensorImpl], int, DType]:
+    """The tensors that `cat` joins, along which dimension, and the element type of the result.
+
+    Raises   as `cat`
+    """
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for position, each in enumerate(tensors):
@@ -51,8 +63,7 @@ def cat(tensors: Tensors, dim: int = 0) -> TensorImpl:
     dtype = promotion.result_type(*tensors)
     joined = [(i, each) for i, each in enumerate(tensors) if each.sizes != (0,)]
     if not joined:
-        maybe_wrap_dim(dim, 1)
-        return new_raw(np.empty(0, dtype.raw), dtype)
+        return [], maybe_wrap_dim(dim, 1), dtype
     _, first = joined[0]
     axis = maybe_wrap_dim(dim, first.dim())
     for number, each in joined:
@@ -66,9 +77,7 @@ def cat(tensors: Tensors, dim: int = 0) -> TensorImpl:
                     f"Sizes of tensors must match except in dimension {axis}. Expected size "
                     f"{wanted} but got size {size} for tensor number {number} in the list."
                 )
-    operands = [each for _, each in joined]
-    raw = np.concatenate(_raws(operands, dtype), axis)
-    return new_raw(raw, dtype, strides_for(raw.shape, _layout(operands)))
+    return [each for _, each in joined], axis, dtype
 
 
 @kernel("stack(Tensor[] tensors, int dim=0) -> Tensor", variants="function")
@@ -76,6 +85,16 @@ def stack(tensors: Tensors, dim: int = 0) -> TensorImpl:
     """The tensors side by side along a new dimension.
 
     Raises   RuntimeError   no tensors, or of several sizes
+    """
+    axis = checked_stack(tensors, dim)
+    dtype = promotion.result_type(*tensors)
+    return new_raw(np.stack(_raws(tensors, dtype), axis), dtype)
+
+
+def checked_stack(tensors: Tensors, dim: int) -> int:
+    """The new dimension, counted from the front.
+
+    Raises   as `stack`
     """
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -87,8 +106,7 @@ def stack(tensors: Tensors, dim: int = 0) -> TensorImpl:
                 f"stack expects each tensor to be equal size, but got {list(first.sizes)} at entry "
                 f"0 and {list(each.sizes)} at entry {number}"
             )
-    dtype = promotion.result_type(*tensors)
-    return new_raw(np.stack(_raws(tensors, dtype), axis), dtype)
+    return axis
 
 
 @kernel("block_diag(Tensor[] tensors) -> Tensor", variants="function")

@@ -244,6 +244,17 @@ def test_embeddings():
         check(aten.embedding_dense_backward.default, randn(2, 3, 5), where, 7, padding, False)
 
 
+def test_joining_and_masks():
+    a, b = randn(2, 3, 4), randn(2, 1, 4)
+    last = [x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2) for x in randn(2, 1, 2, 3, 4)]
+    for tensors, dim in [([a, b], 1), ([a, a.double()], -1), ([last[0], last[1]], 1)]:
+        on_device = lab.cat([moved(each) for each in tensors], dim)
+        same(lab.cat(tensors, dim), on_device)
+    same(lab.stack([a, a + 1], 1), lab.stack([moved(a), moved(a) + 1], 1))
+    check(lambda x, mask: x.masked_fill_(mask, -1), a.transpose(0, 2), a.transpose(0, 2) > 0)
+    check(lambda x, mask: x.masked_fill(mask, 7), a, b > 0)
+
+
 def test_a_class_there_is_none_of_ends_the_kernel():
     driver = EmulatorDriver(capacity=4 << 20)
     with cuda.use(driver):

@@ -2,9 +2,10 @@
 
 from labkit.ops.cuda import (  # noqa: F401
     blas,
+    composed,
     convolution,
-    dropout,
     indexed,
+    joining,
     normalization,
     pooling,
     reduction,

@@ -85,7 +85,7 @@ _RAMP = "smaller(larger(x + 3, 0), 6)"
 _INSIDE = "(y >= -lambd && y <= lambd)"
 
 EXPRESSIONS: dict[str, Expression] = {
-    "copy_": "x", "fill_": "value",
+    "copy_": "x", "fill_": "value", "masked_fill_": "x != 0 ? value : y",
     # arithmetic
     "add": "Wide(x) + Wide(alpha) * Wide(y)", "sub": "Wide(x) - Wide(alpha) * Wide(y)",
     "mul": "Wide(x) * Wide(y)", "div": _quotient, "remainder": "floored_remainder(x, y)",
