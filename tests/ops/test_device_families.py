@@ -252,7 +252,7 @@ def test_joining_and_masks():
         same(lab.cat(tensors, dim), on_device)
     same(lab.stack([a, a + 1], 1), lab.stack([moved(a), moved(a) + 1], 1))
     check(lambda x, mask: x.masked_fill_(mask, -1), a.transpose(0, 2), a.transpose(0, 2) > 0)
-    check(lambda x, mask: x.masked_fill(mask, 7), a, b > 0)
+    check(lambda x, mask: x.masked_fill(mask, 7), randn(2, 3, 4), b > 0)
 
 
 def test_a_class_there_is_none_of_ends_the_kernel():
