@@ -205,7 +205,7 @@ class Frames:
 
     def _lists(self) -> dict[str, list[str]]:
         lists = {"ready heap": [self._name(node) for node in self._heap]}
-        lists["buffers"] = [
+        lists["waiting buffers"] = [
             f"{self._name(node)} input {slot}: {value.shape}"
             for (node, slot), value in self._buffers.items()
         ]
