@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labkit._tensor import exchange
 from labkit._tensor.arguments import integers
 from labkit._tensor.devices import ready
 from labkit._tensor.tensor import Tensor
@@ -64,8 +65,11 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """The memory of anything that speaks DLPack on the host, as a tensor."""
-    return from_numpy(np.from_dlpack(source))
+    """The memory of anything that speaks DLPack, as a tensor; either sees the other's writes.
+
+    Raises   BufferError   memory of a GPU, and the emulator serves `device="cuda"` here
+    """
+    return Tensor(exchange.from_dlpack(source))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit import autograd
+from labkit._tensor import exchange
 from labkit._tensor.arguments import impl_of, integer
 from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
@@ -181,10 +182,16 @@ class Tensor(AutogradMethods, ViewMethods):
         return array.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return exchange.dlpack(self, **options)
 
-    def __dlpack_device__(self) -> Any:
-        return self.numpy().__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return exchange.dlpack_device(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return exchange.cuda_array_interface(self)
 
     def __len__(self) -> int:
         if not self.sizes:

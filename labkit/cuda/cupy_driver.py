@@ -295,6 +295,17 @@ class CupyDriver:
         """Give memory back that is not mapped."""
         self._call("cuMemRelease", ctypes.c_ulonglong(handle))
 
+    def export_dlpack(self, owner: Any, **options: Any) -> Any:
+        """A DLPack capsule of memory on the GPU, which keeps its owner alive.
+
+        owner  anything with a `__cuda_array_interface__`
+        """
+        return cupy.asarray(owner).__dlpack__(**options)
+
+    def import_dlpack(self, source: Any) -> Any:
+        """An array over the GPU memory that `source` shares by DLPack."""
+        return cupy.from_dlpack(source)
+
     def memcpy(self, dst: int, src: int, size_bytes: int) -> None:
         """The bytes have been copied."""
         with _told():

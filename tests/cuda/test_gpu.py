@@ -153,3 +153,17 @@ def test_every_rung_gives_the_values_it_gives_on_the_emulator(gpu):
                 problem = rung.problem(np.random.default_rng(0), shape)
                 rung.run(problem)
                 problem.check(f"{rung.name} {shape}")
+
+
+def test_memory_on_the_gpu_is_shared(gpu):
+    import cupy
+
+    import labkit as lab
+
+    x = lab.arange(12.0, device="cuda").view(3, 4).t()
+    seen = cupy.from_dlpack(x)
+    assert seen.data.ptr == x.data_ptr()
+    seen[1, 2] = 100
+    again = lab.from_dlpack(seen)
+    assert (again.data_ptr(), again.stride(), again[1, 2].item()) == (x.data_ptr(), (1, 4), 100.0)
+    assert cupy.asarray(x).data.ptr == x.data_ptr()
