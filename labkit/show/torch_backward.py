@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from labkit.autograd import ready_queue
 from labkit.autograd.recording import NodeNote, Recorder, Value
@@ -62,7 +63,8 @@ class TorchRecorder(Recorder):
         if tensor is None:
             return None
         small = tensor.layout is torch.strided and tensor.numel() <= self.most_elements
-        numbers = tensor.detach().reshape(-1).tolist() if small else None
+        with _disable_current_modes():  # a mode would be handed wrapped numbers as Python's
+            numbers = tensor.detach().reshape(-1).tolist() if small else None
         return Value(tuple(tensor.shape), str(tensor.dtype), tensor._version, numbers)
 
 
@@ -305,4 +307,5 @@ def _leaves(nodes: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 def _copy(grad: Any) -> Any:
     """The numbers of a gradient, not the tensor: to hold that would change who may reuse it."""
-    return None if grad is None else grad.detach().clone()
+    with _disable_current_modes():
+        return None if grad is None else grad.detach().clone()

@@ -118,3 +118,57 @@ def test_a_module_needs_a_function_and_must_be_one():
         graph(lambda: x, module=3)
     with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
         graph(lambda: x, module=torch.nn.ReLU(), depth=0)
+
+
+@pytest.mark.parametrize("library", [lab, torch])
+def test_a_saved_number_does_not_stop_the_recording(library):
+    x = library.ones(3, requires_grad=True)
+    view = training_step(lambda: ((x * 2).exp() * 3).sum().backward())
+    assert view.frames[-1]["kind"] == "end"
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("library", [lab, torch])
+def test_checkpoints_compute_again_inside_the_recording(library, reentrant):
+    if library is torch:
+        from torch.utils.checkpoint import checkpoint
+    else:
+        from labkit.autograd.checkpoint import checkpoint
+    x = library.ones(3, requires_grad=True)
+    block = lambda t: (t * t).exp()  # noqa: E731
+    step = lambda: checkpoint(block, x * 1, use_reentrant=reentrant).sum().backward()  # noqa: E731
+    view = training_step(step)
+    assert view.frames[-1]["kind"] == "end"
+    assert x.grad.tolist() == pytest.approx([2 * 2.718281828] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("library", [lab, torch])
+def test_a_second_derivative_is_a_second_call(library):
+    x = library.ones(2, requires_grad=True)
+
+    def step():
+        (gx,) = library.autograd.grad((x**3).sum(), [x], create_graph=True)
+        gx.sum().backward()
+
+    view = training_step(step)
+    assert [frame["kind"] for frame in view.frames].count("dependencies") == 2
+    assert any(frame["kind"] == "capture" for frame in view.frames)
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("library", [lab, torch])
+def test_a_custom_function_is_a_node_like_others(library):
+    class Square(library.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad * ctx.saved_tensors[0]
+
+    x = library.ones(2, requires_grad=True)
+    view = training_step(lambda: Square.apply(x).sum().backward())
+    assert "SquareBackward" in [node["label"] for node in view.levels["all"]["nodes"]]
+    assert x.grad.tolist() == [2.0, 2.0]
