@@ -172,12 +172,14 @@ def _fewer_statements(program: list[Statement]) -> Any:
 def _python(program: list[Statement]) -> str:
     """The program as lines of Python."""
     lines, depth = [], 0
-    for target, op, *arguments in program:
+    for number, (target, op, *arguments) in enumerate(program):
         if op == "end":
             depth -= 1
             continue
         lines.append("    " * depth + _line(target, op, arguments))
         depth += op in ("no_grad", "enable_grad")
+        if program[number + 1 : number + 2] == [("", "end")] and lines[-1].endswith(":"):
+            lines.append("    " * depth + "pass")
     return "\n" + "\n".join(lines)
 
 
@@ -220,6 +222,11 @@ def _only_grad_wrong(evidence: Any) -> bool:
     return all(tuple(got)[:2] == right[:2] for _, got, right in _wrong_names(evidence))
 
 
+def _binds_again(evidence: Any) -> bool:
+    bound = [target for target, *_ in evidence.inputs[0] if target]
+    return len(bound) > len(set(bound))
+
+
 def _grad_too_often(evidence: Any) -> bool:
     return _only_grad_wrong(evidence) and not _wrong_names(evidence)[0][2][2]
 
@@ -251,9 +258,12 @@ leaf_or_not = Exercise(
             when=_wrong_for("to", "contiguous"),
         ),
         Hint(
-            "{input}\nA Parameter is a new leaf, whatever it was made from; its requires_grad is "
+            "A Parameter is a new leaf, whatever it was made from; its requires_grad is "
             "the one it is given, also under no_grad.",
-            when=_wrong_for("Parameter", "detach", "tensor"),
+            when=lambda evidence: (
+                _wrong_for("Parameter", "detach", "tensor")(evidence)
+                and not _only_grad_wrong(evidence)
+            ),
         ),
         Hint(
             "A result that requires grad needs grad mode on, an input that requires grad at this "
@@ -261,15 +271,20 @@ leaf_or_not = Exercise(
             when=lambda evidence: not _only_grad_wrong(evidence),
         ),
         Hint(
-            "{input}\nA grad that is not there: backward follows only what was recorded, and "
+            "Program {number} binds a name again. That does not cut the history of the tensor the "
+            "name stood for, nor does the new tensor take its place: keep objects, not names.",
+            when=lambda evidence: _only_grad_wrong(evidence) and _binds_again(evidence),
+        ),
+        Hint(
+            "A grad that is not there: backward follows only what was recorded, and "
             "writes into leaves that require grad at that moment, and into tensors that had asked "
             "by retain_grad() before.",
             when=_grad_too_often,
         ),
         Hint(
-            "{input}\nA grad that you miss. A name that is bound again does not cut the history "
-            "of the tensor it named; so keep objects, not names. A leaf may also be the start of "
-            "backward itself.",
+            "A grad that you miss. Backward may start at a leaf; a tensor that is no leaf keeps "
+            "its grad if it asked by retain_grad(), under any of its names; and a gradient reaches "
+            "every input that required grad when the value was recorded.",
             when=_only_grad_wrong,
         ),
         "Leaf = made without recorded history. It needs no requires_grad for that.",
