@@ -45,7 +45,7 @@ def _sift_up(heap: list[Task], hole: int, top: int, task: Task) -> None:
 def _adjust(heap: list[Task], task: Task) -> None:
     """Put a task in the place of the first: the hole sinks to a leaf, then the task rises.
 
-    Source   libstdc++ bits/stl_heap.h  __adjust_heap
+    Source   libstdc++ stl_heap.h  __adjust_heap
     """
     length = len(heap)
     hole, child = 0, 2

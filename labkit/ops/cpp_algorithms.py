@@ -3,7 +3,7 @@
 Values come out the same from any algorithm. Among equals the positions depend on the moves, and
 PyTorch reports positions: these are the moves of its C++ library, on a list of keys.
 
-Source   libstdc++  bits/stl_algo.h, bits/stl_heap.h
+Source   libstdc++  stl_algo.h, stl_heap.h
          aten/src/ATen/native/Sorting.cpp  quick_select_template
 """
 
