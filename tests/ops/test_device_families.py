@@ -244,6 +244,16 @@ def test_embeddings():
         check(aten.embedding_dense_backward.default, randn(2, 3, 5), where, 7, padding, False)
 
 
+def test_copies_that_a_kernel_needs_live_until_it_is_launched():
+    x, gaps = randn(4, 3, 5), [lab.rand(3, 4)[:, 1] + 0.5 for _ in range(4)]
+    gaps = [lab.stack([each, each], 1)[:, 0] for each in gaps]
+    check(aten.native_batch_norm.default, x, *gaps[:2], None, None, True, 0.1, 1e-5)
+    check(aten.native_batch_norm.default, x, *gaps, False, 0.1, 1e-5)
+    check(aten.convolution.default, x, randn(3, 3, 2), gaps[0], (1,), (0,), (1,), False, (0,), 1)
+    target = lab.tensor([0, 2, 1, 1])
+    check(aten.nll_loss_forward.default, randn(4, 3), target, gaps[0], 1, -100)
+
+
 def test_joining_and_masks():
     a, b = randn(2, 3, 4), randn(2, 1, 4)
     last = [x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2) for x in randn(2, 1, 2, 3, 4)]

@@ -32,13 +32,18 @@ def written(tensor: TensorImpl) -> Any:
 
 
 def read(tensor: TensorImpl | None) -> Any:
-    """The argument of a kernel that reads the tensor; None, a null pointer, stays None."""
+    """The argument of a kernel that reads the tensor; None, a null pointer, stays None.
+
+    It keeps the tensor: a temporary copy must not make room for another before the launch.
+    """
     if tensor is None:
         return None
     from labkit import cuda
 
     first = tensor.storage().const_data_ptr() + tensor.storage_offset() * tensor.itemsize
-    return cuda.DevicePointer(first, extent(tensor))
+    pointer = cuda.DevicePointer(first, extent(tensor))
+    object.__setattr__(pointer, "tensor", tensor)
+    return pointer
 
 
 def check_device(*tensors: TensorImpl | None) -> Device:

@@ -71,7 +71,7 @@ def native_layer_norm_backward(
         raise NoKernel("its kernel takes at least one element")
     dy, x, gamma = copy.contiguous(grad_out), copy.contiguous(input), packed(weight)
     op, rung = "layer_norm_backward", "2_no_atomics"
-    statistics = (read(mean), read(rstd))
+    statistics = (read(copy.contiguous(mean)), read(copy.contiguous(rstd)))
     made: list[Optional] = [None, None, None]
     if output_mask[0]:
         dx = made[0] = _empty(input.sizes, input)
