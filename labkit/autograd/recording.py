@@ -1,8 +1,8 @@
 """Every step of a backward call, written down as plain data while it happens.
 
-    with recording() as steps:
+    with recording() as recorder:
         loss.backward()
-    steps[0]        # Step(kind='start', ...)
+    recorder.steps[0]        # Step(kind='start', ...)
 
 Nodes get numbers in the order in which they are met, tensors are described, not kept: a recording
 can be stored, and walked forward and backward, long after the graph is gone.
