@@ -103,7 +103,8 @@ class Frames:
         }
 
     def _unpack(self, step: Step) -> Frame:
-        name = self._name(step.node)
+        asked_by_node = self._at(step.node) is not None
+        name = self._name(step.node) if asked_by_node else "a checkpoint"  # for its arguments
         shape = step.value.shape if step.value else ()
         which = step.text or "a saved tensor"
         said = f"{which} {shape}: version {step.version}, saved at {step.expected}"

@@ -194,3 +194,10 @@ def test_tensors_of_both_libraries_are_refused():
     roots = [library.tensor([1.0]).requires_grad_() * 2 for library in LIBRARIES]
     with pytest.raises(TypeError, match="torch and of labkit"):
         backward(roots)
+
+
+def test_a_checkpoint_asks_for_its_argument_and_no_node_is_blamed():
+    x = lab.tensor([1.0, 2.0], requires_grad=True)
+    y = lab.autograd.checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False)
+    asked = [frame["text"] for frame in of_kind(backward(y.sum()), "saved tensor")]
+    assert asked == ["a checkpoint asks for a saved tensor (2,): version 0, saved at 0"]
