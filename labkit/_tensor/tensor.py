@@ -173,6 +173,11 @@ class Tensor(AutogradMethods, ViewMethods):
 
     def numpy(self) -> NDArray[Any]:
         """The memory as a NumPy array: a write through either is seen by both."""
+        if self.requires_grad and autograd.is_grad_enabled():
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
         return tensor_new.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -242,6 +247,18 @@ class Tensor(AutogradMethods, ViewMethods):
     def data(self) -> "Tensor":
         """The same elements, in a tensor that is nobody's view and counts its own versions."""
         return Tensor(self.shallow_copy_and_detach())
+
+    @data.setter
+    def data(self, other: "Tensor") -> None:
+        """The tensor shows the elements of another from now on; its history and hooks stay.
+
+        Source   torch/csrc/autograd/variable.cpp  VariableHooks::set_data
+        """
+        source = impl_of(other, "data")
+        self._storage = Storage(TensorImpl.storage(source).impl)
+        self._storage_offset, self._array = source.storage_offset(), None
+        self.sizes, self.strides, self.dtype = source.sizes, source.strides, source.dtype
+        self._key_set = source._key_set
 
     def __getitem__(self, item: Any) -> "Tensor":
         return self._face(indexing.getitem(self, _unwrap_index(item)))

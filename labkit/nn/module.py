@@ -191,13 +191,15 @@ class Module:
 
     def _apply(self, function: Callable[[Tensor], Tensor]) -> Self:
         for module in self.modules():
-            for name, parameter in module._parameters.items():
+            for parameter in module._parameters.values():
                 if parameter is None:
                     continue
                 with no_grad():
                     moved = function(parameter)
-                if moved is not parameter:
-                    module._parameters[name] = Parameter(moved, parameter.requires_grad)
+                if moved is not parameter:  # the same object goes on, as optimizers expect
+                    parameter.data = moved
+                    if parameter.grad is not None:
+                        parameter.grad = function(parameter.grad)
             for name, buffer in module._buffers.items():
                 if buffer is not None:
                     module._buffers[name] = function(buffer)
