@@ -159,7 +159,7 @@ def register_multi_grad_hook(
             is_last = counts[task] == expected[task]
         if is_last:
             fn(grads)
-            del arrived[task]
+            del counts[task], expected[task], arrived[task]
 
     return _Handles(
         [
@@ -194,7 +194,7 @@ def will_execute(node: Node) -> bool:
     if task is None:
         raise RuntimeError("will_execute() is for hooks and backward functions")
     if task.exec_info is None:
-        return node in task.dependencies or node is task.root
+        return node in task.dependencies  # PyTorch leaves out the node where backward starts
     info: ExecInfo | None = task.exec_info.get(node)
     return info is not None and info.should_execute
 

@@ -85,6 +85,19 @@ def test_hooks_on_several_gradients():
     assert_same(program)
 
 
+def test_a_hook_on_several_gradients_does_not_count_the_root():
+    def program(m, log):
+        w = m.tensor([2.0], True)
+        h = w * 3
+        m.graph.register_multi_grad_hook((h, w), lambda gs: log("both", list(gs)))
+        m.graph.register_multi_grad_hook((h,), lambda gs: log("root alone", list(gs)))
+        h.backward(retain_graph=True)
+        h.backward(retain_graph=True)
+        h.sum().backward()
+
+    assert_same(program)
+
+
 def test_hooks_stay_with_the_value_they_were_registered_on():
     def program(m, log):
         x = m.tensor([1.0, 2.0], True)
