@@ -1,12 +1,13 @@
 """Learners' convolutions put to work: the sizes as a struct, random data, values in float64."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from labkit.course import kernel_bench
+from labkit.course.exercise import Evidence
 from labkit.course.kernel_bench import Launched
 from labkit.cuda.shelf.conv_sizes import Conv, double
 
@@ -57,19 +58,34 @@ def first_wrong(got: Any, wanted: Any, depth: int, name: str = "y") -> str:
     if fine.all():
         return ""
     at = tuple(int(i) for i in np.argwhere(~fine)[0])
+    digits = np.finfo(got.dtype).precision
     return (
-        f"{(~fine).sum()} of {fine.size} wrong; first {name}{list(at)}: {got[at]:.6g}, not "
-        f"{wanted[at]:.6g}"
+        f"{(~fine).sum()} of {fine.size} wrong; first {name}{list(at)}: {got[at]:.{digits}g}, not "
+        f"{wanted[at]:.{digits}g}"
     )
+
+
+def off(key: str, *words: str) -> Callable[[Evidence], bool]:
+    """For hints: this entry of what was found is not right, and holds one of the words."""
+
+    def is_off(evidence: Evidence) -> bool:
+        found = evidence.value[key]
+        wrong = bool(found != evidence.right[key])
+        return wrong and (not words or any(word in str(found) for word in words))
+
+    return is_off
 
 
 def in_words(conv: Conv, order: Any) -> str:
-    """The configuration as one line."""
-    return (
-        f"x {list(conv.x)}, w {list(conv.w)}, stride {conv.stride}, padding {conv.padding}, "
-        f"dilation {conv.dilation}, groups {conv.groups}; y {list(conv.y)}; threads in order "
-        f"{order}"
-    )
+    """The configuration as one line, shorter for simpler ones: only what is not the default."""
+    options = {
+        "stride": (conv.stride, (1, 1)),
+        "padding": (conv.padding, (0, 0)),
+        "dilation": (conv.dilation, (1, 1)),
+        "groups": (conv.groups, 1),
+    }
+    unusual = "".join(f", {name} {is_}" for name, (is_, plain) in options.items() if is_ != plain)
+    return f"x {list(conv.x)}, w {list(conv.w)}{unusual}: y {list(conv.y)}; thread order {order}"
 
 
 def right(conv: Conv, x: Any, w: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from labkit.course import conv_bench
+from labkit.course.conv_bench import off
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.cuda import inspect
 from labkit.cuda.errors import CompileError
@@ -48,16 +49,15 @@ def _smaller(conv: Conv) -> Iterator[Conv]:
         yield conv._replace(dilation=(1, 1))
     if conv.padding != (0, 0) and min(conv._replace(padding=(0, 0)).out_size) > 0:
         yield conv._replace(padding=(0, 0))
+    if conv.groups > 1:
+        less = (batch, conv.w[1], height, width), (conv.w[0] // conv.groups, *conv.w[1:])
+        yield conv._replace(x=less[0], w=less[1], groups=1)
     if conv.groups == 1 and channels > 1:
         yield conv._replace(x=(batch, 1, height, width), w=(conv.w[0], 1, *conv.w[2:]))
     for image in ((height - 1, width), (height, width - 1)):
-        less = conv._replace(x=(batch, channels, *image))
-        if min(image) > 0 and min(less.out_size) > 0:
-            yield less
-
-
-def _says(*words: str) -> Any:
-    return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
+        smaller = conv._replace(x=(batch, channels, *image))
+        if min(image) > 0 and min(smaller.out_size) > 0:
+            yield smaller
 
 
 # --- conv_backward
@@ -136,10 +136,6 @@ def _show_backward(conv: Conv, block: int, order: Any, seed: int) -> str:
     return conv_bench.in_words(conv, order) + f"; blocks of {block}"
 
 
-def _wrong_in(*names: str) -> Any:
-    return lambda evidence: any(f"['{name}']" in evidence.property for name in names)
-
-
 conv_backward = Exercise(
     id="convolution_real.conv_backward",
     statement=(
@@ -170,22 +166,31 @@ conv_backward = Exercise(
         Hint(
             "Stride 1 is right, this one not. Which outputs touched this input? Divide the "
             "distance by the stride, and skip what leaves a remainder.",
-            when=lambda e: _wrong_in("dx")(e) and e.inputs[0].stride != (1, 1),
+            when=lambda e: off("dx")(e) and e.inputs[0].stride != (1, 1),
         ),
         Hint(
             "It is right when groups is 1. Which outputs read this channel, and which channel of "
             "w is it to them?",
-            when=lambda e: _wrong_in("dx", "dw")(e) and e.inputs[0].groups > 1,
+            when=lambda e: (off("dx")(e) or off("dw")(e)) and e.inputs[0].groups > 1,
         ),
         Hint(
             "A bias meets every position of every image of its own output channel.",
-            when=_wrong_in("db"),
+            when=off("db"),
         ),
         Hint(
-            "{got} atomics: let the thread that owns the result collect what belongs to it.",
-            when=_says("atomics"),
+            "No atomics: let the thread that owns the result collect what belongs to it.",
+            when=off("atomics"),
         ),
-        Hint("{got}", when=_says("findings")),
+        Hint(
+            "An element stays as it was when no output touched it: its gradient is 0, and somebody "
+            "has to write that.",
+            when=lambda e: any(off(name, " nan, not 0")(e) for name in GRADIENTS),
+        ),
+        Hint(
+            "The trace saw an access outside its array. Which two sizes are taken for one another "
+            "there?",
+            when=off("findings", "out of bounds"),
+        ),
         "Write the forward pass as y += x * w over all (n, k, c, p, q, r, s): each gradient keeps "
         "the same products, and sums over other indices.",
         "dx[h] collects from all r with (h + pad - r * dilation) = p * stride, 0 <= p < P. A "
@@ -359,33 +364,39 @@ implicit_gemm_rung = Exercise(
     difficulty=5,
     hints=(
         Hint(
-            "{got}: which dimension is contiguous in your tile, and how far apart are two "
-            "neighbouring lanes? Store the tile turned, or pad its rows by one.",
-            when=_says("wavefronts"),
+            "Lanes meet in a bank: which dimension is contiguous in your tile, and how far apart "
+            "are two neighbouring lanes? Store the tile turned, or pad its rows by one.",
+            when=off("wavefronts per shared request"),
         ),
         Hint(
-            "{got}. Neighbouring lanes should take neighbours of a row of w (along C R S), and "
-            "neighbouring positions of x.",
-            when=_says("sectors per multiply-add"),
+            "Too many sectors. Neighbouring lanes should take neighbours of a row of w (along "
+            "C R S), and neighbouring positions of x.",
+            when=off("sectors per multiply-add"),
         ),
         Hint(
-            "{got}: c, r and s of a depth are the same for the whole slab. Take the index apart "
-            "where you load, not where you multiply.",
-            when=_says("divisions in"),
+            "A division in the product's loop: c, r and s of a depth are the same for the whole "
+            "tile. Take the index apart where you load, not where you multiply.",
+            when=off("divisions in the product's loop"),
         ),
         Hint(
-            "{got}. A thread of the tile may load what all 32 others use: 32 x slab of w, slab x "
-            "32 of x.",
-            when=_says("elements of x and w read"),
+            "Too many reads. A thread may load what 32 others use: 32 x slab of w, slab x 32 of x.",
+            when=off("elements of x and w read"),
         ),
-        Hint("{got}: a race means a barrier is missing.", when=_says("race")),
+        Hint(
+            "A race: load, barrier, multiply, barrier. Which one is missing?",
+            when=off("findings", "race"),
+        ),
+        Hint(
+            "More is written than y. The matrix exists only tile by tile, in shared memory.",
+            when=off("written to global memory"),
+        ),
         Hint(
             "The last slab is ragged: C R S is no multiple of it. What is multiplied past the end?",
-            when=_says("out of bounds", "uninitialised"),
+            when=off("findings", "out of bounds", "uninitialised"),
         ),
         Hint(
             "float is right and double is not: in which type do you sum, and what holds a slab?",
-            when=lambda e: "['y']" in e.property and e.inputs[1] == "double",
+            when=lambda e: off("y")(e) and e.inputs[1] == "double",
         ),
         "256 threads, 32 x 32 results: each thread has 4, at ty and ty + 16, tx and tx + 16.",
         "Per slab: load w and x, barrier, multiply, barrier. What lies outside is stored as 0.",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labkit.course import conv_bench, kernel_bench
+from labkit.course.conv_bench import off
 from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
 from labkit.cuda.shelf.conv_sizes import Conv
 
@@ -94,10 +95,12 @@ def _simpler_convolution(
         yield conv._replace(dilation=(1, 1)), *rest
     if conv.padding != (0, 0) and min(conv._replace(padding=(0, 0)).out_size) > 0:
         yield conv._replace(padding=(0, 0)), *rest
+    if conv.groups > 1:
+        one_w = (conv.w[0] // conv.groups, *conv.w[1:])
+        yield conv._replace(x=(batch, conv.w[1], height, width), w=one_w, groups=1), *rest
     if conv.groups == 1 and channels > 1:
         yield conv._replace(x=(batch, 1, height, width), w=(conv.w[0], 1, *conv.w[2:])), *rest
-    for less in ((1, 0), (0, 1)):
-        image = height - less[0], width - less[1]
+    for image in ((height - 1, width), (height, width - 1)):
         smaller = conv._replace(x=(batch, channels, *image))
         if min(image) > 0 and min(smaller.out_size) > 0:
             yield smaller, *rest
@@ -109,8 +112,7 @@ def _show_convolution(conv: Conv, block: int, order: Any, seed: int, infinite: b
     )
 
 
-def _values(evidence: Any) -> bool:
-    return "['y']" in evidence.property
+_values = off("y")
 
 
 repair_the_conv = Exercise(
@@ -148,6 +150,15 @@ repair_the_conv = Exercise(
             when=lambda e: _values(e) and e.inputs[0].dilation != (1, 1),
         ),
         Hint(
+            "Two threads are at odds: what does one read that another has yet to write?",
+            when=off("findings", "race"),
+        ),
+        Hint(
+            "The trace saw an access outside its array: who made that address? A value that is "
+            "multiplied by zero afterwards was read all the same.",
+            when=off("findings", "out of bounds"),
+        ),
+        Hint(
             "One output is a number where it should be infinite, or the other way round: a tap in "
             "the padding is worth 0, so it may not be multiplied with anything that lies in x.",
             when=lambda e: _values(e) and e.inputs[4],
@@ -156,11 +167,6 @@ repair_the_conv = Exercise(
             "Only the padding can be wrong here. What does a tap outside the image count, and "
             "which two tests say that it is outside?",
             when=lambda e: _values(e) and e.inputs[0].padding != (0, 0),
-        ),
-        Hint(
-            "{got}: who made that address? A value that is multiplied by zero afterwards was read "
-            "all the same.",
-            when=lambda e: "findings" in e.property,
         ),
         "i = ((n * K + k) * P + p) * Q + q: take it apart from the right.",
         "Output k is in group k / (K / groups) and reads channels from group * C / groups on.",
@@ -277,10 +283,6 @@ def _show_tile(conv: Conv, tile: tuple[int, int], order: Any, seed: int) -> str:
     return conv_bench.in_words(conv, order) + f"; blocks of {tile}"
 
 
-def _says(*words: str) -> Any:
-    return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
-
-
 halo_tile = Exercise(
     id="convolution_repair.halo_tile",
     statement=(
@@ -309,29 +311,29 @@ halo_tile = Exercise(
     difficulty=4,
     hints=(
         Hint(
-            "A race: {got}. Which of the two accesses belongs to the next channel? Who may still "
-            "be reading when the next load starts?",
-            when=_says("race"),
+            "A race. Which of its two accesses belongs to the next channel? Who may still be "
+            "reading when the next load starts?",
+            when=off("findings", "race"),
         ),
         Hint(
             "Some threads never reach that barrier: what lies before it that not all of them "
             "take? A thread without an output still has loading to do.",
-            when=_says("barrier", "deadlock", "exited"),
+            when=off("findings", "barrier", "deadlock"),
         ),
         Hint(
-            "{got}. Count for one block: what is read more than once, or read though it lies "
-            "under no output of the tile?",
-            when=_says("elements of x read"),
+            "Too many reads of x. Count for one block: what is read more than once, or read though "
+            "it lies under no output of the tile?",
+            when=off("elements of x read"),
         ),
         Hint(
-            "The tile and the taps have other sizes here ({input}). Which number in your text is "
-            "a size of another case?",
+            "Outputs are wrong or missing. Which cells of the tile did nobody load, its corners "
+            "included, and which number in your text is a size of another case?",
             when=lambda e: _values(e) and e.inputs[0].w[2:] != (3, 3),
         ),
         Hint(
             "The lanes of a warp read one column of your tile, or rows that start at the same "
             "bank: let threadIdx.x run along a row of it.",
-            when=_says("wavefronts"),
+            when=off("wavefronts per shared request"),
         ),
         "The patch is larger than the block: (th + R - 1) x (tw + S - 1) cells for th x tw "
         "threads. A thread takes cell t, then t + tw * th, and so on.",
