@@ -79,7 +79,10 @@ def _copy_to(destination: TensorImpl, source: TensorImpl) -> None:
         source = aten.view.default(source, _without_leading_ones(source.sizes))
         if source.sizes != destination.sizes:
             source = aten.expand.default(source, destination.sizes)
-    aten.copy_.default(destination, source)
+    if source.sizes or not destination.sizes or source.device != CPU:
+        aten.copy_.default(destination, source)
+    else:
+        aten.fill_.Tensor(destination, source)
 
 
 def _without_leading_ones(sizes: Ints) -> Ints:

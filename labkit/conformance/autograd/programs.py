@@ -90,13 +90,16 @@ def _post_accumulate(run: Run, x: Any, label: Any) -> None:
 
 
 def _apart(target: Any, source: Any) -> Any:
-    """The source; its copy where it shows the memory written: the order of that is anybody's."""
+    """The source; its copy where it shows the memory written in another order: which of the two
+    is read first is anybody's.
+    """
     shared = target.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
-    return source.clone() if shared else source
+    same = target.stride() == source.stride() and target.data_ptr() == source.data_ptr()
+    return source.clone() if shared and not same else source
 
 
 def _set_item(run: Run, xs: list[Any], numbers: tuple[Any, ...]) -> None:
-    xs[0][numbers[0]] = _apart(*xs)
+    xs[0][numbers[0]] = _apart(xs[0][numbers[0]], xs[1])
 
 
 ACTIONS: dict[str, Action] = {
@@ -131,14 +134,14 @@ ACTIONS: dict[str, Action] = {
     "chunk": lambda run, xs, n: xs[0].chunk(2)[n[0]],
     "unbind": lambda run, xs, n: xs[0].unbind(0)[n[0]],
     "split": lambda run, xs, n: xs[0].split(2, 1)[n[0]],
-    "add_": lambda run, xs, n: xs[0].add_(xs[1]),
+    "add_": lambda run, xs, n: xs[0].add_(_apart(*xs)),
     "mul_": lambda run, xs, n: xs[0].mul_(n[0]),
     "neg_": lambda run, xs, n: xs[0].neg_(),
     "exp_": lambda run, xs, n: xs[0].exp_(),
     "relu_": lambda run, xs, n: xs[0].relu_(),
     "sigmoid_": lambda run, xs, n: xs[0].sigmoid_(),
     "zero_": lambda run, xs, n: xs[0].zero_(),
-    "copy_": lambda run, xs, n: xs[0].copy_(xs[1]),
+    "copy_": lambda run, xs, n: xs[0].copy_(_apart(*xs)),
     "fill_": lambda run, xs, n: xs[0].fill_(n[0]),
     "set_item": _set_item,
     "detach_": lambda run, xs, n: xs[0].detach_(),
