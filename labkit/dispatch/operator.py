@@ -8,7 +8,8 @@ Source   aten/src/ATen/core/dispatch/OperatorEntry.h  OperatorEntry
          aten/src/ATen/core/dispatch/DispatchKeyExtractor.h  DispatchKeyExtractor
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from labkit.core.alias_keys import BACKEND_KEYS, autograd_slot_of_backend, slots_of
@@ -51,6 +52,13 @@ def slots_refreshed(key: DispatchKey) -> tuple[DispatchKey, ...]:
     if key in BACKEND_KEYS:
         slots += (autograd_slot_of_backend(key),)
     return slots
+
+
+@cache
+def _masked_by(slot: DispatchKey) -> tuple[int, Sequence[int]]:
+    """The bits that a fallthrough in the slot takes out, and the backends whose mask has them."""
+    every = range(len(BACKENDS))
+    return bits_of(slot.functionality), every if slot.backend_bit < 0 else (slot.backend_bit,)
 
 
 class _Bound(dict[int, Callable[..., Any]]):
@@ -165,9 +173,8 @@ class OperatorHandle:
         Source   aten/src/ATen/core/dispatch/DispatchKeyExtractor.cpp
                  DispatchKeyExtractor::setOperatorHasFallthroughForKey
         """
-        functionality = bits_of(slot.functionality)
-        every = range(len(BACKENDS))
-        for backend in every if slot.backend_bit < 0 else (slot.backend_bit,):
+        functionality, backends = _masked_by(slot)
+        for backend in backends:
             mask = self.masks[backend]
             self.masks[backend] = mask & ~functionality if skip else mask | functionality
 
