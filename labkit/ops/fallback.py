@@ -6,11 +6,10 @@ the host, are computed there, and the result goes back: right values, and a deto
 Source   aten/src/ATen/native/CPUFallback.cpp  cpu_fallback
 """
 
-import sys
 import warnings
 from collections import Counter
-from types import FrameType
 
+from labkit.core.callers import level_outside_the_lab
 from labkit.core.tensor_impl import TensorImpl
 
 NO_KERNEL = "it has no device kernel"
@@ -43,17 +42,8 @@ def note(name: str, why: str) -> None:
             f"{name} on a device tensor was computed on the host and copied back: {why}. Said once "
             "per operator; labkit.ops.fallback.counts() has them all",
             FallbackWarning,
-            stacklevel=_caller_outside(),
+            stacklevel=level_outside_the_lab(),
         )
-
-
-def _caller_outside() -> int:
-    """The `stacklevel`, seen from `note`, of the first caller that is not the lab itself."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("labkit."):
-        frame, level = frame.f_back, level + 1
-    return level + 1
 
 
 def note_if_on_device(name: str, *operands: TensorImpl) -> None:

@@ -16,7 +16,7 @@ Differs  on the host every loop is NumPy's, so speed says nothing about PyTorch;
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from labkit.ops import copy
 from labkit.ops.cuda import elementwise
 from labkit.ops.iteration_order import output_strides
 from labkit.ops.registration import kernel
+from labkit.ops.resize import resize_output
 
 Array = NDArray[Any]
 Loop = Callable[..., Any]
@@ -82,8 +83,6 @@ class Pointwise:
     fast: Loop | None = None
     base: str = ""
     tensors: tuple[int, ...] = ()
-    others: tuple[str, ...] = ()
-    defaults: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         arguments = self.schema.arguments
@@ -174,7 +173,7 @@ class Pointwise:
                 assert_no_partial_overlap(out, other)
         if out.sizes != shape:
             strides = self._strides(shape, operands, compute, device)
-            _resize_output(out, shape, strides)
+            resize_output(out, shape, strides)
         self._run(values, compute, dtype, out)
         out.bump_version()
         return out
@@ -330,16 +329,6 @@ def _check_cast(result: DType, into: DType) -> None:
         raise RuntimeError(
             f"result type {result.name} can't be cast to the desired output type {into.name}"
         )
-
-
-def _resize_output(out: TensorImpl, shape: Ints, strides: Ints) -> None:
-    """`out` gets this shape; a warning when it held elements.
-
-    Source   aten/src/ATen/native/Resize.cpp  resize_output
-    """
-    from labkit.ops.resize import resize_output  # it warns in the caller's name
-
-    resize_output(out, shape, strides)
 
 
 def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None) -> Device:

@@ -3,9 +3,9 @@
 Source   aten/src/ATen/native/Resize.cpp
 """
 
-import sys
 import warnings
 
+from labkit.core.callers import level_outside_the_lab
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
@@ -43,15 +43,7 @@ def resize_output(out: TensorImpl, sizes: Ints, strides: Ints | None = None) -> 
             f"An output with one or more elements was resized since it had shape "
             f"{list(out.sizes)}, which does not match the required output shape {list(sizes)}.",
             UserWarning,
-            stacklevel=_level_outside(),
+            stacklevel=level_outside_the_lab(),
         )
     resize_(out, sizes, strides)
     return True
-
-
-def _level_outside() -> int:
-    """The `stacklevel`, seen from the caller, of the first frame that is not the lab itself."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labkit."):
-        frame, level = frame.f_back, level + 1
-    return level
