@@ -3,8 +3,6 @@
 Source   torch/csrc/autograd/python_torch_functions_manual.cpp
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,39 +13,22 @@ from labkit._tensor.devices import ready
 from labkit._tensor.tensor import Tensor
 from labkit.core import promotion
 from labkit.core.dtype import DType
-from labkit.core.memory_format import MemoryFormat
 from labkit.core.strides import broadcast_shapes as _broadcast_shapes
 from labkit.ops import copy, tensor_new
 
-Number = complex
-Factory = Callable[..., Tensor]
 
-
-def _leaf(factory: Factory) -> Factory:
-    """The factory, also taking `requires_grad`."""
-
-    @functools.wraps(factory)
-    def made(*args: Any, requires_grad: bool = False, **options: Any) -> Tensor:
-        result = factory(*args, **options)
-        return result.requires_grad_() if requires_grad else result
-
-    return made
-
-
-contiguous_format = MemoryFormat.contiguous_format
-preserve_format = MemoryFormat.preserve_format
-
-
-@_leaf
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A new tensor holding a copy of numbers, nested lists, an array or a tensor."""
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A new leaf holding a copy of numbers, nested lists, an array or a tensor."""
     place = ready(device)
-    if isinstance(data, Tensor):
-        return Tensor(copy.to_copy(data.impl, dtype or data.dtype, place))
     if isinstance(data, np.ndarray | np.generic):
-        impl = tensor_new.from_numpy(np.array(data))
-        return Tensor(copy.to_copy(impl, dtype or impl.dtype, place))
-    return Tensor(tensor_new.tensor(data, dtype, place))
+        data = from_numpy(np.array(data))
+    if isinstance(data, Tensor):
+        made = Tensor(copy.to_copy(data, dtype or data.dtype, place))
+    else:
+        made = Tensor(tensor_new.tensor(data, dtype, place))
+    return made.requires_grad_(requires_grad) if requires_grad else made
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -85,9 +66,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def result_type(*operands: Any) -> DType:
     """The element type an operator on these tensors and numbers would compute in."""
-    return promotion.result_type(
-        *[each.impl if isinstance(each, Tensor) else each for each in operands]
-    )
+    return promotion.result_type(*operands)
 
 
 def equal(a: Tensor, b: Tensor) -> bool:

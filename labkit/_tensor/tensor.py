@@ -1,7 +1,7 @@
-"""The Python front door: `Tensor`, a thin face over `TensorImpl`.
+"""The Python front door: `Tensor`, a `TensorImpl` with PyTorch's methods.
 
-Every method turns Python's arguments into plain integers and calls the operator of the same name
-in `labkit.ops`.
+What Python's arguments need is written here; every other method is made from an operator's schema
+(`labkit._tensor.bindings`). All of them call operators through the dispatcher.
 
 Source   torch/_tensor.py
 """
@@ -261,7 +261,7 @@ class Tensor(AutogradMethods, ViewMethods):
         self._key_set = source._key_set
 
     def __getitem__(self, item: Any) -> "Tensor":
-        return self._face(indexing.getitem(self, _unwrap_index(item)))
+        return self._face(indexing.getitem(self, item))
 
     # Copies
 
@@ -321,8 +321,7 @@ class Tensor(AutogradMethods, ViewMethods):
     # Writing
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        source = value.impl if isinstance(value, Tensor) else value
-        indexing.setitem(self, _unwrap_index(item), source)
+        indexing.setitem(self, item, value)
 
     def index_put_(self, indices: Any, values: "Tensor", accumulate: bool = False) -> "Tensor":
         """The elements at the index positions become `values`, or grow by them."""
@@ -383,18 +382,7 @@ class Tensor(AutogradMethods, ViewMethods):
 
     def result_type(self, other: Any) -> DType:
         """The element type an operator on both would compute in."""
-        operand = other.impl if isinstance(other, Tensor) else other
-        return result_type(self, operand)
-
-
-def _unwrap_index(item: Any) -> Any:
-    if isinstance(item, Tensor):
-        return item.impl
-    if isinstance(item, tuple | list):
-        return type(item)([_unwrap_index(each) for each in item])
-    if isinstance(item, slice):
-        return slice(*[_unwrap_index(each) for each in (item.start, item.stop, item.step)])
-    return item
+        return result_type(self, other)
 
 
 install_operators(Tensor)

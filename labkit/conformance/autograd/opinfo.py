@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 import labkit as lab
 from labkit.conformance.autograd import graphs
-from labkit.conformance.autograd.lockstep import Lockstep, Unequal, Unsupported
+from labkit.conformance.autograd.lockstep import Lockstep, Unequal, Unsupported, twin_of
 from labkit.conformance.report import Comparison, Size
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
@@ -231,8 +231,6 @@ def _our_gradients(
     tally: Tally,
 ) -> Any:
     """Labkit's gradients; None, and counted, where it says that it has none or fails."""
-    from labkit.conformance.autograd.lockstep import twin_of
-
     try:
         return lab.autograd.grad(
             outputs, inputs, [twin_of(each) for each in cotangents],
