@@ -1,82 +1,113 @@
 """Predictions: an answer given before the run, and after it precisely what was wrong with it.
 
-    guess = course.predict("Does y have a grad_fn?", ["yes", "no"])
-    guess                                      # buttons; `guess.choose("no")` does the same
-    ...                                        # the run
-    guess.reveal("no", why={"yes": "no input requires a gradient, so nothing is recorded"})
+    guess = course.predict("How many elements are copied?", {    # a cell tagged `predict`
+        0: "no stride walks a transposed block in order, so it has to copy",
+        12: "all of them: {copied} bytes move",
+    })
+    guess                                                        # the buttons
+    ...                                                          # the run
+    guess.reveal(moved, copied=moved * 4)                        # one visible line below it
 
-A cell that is run without a choice goes on: `reveal` then tells the answer alone.
+The question's box judges a choice whenever it is made, before the reveal or after Run All. While
+there is none, nothing on the page says what came out.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
-from labkit.widgets.prediction import PredictionView
+from labkit.course.listed_predictions import ListedPrediction, listed
+from labkit.widgets.prediction import PredictionView, seal
+from labkit.widgets.revealed import RevealedView
+
+BLANK = re.compile(r"\{([A-Za-z_]\w*)(?::([^{}]*))?\}")
+"""A measured value in an explanation: {copied}, or with a format, {copied:,}."""
 
 
-class Revealed:
-    """What became of a prediction, as text and as HTML."""
+class Revealed(RevealedView):
+    """What became of a prediction, once for the page and once as text."""
 
-    def __init__(self, predicted: str, actual: str, reason: str) -> None:
-        self.predicted, self.actual, self.reason = predicted, actual, reason
-
-    @property
-    def right(self) -> bool:
-        """Whether the prediction was made and came true."""
-        return self.predicted == self.actual
+    asked: "Prediction"
 
     def __repr__(self) -> str:
-        if not self.predicted:
-            start = f"no prediction; it is {self.actual}"
-        elif self.right:
-            start = f"right: {self.actual}"
-        else:
-            start = f"predicted {self.predicted}, it is {self.actual}"
-        return f"{start}: {self.reason}" if self.reason else start
-
-    def _repr_html_(self) -> str:
-        colour = "#009E73" if self.right else "#D55E00" if self.predicted else "#767676"
-        style = f"border-left:4px solid {colour};padding:2px 10px"
-        return f'<div style="{style}">{escape(repr(self))}</div>'
+        asked = self.asked
+        if not asked.choice:
+            return super().__repr__()
+        word = "right" if asked.right else "not right"
+        return f"{word}: {asked.choice}: {asked.reasons[asked.choice]}"
 
 
 class Prediction(PredictionView):
-    """A question asked before the run."""
+    """A question asked before the run, with a reason for each of its choices."""
+
+    def __init__(self, question: str, reasons: Mapping[str, str]) -> None:
+        super().__init__(question=question, choices=list(reasons))
+        self.explanations = dict(reasons)
+        self.reasons: dict[str, str] = {}
+        self.actual = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether the choice made came true."""
+        return bool(self.choice) and self.choice == self.actual
 
     def choose(self, choice: Any) -> "Prediction":
-        """Pick a choice in code; the buttons do the same."""
-        if str(choice) not in self.choices:
-            raise ValueError(f"{choice!r} is not among the choices {list(self.choices)}")
-        self.choice = str(choice)
+        """Pick a choice in code; the buttons do the same.
+
+        Raises   ValueError   it is none of the choices
+        """
+        self.choice = self._found(choice)
         return self
 
-    def reveal(self, actual: Any, why: Mapping[Any, str] | str = "") -> Revealed:
-        """Compare with what the run showed.
+    def reveal(self, actual: Any, **measured: Any) -> Revealed:
+        """Judge the choice, or the one made later, by what the run showed.
 
-        actual  one of the choices
-        why     one text for everyone, or a text per choice: for a wrong one what is wrong with
-                it, for the right one why it is so
+        actual    the value that came out; its text is one of the choices, and True and False
+                  also find "yes" and "no"
+        measured  what fills the {names} in the explanations
 
-        Raises   ValueError   `actual`, or a key of `why`, is none of the choices
+        Raises   ValueError   `actual` is none of the choices, or names and values do not match
         """
-        reasons = {str(key): text for key, text in why.items()} if isinstance(why, Mapping) else {}
-        for value in (str(actual), *reasons):
-            if value not in self.choices:
-                raise ValueError(f"{value!r} is not among the choices {list(self.choices)}")
-        self.locked = True
-        reason = why if isinstance(why, str) else reasons.get(self.choice or str(actual), "")
-        return Revealed(self.choice, str(actual), reason)
+        found = self._found(actual)
+        named = {blank[1] for text in self.explanations.values() for blank in BLANK.finditer(text)}
+        if named != set(measured):
+            raise ValueError(
+                f"the explanations name {sorted(named)}, reveal got {sorted(measured)}"
+            )
+
+        def fill(blank: re.Match[str]) -> str:
+            return format(measured[blank[1]], blank[2] or "")
+
+        self.actual = found
+        self.reasons = {key: BLANK.sub(fill, text) for key, text in self.explanations.items()}
+        self.sealed = seal(found, self.reasons)
+        return Revealed(self)
+
+    def _found(self, value: Any) -> str:
+        text = str(value)
+        if isinstance(value, bool) and text not in self.choices:
+            text = "yes" if value else "no"
+        if text not in self.choices:
+            raise ValueError(f"{value!r} is not among the choices {list(self.choices)}")
+        return text
 
 
-def predict(question: str, choices: Sequence[Any]) -> Prediction:
+def predict(
+    question: str, choices: Mapping[Any, str] | Sequence[Any]
+) -> Prediction | ListedPrediction:
     """Ask a question before the run; display what this returns.
 
-    choices  at least two different ones; compared as text
+    choices  choice -> explanation: what is wrong with it, or why it is so; choices are compared
+             as text. A list of choices takes its explanations from `reveal(..., why=...)`
 
-    Raises   ValueError   fewer than two choices, or one twice
+    Raises   ValueError   fewer than two choices, one twice, or one without an explanation
     """
     texts = [str(choice) for choice in choices]
     if len(texts) < 2 or len(set(texts)) < len(texts):
         raise ValueError(f"a prediction needs two or more different choices, got {texts}")
-    return Prediction(question=question, choices=texts)
+    if not isinstance(choices, Mapping):
+        return listed(question, texts)
+    reasons = {str(choice): reason.strip() for choice, reason in choices.items()}
+    if silent := [choice for choice, reason in reasons.items() if not reason]:
+        raise ValueError(f"no explanation for {silent}")
+    return Prediction(question, reasons)

@@ -30,6 +30,7 @@
             (listeners.get(name) ?? []).filter((other) => other !== run),
           );
       },
+      widget_manager: { get_model: async (id) => modelOf(id) },
     };
   }
   function bytes(base64) {
@@ -48,22 +49,27 @@
     document.head.append(node);
   }
   const models = new Map(); // a widget shown twice is one model, as in the notebook
+  function modelOf(id) {
+    if (!models.has(id)) {
+      const { state, buffers } = page.models[id];
+      for (const {
+        path: [name],
+        data,
+      } of buffers)
+        state[name] = bytes(data);
+      models.set(id, model(state));
+    }
+    return models.get(id);
+  }
   for (const place of document.querySelectorAll("[data-widget]")) {
     const saved = page.models[place.dataset.widget];
     if (!saved) continue;
-    const state = saved.state;
-    for (const {
-      path: [name],
-      data,
-    } of saved.buffers)
-      state[name] = bytes(data);
-    if (!models.has(saved)) models.set(saved, model(state));
     const el = document.createElement("div");
     const picture = [...place.childNodes];
     place.append(el);
     try {
       const { default: widget } = await modules[saved.source];
-      await widget.render({ model: models.get(saved), el });
+      await widget.render({ model: modelOf(place.dataset.widget), el });
       picture.forEach((node) => node.remove());
     } catch (error) {
       el.remove(); // the picture stays

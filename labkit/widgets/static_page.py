@@ -19,6 +19,8 @@ import nbformat
 HERE = Path(__file__).parent
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
+HIDDEN = {"predict", "backstage"}
+"""Tags of cells whose source the notebook hides; nbconvert does not ask for `source_hidden`."""
 
 
 def render_page(notebook: Any, title: str) -> str:
@@ -30,6 +32,9 @@ def render_page(notebook: Any, title: str) -> str:
     notebook = copy.deepcopy(notebook)
     states = notebook.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
     used = _replace_views(notebook)
+    for cell in notebook.cells:
+        if HIDDEN & set(cell.metadata.get("tags", [])):
+            cell.metadata["transient"] = {"remove_source": True}
     exporter = HTMLExporter(template_name="basic")
     exporter.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3"))
     body, _ = exporter.from_notebook_node(notebook)

@@ -1,4 +1,4 @@
-"""Exercise cards and predictions in JupyterLab: failing cases, hints, giving up, reopening."""
+"""Exercise cards in JupyterLab: failing cases, hints, giving up, reopening."""
 
 import pytest
 
@@ -69,23 +69,6 @@ def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
     assert "start_here.warm_up" in card.inner_text() and card.locator(".lk-evidence").count() == 1
     card.get_by_label("give up and show the solution").click()
     lab.wait_for("node => node.innerText.includes('No kernel answers')", card.element_handle())
-
-
-def test_prediction_is_picked_by_keyboard_and_locked_by_the_answer(lab):
-    lab.open([ALONE, 'guess = course.predict("How many?", [1, 2, 3])\nguess'])
-    widget = lab.widget()
-    lab.wait_drawn(widget)
-    widget.get_by_label("predict 2").focus()
-    lab.press("Enter")
-    lab.wait_until("guess.choice", "2")
-    lab.screenshot("prediction", of=widget)
-    assert lab.ask("repr(guess.reveal(3))") == "predicted 2, it is 3"
-    lab.wait_for(
-        "node => node.getAttribute('aria-disabled') === 'true'",
-        widget.get_by_label("predict 1").element_handle(),
-    )
-    widget.get_by_label("predict 1").click(force=True)
-    assert lab.ask("guess.choice") == "2"
 
 
 def test_a_failed_check_shows_the_card_and_a_short_error(lab):

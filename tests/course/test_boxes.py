@@ -1,4 +1,4 @@
-"""Claim boxes, predictions, cards and the map: what the reader sees of the course."""
+"""Claim boxes, cards and the map: what the reader sees of the course."""
 
 import json
 
@@ -54,29 +54,6 @@ def test_a_claim_that_is_none_and_a_flag_that_is_none():
         course.claim("D4-99-z")
     with pytest.raises(TypeError, match="True or False"):
         course.claim(WRONG, holds=0)
-
-
-def test_a_prediction_is_judged_with_its_own_reason():
-    guess = course.predict("how many?", [1, 2, 3])
-    why = {1: "too few", 2: "just so", 3: "too many"}
-    assert repr(guess.reveal(2, why)) == "no prediction; it is 2: just so"
-    assert repr(guess.choose(3).reveal(2, why)) == "predicted 3, it is 2: too many"
-    assert guess.choose(2).reveal(2, why).right
-    assert repr(guess.reveal(2)) == "right: 2" and guess.locked
-    assert repr(guess) == "Prediction('how many?', '2')"
-    assert "how many?" in guess.svg()
-
-
-def test_predictions_refuse_what_makes_no_sense():
-    with pytest.raises(ValueError, match="two or more"):
-        course.predict("?", ["yes"])
-    with pytest.raises(ValueError, match="two or more"):
-        course.predict("?", ["1", 1])
-    guess = course.predict("?", ["yes", "no"])
-    with pytest.raises(ValueError, match="not among"):
-        guess.choose("perhaps")
-    with pytest.raises(ValueError, match="not among"):
-        guess.reveal("yes", why={"perhaps": ""})
 
 
 def fail(times):

@@ -1,0 +1,106 @@
+"""Predictions in JupyterLab and on static pages: nothing told before it is asked for."""
+
+import nbformat
+import pytest
+
+from labkit.widgets.static_page import render_page, run_notebook
+
+ASK = """guess = course.predict("How many nodes has `y`?", {
+    3: "one per tensor would be three, and `x` is a leaf",
+    4: "one per call, {calls} of them",
+})
+guess"""
+CELLS = ["from labkit import course", ASK, "calls = 4", "guess.reveal(calls, calls=calls)"]
+TOLD = ("would be three", "one per call", "Right", "Not right", "It is 4")
+
+pytestmark = pytest.mark.browser
+
+
+def verdict(lab, widget, kind):
+    lab.wait_for("([node, kind]) => node.dataset.verdict === kind", [widget.element_handle(), kind])
+
+
+def visible(lab):
+    """The page's words, without the source of the cells."""
+    return " ".join(lab.page.locator(".lk:visible").all_inner_texts())
+
+
+def open_run(lab):
+    lab.open(CELLS)
+    asked, told = lab.widget(0), lab.widget(1)
+    lab.wait_drawn(told)
+    verdict(lab, asked, "open")
+    verdict(lab, told, "open")
+    return asked, told
+
+
+def test_after_run_all_without_a_choice_nothing_is_told_and_a_click_is_judged(lab):
+    asked, told = open_run(lab)
+    assert not [words for words in TOLD if words in visible(lab)]
+    assert "Answer above first" in told.inner_text()
+    lab.screenshot("prediction_open", of=asked)
+    asked.get_by_label("predict 3", exact=True).focus()
+    lab.press("Enter")
+    verdict(lab, asked, "wrong")
+    verdict(lab, told, "wrong")
+    assert (
+        "✗ Not right. one per tensor would be three" in asked.locator("[role=status]").inner_text()
+    )
+    assert "one per call" not in visible(lab), "the reason of another choice"
+    assert asked.get_by_label("predict 3: Not right.").get_attribute("aria-pressed") == "true"
+    lab.wait_until("guess.choice", "3")
+    lab.screenshot("prediction_wrong", of=asked)
+    asked.get_by_label("take the prediction back").click()
+    verdict(lab, asked, "open")
+    lab.wait_until("guess.choice", "")
+    lab.press("ArrowRight", "Tab", "Enter")  # the focus is on the first choice again
+    verdict(lab, asked, "right")
+    assert "✓ Right. one per call, 4 of them" in told.inner_text()
+    lab.wait_until("guess.right", True)
+    lab.screenshot("prediction_right")
+
+
+def test_a_choice_before_the_run_is_noted_and_judged_by_it(lab):
+    lab.open(CELLS[:2])
+    asked = lab.widget(0)
+    lab.wait_drawn(asked)
+    asked.get_by_label("predict 4", exact=True).click()
+    lab.wait_until("guess.choice", "4")
+    assert "Noted" in asked.inner_text()
+    lab.execute("guess.reveal(4, calls=4)")
+    verdict(lab, asked, "right")
+
+
+def test_the_answer_can_be_asked_for_and_a_reopened_notebook_still_judges(lab):
+    open_run(lab)
+    lab.save()
+    saved = lab.path.read_text(encoding="utf-8")
+    state = saved.partition('"widgets"')[2]
+    assert state and "would be three" not in state and "one per call" not in state
+    lab.reopen()
+    asked, told = lab.widget(0), lab.widget(1)
+    verdict(lab, told, "open")
+    told.get_by_label("show the answer without a choice").click()
+    verdict(lab, asked, "shown")
+    assert "It is 4. one per call, 4 of them" in told.inner_text()
+    asked.get_by_label("predict 3", exact=True).click()
+    verdict(lab, told, "wrong")
+
+
+def test_a_static_page_asks_judges_and_hides_what_it_should(new_lab, tmp_path):
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    cells[1].metadata["tags"] = ["predict"]
+    cells[2].metadata["tags"] = ["backstage"]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "demo.ipynb")
+    html = render_page(run_notebook(tmp_path / "demo.ipynb"), "demo")
+    assert not [words for words in (*TOLD[:2], "calls = 4") if words in html]
+    (tmp_path / "demo.html").write_text(html, encoding="utf-8")
+    with new_lab(offline=True) as lab:
+        lab.page.goto((tmp_path / "demo.html").as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        asked, told = lab.widget(0), lab.widget(1)
+        assert not [words for words in TOLD if words in lab.page.locator("body").inner_text()]
+        asked.get_by_label("predict 4", exact=True).click()
+        verdict(lab, asked, "right")
+        verdict(lab, told, "right")
+        lab.screenshot("prediction_static")
