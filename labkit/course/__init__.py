@@ -2,8 +2,8 @@
 
     from labkit import course
     course.check("tensors.promote", promote)     # raises with the smallest failing case
-    course.predict("Is there a graph?", ["yes", "no"])
-    course.claim("D4-1.1-a", holds=False, evidence={"grad_fn": None})
+    course.predict("Is there a graph?", {"yes": "nobody asked for one", "no": "nobody asked"})
+    course.checked({"D4-1.1-a": (recorded, {"grad_fn": y.grad_fn})})      # the folded table
 
 How to write a notebook: the docstring of `labkit/course/notebooks.py`; an exercise: that of
 `labkit/course/exercise.py`. The names below load on first use, so the command line stays quick.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labkit.course.cards import card, progress
+    from labkit.course.checked_claims import CheckedClaims, checked
     from labkit.course.checks import CheckFailed, NotAttempted, Passed, check, give_up
     from labkit.course.claims import ClaimBox, ClaimFailed, claim, documents
     from labkit.course.course_map import map  # noqa: A004
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 HOMES = {
     "cards": ["card", "progress"],
+    "checked_claims": ["CheckedClaims", "checked"],
     "checks": ["CheckFailed", "NotAttempted", "Passed", "check", "give_up"],
     "claims": ["ClaimBox", "ClaimFailed", "claim", "documents"],
     "course_map": ["map"],
@@ -31,8 +33,8 @@ HOMES = {
 """Module of this package -> the public names it holds."""
 
 __all__ = [
-    "CheckFailed", "ClaimBox", "ClaimFailed", "NotAttempted", "Passed", "card", "check", "claim",
-    "documents", "give_up", "map", "predict", "progress", "reset",
+    "CheckFailed", "CheckedClaims", "ClaimBox", "ClaimFailed", "NotAttempted", "Passed", "card",
+    "check", "checked", "claim", "documents", "give_up", "map", "predict", "progress", "reset",
 ]  # fmt: skip
 
 

@@ -106,6 +106,18 @@ def known_claims() -> set[str]:
     return set(all_claims())
 
 
+def entry_of(claim_id: str) -> dict[str, Any]:
+    """The claim's entry in claims.yaml.
+
+    Raises   KeyError   there is no such claim
+    """
+    entries = all_claims()
+    if claim_id not in entries:
+        near = [known for known in entries if known.startswith(str(claim_id)[:3])] or [*entries]
+        raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near[:6])}, ...")
+    return entries[claim_id]
+
+
 def claim(claim_id: str, *, holds: bool | None = None, evidence: Any = None) -> ClaimBox:
     """The box of one claim, with what this run found out about it.
 
@@ -116,20 +128,21 @@ def claim(claim_id: str, *, holds: bool | None = None, evidence: Any = None) -> 
              KeyError      there is no such claim
              TypeError     `holds` is not a bool
     """
-    entries = all_claims()
-    if claim_id not in entries:
-        near = [known for known in entries if known.startswith(str(claim_id)[:3])] or [*entries]
-        raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near[:6])}, ...")
-    entry = entries[claim_id]
-    shown = _shown(evidence)
+    entry = entry_of(claim_id)
+    shown = shown_evidence(evidence)
     if holds is not None:
-        if not isinstance(holds, bool):
-            raise TypeError(f"holds must be True or False, got {holds!r}")
-        _support(entry, holds, shown)
+        support(entry, holds, shown)
     return ClaimBox(entry, shown)
 
 
-def _support(entry: Mapping[str, Any], holds: bool, shown: Mapping[str, str]) -> None:
+def support(entry: Mapping[str, Any], holds: bool, shown: Mapping[str, str]) -> None:
+    """Return when a run's finding agrees with the verdict on a claim.
+
+    Raises   ClaimFailed   it contradicts the verdict, or no run can settle the claim
+             TypeError     `holds` is not a bool
+    """
+    if not isinstance(holds, bool):
+        raise TypeError(f"{entry['id']}: holds must be True or False, got {holds!r}")
     verdict = entry["verdict"]
     if verdict not in SUPPORTS:
         raise ClaimFailed(f"{entry['id']} is {verdict} ({NEVER_SHOWN}); a run cannot settle it")
@@ -141,7 +154,8 @@ def _support(entry: Mapping[str, Any], holds: bool, shown: Mapping[str, str]) ->
         )
 
 
-def _shown(evidence: Any) -> dict[str, str]:
+def shown_evidence(evidence: Any) -> dict[str, str]:
+    """Evidence as name -> text: a mapping of names to values, a sentence, or any value."""
     if evidence is None:
         return {}
     if isinstance(evidence, Mapping):

@@ -24,8 +24,8 @@ from labkit.course.sources import anchor_problem
 
 UNWANTED = re.compile(r"^\s*[!%]|\bpip install\b|/home/|/Users/|[A-Z]:\\\\", re.MULTILINE)
 KNOWN_TAGS = {
-    "exercise", "check", "solution", "predict", "hint", "keep_output", "raises-exception",
-    "nbval-skip",
+    "exercise", "check", "solution", "predict", "backstage", "note", "hint", "keep_output",
+    "raises-exception", "nbval-skip",
 }  # fmt: skip
 
 

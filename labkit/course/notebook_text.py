@@ -11,7 +11,9 @@
 
 The header is the front matter (`labkit.course.front_matter`) and becomes the first cell. A cell
 that calls `check(...)` is tagged so, unless it is tagged as meant to fail; a cell that calls
-`claim("D4-1.3-a", ...)` gets the tag of its claim.
+`claim("D4-1.3-a", ...)` gets the tag of its claim. With `form: 2` in the header a cell that calls
+`course.predict(...)` is tagged `predict`, one that calls `course.checked({...})` is tagged
+`backstage` and with every claim it names; the source of both is hidden.
 """
 
 import difflib
@@ -21,13 +23,16 @@ from typing import Any
 
 import yaml
 
-from labkit.course.front_matter import KEYS, front_matter_text
+from labkit.course.front_matter import front_matter_keys, front_matter_text, is_form_2
 from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?P<rest>.*)$")
 TAGS = re.compile(r"tags=(\[.*?\])")
 ID = re.compile(r'\bid="([^"]*)"')
 CHECK = re.compile(r"^(?:\w+\s*=\s*)?(?:course\.)?check\(", re.MULTILINE)
+PREDICT = re.compile(r"\bcourse\.predict\(")
+CHECKED = re.compile(r"\bcourse\.checked\(")
+CLAIM_ID = re.compile(r"[\"'](D\d-[\w.-]+)[\"']")
 CLAIM = re.compile(r"\bclaim\(\s*[\"'](D\d-[\w.-]+)[\"']")
 
 
@@ -37,7 +42,7 @@ def from_text(text: str, before: Notebook | None = None) -> Notebook:
     Raises   ValueError   a header that is not YAML, a marker that cannot be read
     """
     header, body = _split_header(text)
-    cells = [_cell(kind, rest, lines) for kind, rest, lines in _chunks(body)]
+    cells = [_cell(kind, rest, lines, is_form_2(header)) for kind, rest, lines in _chunks(body)]
     metadata: dict[str, Any] = {"labkit": header} if header else {}
     if header:
         first = {"cell_type": "markdown", "metadata": {}, "source": front_matter_text(header)}
@@ -53,7 +58,7 @@ def to_text(notebook: Notebook) -> str:
     about = notebook["metadata"].get("labkit")
     parts = []
     if about:
-        ordered = {key: about[key] for key in (*KEYS, *about) if key in about}
+        ordered = {key: about[key] for key in (*front_matter_keys(about), *about) if key in about}
         header = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=90)
         parts.append("\n".join(["# ---", *(f"# {x}" for x in header.splitlines()), "# ---"]))
     for index, cell in enumerate(notebook["cells"]):
@@ -84,7 +89,7 @@ def _split_header(text: str) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(header, dict):
         raise ValueError(f"the header holds {header!r}, not keys and values")
     for key in header:
-        if KEYS.get(key) is str:
+        if front_matter_keys(header).get(key) is str:
             header[key] = str(header[key])  # "sections: 1.1" is text, whatever YAML thinks
     return header, lines[end + 1 :]
 
@@ -102,7 +107,7 @@ def _chunks(lines: list[str]) -> list[tuple[str, str, list[str]]]:
     return chunks
 
 
-def _cell(kind: str, rest: str, lines: list[str]) -> Cell:
+def _cell(kind: str, rest: str, lines: list[str], form_2: bool) -> Cell:
     source = "\n".join(lines).strip("\n")
     if kind != "code":
         source = _prose(source)
@@ -115,6 +120,10 @@ def _cell(kind: str, rest: str, lines: list[str]) -> Cell:
         if CHECK.search(source) and not {"exercise", "raises-exception"} & set(marks):
             marks += ["check", "raises-exception"]
         marks += [f"claim:{claim_id}" for claim_id in CLAIM.findall(source)]
+        if form_2 and PREDICT.search(source):
+            marks.append("predict")
+        if form_2 and CHECKED.search(source):
+            marks += ["backstage", *(f"claim:{found}" for found in CLAIM_ID.findall(source))]
     elif "<summary>Solution" in source:
         marks.append("solution")
     cell: Cell = {"cell_type": kind, "metadata": {}, "source": source}

@@ -248,3 +248,72 @@ def test_the_command_line(tmp_path, capsys):
     capsys.readouterr()
     assert main(["notebooks", "list", str(path)]) == 0
     assert "5 min  Toys: a small chapter" in capsys.readouterr().out
+
+
+FORM_2 = """# ---
+# form: 2
+# title: Why did `a` change?
+# builds: a 60-line engine
+# minutes: 45
+# exercise_minutes: 30
+# goals:
+# - say who owns the bytes
+# difficulty: 2
+# document: 001 Pytorch Core Code Research
+# sections: 2.3
+# needs:
+# - 2_core_code/3_strides
+# - 0_start_here
+# claims:
+# - D1-2.3-c
+# anchors:
+# - torch/version.py
+# ---
+
+# %%
+guess = course.predict("How many?", {1: "one", 2: "two"})
+guess
+
+# %% tags=["backstage"]
+found = measure()
+
+# %%
+course.checked({"D1-2.3-c": found == 3}, settles={'D1-2.3-d': "more"})
+"""
+
+
+def test_a_chapter_of_form_2_has_one_line_of_front_matter_and_hidden_cells():
+    notebook = from_text(FORM_2)
+    front, ask, measure, table = notebook["cells"]
+    assert front["source"] == (
+        "# Why did `a` change?\n\n"
+        "45 min + 30 min exercises · after: Strides, Start here · builds: a 60-line engine"
+    )
+    assert tags(ask) == ["predict"] and tags(measure) == ["backstage"]
+    assert tags(table) == ["backstage", "claim:D1-2.3-c", "claim:D1-2.3-d"]
+    hidden = [cell["metadata"].get("jupyter") for cell in notebook["cells"]]
+    assert hidden == [None, *[{"source_hidden": True}] * 3]
+    nbformat.validate(json.loads(text_of(notebook)))
+    assert text_of(from_text(to_text(notebook), notebook)) == text_of(notebook)
+
+
+def test_only_hidden_sources_are_kept_of_what_jupyter_notes():
+    notebook = from_text(FORM_2)
+    for cell in notebook["cells"]:
+        cell["metadata"]["jupyter"] = {"outputs_hidden": True, "source_hidden": True}
+    assert text_of(canonical(notebook)) == text_of(from_text(FORM_2, notebook))
+    older = from_text(TEXT)
+    older["cells"][2]["metadata"] = {"tags": ["predict"], "jupyter": {"source_hidden": True}}
+    assert "jupyter" not in canonical(older)["cells"][2]["metadata"]
+
+
+def test_front_matter_of_form_2_says_what_is_missing():
+    about = from_text(FORM_2)["metadata"]["labkit"]
+    assert front_matter_problems(about) == []
+    assert front_matter_problems({**about, "after": []}) == [
+        "metadata.labkit has the unknown key 'after'"
+    ]
+    less = {key: value for key, value in about.items() if key != "exercise_minutes"}
+    assert front_matter_problems(less) == ["metadata.labkit has no 'exercise_minutes'"]
+    plain = {**about, "needs": [], "builds": ""}
+    assert front_matter_text(plain).endswith("\n\n45 min + 30 min exercises")
