@@ -76,7 +76,7 @@ class PythonFunction:
             try:
                 positional, named = signature.match(args, kwargs)
             except _Refused as refusal:
-                refusals.append((signature, refusal))
+                refusals.append((signature, str(refusal)))  # its traceback holds this frame
             else:
                 result = signature.handle(*positional, **named)
                 return signature.named_results(result)

@@ -193,8 +193,10 @@ def will_execute(node: Node) -> bool:
     task = STATE.task
     if task is None:
         raise RuntimeError("will_execute() is for hooks and backward functions")
+    if node not in task.dependencies:  # PyTorch leaves out the node where backward starts
+        return False
     if task.exec_info is None:
-        return node in task.dependencies  # PyTorch leaves out the node where backward starts
+        return True
     info: ExecInfo | None = task.exec_info.get(node)
     return info is not None and info.should_execute
 

@@ -10,6 +10,7 @@ Source   tools/autograd/gen_variable_type.py
 from collections.abc import Callable
 from typing import Any
 
+from labkit.autograd import fallback
 from labkit.autograd.derivatives.table import find_row
 from labkit.autograd.formula import Differentiation
 from labkit.autograd.inplace_or_view import below_autograd_kernel
@@ -32,6 +33,7 @@ def install() -> int:
 
     Operators that are composites, made of others, need none.
     """
+    fallback.install()
     count = 0
     for op in list(dispatcher().operators.values()):
         if not op.name.startswith("aten::") or not op.has_schema:

@@ -15,6 +15,7 @@ from labkit.autograd.history import move_hooks
 from labkit.autograd.meta import ViewMeta
 from labkit.autograd.node import Edge, Node, next_sequence_nr
 from labkit.autograd.saved_variable import BACKWARD_TWICE
+from labkit.autograd.state import STATE
 from labkit.autograd.variable import (
     add_input,
     edge_of_history,
@@ -109,10 +110,11 @@ def regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Ed
     Source   torch/csrc/autograd/variable.cpp  VariableHooks::grad_fn
     """
     if meta.view_fn is not None:
-        again = meta.view_fn(base)
-        edge = edge_of_history(again)
-        assert edge is not None
-        return edge
+        grad, STATE.grad = STATE.grad, True  # it may be asked for where nothing is recorded
+        try:
+            return edge_of_history(meta.view_fn(base))
+        finally:
+            STATE.grad = grad
     node = as_strided_node(base, *geometry(tensor))
     return node, add_input(node, tensor)
 

@@ -4,6 +4,7 @@ Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from labkit.core.dispatch_key import SLOT_OF, DispatchKey
@@ -90,12 +91,15 @@ class Dispatcher:
             raise RuntimeError(f"{key} already has a fallback: {self.fallbacks[key].debug}")
         self.fallbacks[key] = kernel
         self._update_fallback(key)
+        return partial(self.remove_fallback, key)
 
-        def undo() -> None:
-            del self.fallbacks[key]
-            self._update_fallback(key)
+    def remove_fallback(self, key: DispatchKey) -> None:
+        """The slot has no fallback, and another can be registered.
 
-        return undo
+        Source   Dispatcher::deregisterFallback_
+        """
+        del self.fallbacks[key]
+        self._update_fallback(key)
 
     def register_library(self, namespace: str, debug: str) -> Undo:
         """The namespace belongs to one DEF library.

@@ -14,7 +14,7 @@ from labkit.autograd import no_grad
 class Optimizer:
     """Parameters and what is remembered of each between steps.
 
-    Raises   ValueError   no parameters
+    Raises   ValueError   no parameters, or one that was computed and keeps no gradient
              TypeError    something that is not a tensor
     """
 
@@ -25,6 +25,8 @@ class Optimizer:
         for parameter in self.params:
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"can only optimize Tensors, got {type(parameter).__name__}")
+            if not (parameter.is_leaf or parameter.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
         self.state: dict[int, dict[str, Any]] = {id(parameter): {} for parameter in self.params}
 
     def zero_grad(self, set_to_none: bool = True) -> None:

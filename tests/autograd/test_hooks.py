@@ -119,3 +119,18 @@ def test_hooks_stay_with_the_value_they_were_registered_on():
         log(v.grad)
 
     assert_same(program)
+
+
+def test_a_multi_grad_hook_waits_only_for_what_a_later_backward_reaches():
+    def program(m, log):
+        a, b, c, d = (m.tensor([float(i)], True) for i in range(1, 5))
+        m.graph.register_multi_grad_hook(
+            (a, b, c, d), lambda grads: log([grad is not None for grad in grads])
+        )
+        loss = (b * c).sum()
+        loss.backward(inputs=(b, c), retain_graph=True)
+        loss.backward(inputs=(a, d), retain_graph=True)
+        loss.backward(inputs=(a, c), retain_graph=True)
+        loss.backward()
+
+    assert_same(program)

@@ -1,6 +1,11 @@
 """Views, writes to them, and what may not be written."""
 
-from tests.autograd.both import assert_same
+from types import SimpleNamespace
+
+import torch
+
+import labkit as lab
+from tests.autograd.both import assert_same, said_by
 
 
 def test_a_write_to_a_view_rewrites_the_base():
@@ -173,3 +178,17 @@ def test_detached_tensors():
         log(x.requires_grad)
 
     assert_same(program)
+
+
+def test_a_view_of_other_elements_is_asked_for_its_node_where_nothing_is_recorded():
+    def program(m, log):
+        x = m.tensor([1 + 1j], requires_grad=True).clone()
+        real = x.real
+        x.add_(1)
+        with m.no_grad():
+            log(type(real.grad_fn).__name__)
+
+    ours, theirs = (
+        said_by(SimpleNamespace(tensor=m.tensor, no_grad=m.no_grad), program) for m in (lab, torch)
+    )
+    assert ours == theirs == [["AsStridedBackward0"]]

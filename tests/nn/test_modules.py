@@ -89,3 +89,13 @@ def test_numpy_needs_a_detached_tensor():
         x.numpy()
     with lab.no_grad():
         assert x.numpy().tolist() == [1, 1]
+
+
+def test_an_optimizer_takes_leaves_and_what_keeps_its_gradient():
+    for m in (lab, torch):
+        x = m.ones(2, requires_grad=True)
+        kept = x * 2
+        kept.retain_grad()
+        m.optim.SGD([x, kept, (x * 2).detach()], lr=0.1)
+        with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+            m.optim.SGD([x * 2], lr=0.1)

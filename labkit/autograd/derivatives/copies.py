@@ -15,8 +15,6 @@ ROWS: list[Row] = [
         jvp="copy_jvp(self_p, src_t)"),
     row("fill.Scalar", "FillBackward0", self="zeros_like(grad)",
         jvp="zeros_like(self_p)"),
-    row("fill.Tensor", "FillBackward1", self="zeros_like(grad)",
-        value="aten.sum.default(grad)", jvp="fill_jvp(self_p, value_t)"),
     row("fill_.Scalar", "FillBackward2", self="zeros_like(grad)",
         jvp="zeros_like(self_p)"),
     row("fill_.Tensor", "FillBackward3", self="zeros_like(grad)",

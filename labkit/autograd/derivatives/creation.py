@@ -35,6 +35,6 @@ ROWS: list[Row] = [
     *not_differentiable(
         "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
         "randint_like", "randint_like.low_dtype", "new_empty", "new_empty_strided", "new_zeros",
-        "new_ones", "new_full", "multinomial", "bernoulli.p", "allclose", "poisson",
+        "new_ones", "new_full", "multinomial", "bernoulli.p", "allclose",
     ),
 ]  # fmt: skip

@@ -44,14 +44,6 @@ FUNCTIONS = [
     _each("digamma", "Digamma", "grad * polygamma(1, self)"),
     _each("polygamma", "Polygamma", "grad * polygamma(n + 1, self)"),
     _each("sinc", "Sinc", "sinc_self(grad, self)"),
-    _each("i0", "I0", "grad * special_i1(self)"),
-    _each("special_entr", "SpecialEntr", "grad * (-(1 + log(self)))"),
-    _each("special_erfcx", "SpecialErfcx",
-          "(2.0 * self * result - 2.0 / math.sqrt(math.pi)) * grad"),
-    _each("special_ndtri", "SpecialNdtri",
-          "grad * math.sqrt(2 * math.pi) * exp(power(result, 2) / 2)"),
-    _each("special_log_ndtr", "SpecialLogNdtr",
-          "grad / math.sqrt(2 * math.pi) * exp(-(result + power(self, 2) / 2))"),
     _each("sign", "Sign", ZERO),
     _each("floor", "Floor", ZERO),
     _each("ceil", "Ceil", ZERO),
@@ -221,8 +213,6 @@ BINARY = [
         jvp="self_t * exp2(other_p) + other_t * result * math.log(2)"),
     row("nextafter", "NextafterBackward0",
         self="zero_where(eq(self, other), grad)", other="zeros_like(other)"),
-    row("frexp.Tensor", "FrexpBackward0", self="grad / exp2(exponent)",
-        jvp="self_t / exp2(exponent)", differentiable_outputs=(True, False)),
 ]  # fmt: skip
 
 ROWS: list[Row] = [*FUNCTIONS, *ACTIVATIONS, *BACKWARDS, *CHOICES, *BINARY]

@@ -74,9 +74,6 @@ ROWS: list[Row] = [
     row("norm.ScalarOpt_dtype", "NormBackward2", self="norm_backward(grad, self, p, result)"),
     row("norm.ScalarOpt_dim_dtype", "NormBackward3",
         self="norm_backward(grad, self, p, result, dim, keepdim)"),
-    row("dist", "DistBackward0",
-        self="norm_backward(grad, self - other, p, result)",
-        other="-norm_backward(grad, self - other, p, result)"),
     row("cumsum", "CumsumBackward0", self="cumsum_backward(grad, dim)", jvp=LINEAR),
     row("cumprod", "CumprodBackward0", self="cumprod_backward(grad, self, dim, result)",
         jvp="cumprod_jvp(self_t, self_p, result, dim)"),
@@ -88,6 +85,6 @@ ROWS: list[Row] = [
         self="logcumsumexp_backward(grad, self, result, dim)"),
     *not_differentiable(
         "argmax", "argmin", "any", "any.dim", "any.dims", "all", "all.dim", "all.dims",
-        "count_nonzero", "count_nonzero.dim_IntList", "equal",
+        "count_nonzero", "count_nonzero.dim_IntList",
     ),
 ]  # fmt: skip

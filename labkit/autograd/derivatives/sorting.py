@@ -6,6 +6,7 @@ LINEAR = "auto_linear"
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
 SELECTED_JVP = "gather_with_keepdimed_indices(self_t, dim, indices, True)"
 VALUES = (True, False)
+ONLY_VALUES = (True, False, False)
 
 ROWS: list[Row] = [
     row("sort", "SortBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
@@ -17,5 +18,13 @@ ROWS: list[Row] = [
     row("diag_embed", "DiagEmbedBackward0",
         self="aten.diagonal.default(grad, offset, dim1, dim2)", jvp=LINEAR),
     row("trace", "TraceBackward0", self="trace_backward(grad, self.sizes)", jvp=LINEAR),
-    *not_differentiable("_unique", "argsort", "argsort.stable"),
+    row("_unique", "UniqueBackward0", self="not_implemented('_unique')",
+        differentiable_outputs=VALUES),
+    row("_unique2", "Unique2Backward0", self="not_implemented('_unique2')",
+        differentiable_outputs=ONLY_VALUES),
+    row("unique_dim", "UniqueDimBackward0", self="not_implemented('unique_dim')",
+        differentiable_outputs=ONLY_VALUES),
+    row("unique_consecutive", "UniqueConsecutiveBackward0",
+        self="not_implemented('unique_consecutive')", differentiable_outputs=ONLY_VALUES),
+    *not_differentiable("argsort", "argsort.stable"),
 ]  # fmt: skip

@@ -43,7 +43,5 @@ ROWS: list[Row] = [
         "aten.contiguous.default(grad))", jvp=LINEAR),
     row("view_as_complex", "ViewAsComplexBackward0", self="aten.view_as_real.default("
         "aten.contiguous.default(aten.resolve_conj.default(grad)))", jvp=LINEAR),
-    row("_conj", "ConjBackward0", self="conj(grad)", jvp="conj(self_t)"),
-    row("_neg_view", "NegViewBackward0", self="-grad", jvp="-self_t"),
     *not_differentiable("detach", "view.dtype"),
 ]  # fmt: skip
