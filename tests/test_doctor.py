@@ -177,6 +177,17 @@ def test_a_cupy_that_cannot_be_imported_is_broken(machine):
     assert "libcudart.so.13" in findings["CuPy"].found
 
 
+def test_the_cache_is_named_with_its_state(machine, tmp_path):
+    _, _, findings = machine.examine(LABKIT_CACHE=str(tmp_path / "mine"))
+    assert findings["compile cache"].status == "ok"
+    assert findings["compile cache"].found == f"{tmp_path / 'mine'}, 0 files, 0.0 MB"
+    (tmp_path / "file").touch()
+    status, _, findings = machine.examine(LABKIT_CACHE=str(tmp_path / "file"))
+    assert (status, findings["compile cache"].status) == (0, "broken")
+    assert findings["compile cache"].found == f"{tmp_path / 'file'} is not a folder"
+    assert "LABKIT_CACHE" in findings["compile cache"].remedy
+
+
 def test_chromium_missing_found_or_not_starting(machine):
     _, _, findings = machine.examine()
     assert findings["Chromium"].status in {"missing", "ok"}  # macOS keeps it outside PATH

@@ -1,12 +1,14 @@
 """The host's own C and C++ compiler: found, named when missing, and asked only once per source."""
 
-import hashlib
+import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
+
+from labkit.core import compile_cache
 
 Language = Literal["c", "c++"]
 NAMES: dict[Language, tuple[str, ...]] = {
@@ -45,13 +47,6 @@ def compiler(language: Language) -> str:
     return found[0]
 
 
-def cache_directory() -> Path:
-    """Where compiled files are kept: $LABKIT_CACHE, else labkit's folder in the user's cache."""
-    chosen = os.environ.get("LABKIT_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(base) / "labkit"
-
-
 def shared_library(
     name: str,
     source: str,
@@ -66,16 +61,25 @@ def shared_library(
     Raises   CompilerMissing   no host compiler
              RuntimeError      the compiler refuses; its words are passed on
     """
-    path = compiler(language)
-    command = [path, "-O1", "-fPIC", "-shared", *flags, "-x", language, "-"]
-    key = "\n".join([*command, *libraries, source])
-    target = cache_directory() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        half_done = target.with_suffix(f".{os.getpid()}")
-        whole = [*command, "-x", "none", *libraries, "-o", str(half_done)]
-        done = subprocess.run(whole, input=source, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(whole)}\n{done.stderr}")
-        half_done.replace(target)
-    return target
+    command = [compiler(language), "-O1", "-fPIC", "-shared", *flags, "-x", language, "-"]
+
+    def build(target: Path) -> None:
+        whole = [*command, "-x", "none", *libraries, "-o", str(target)]
+        run(whole, source)
+
+    return compile_cache.kept(name, [*command, *libraries, source], build)
+
+
+def run(command: Sequence[str], source: str = "") -> None:
+    """A compiler has done what it was asked to; `source` is its standard input.
+
+    Raises   RuntimeError   it refuses; its words are passed on
+    """
+    done = subprocess.run(command, input=source, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+
+
+def load_library(find: Callable[[], Path]) -> ctypes.CDLL:
+    """The library that `find` builds or finds in the cache, loaded into this process."""
+    return compile_cache.loaded(find, lambda path: ctypes.CDLL(str(path)))

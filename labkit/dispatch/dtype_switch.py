@@ -12,8 +12,6 @@ Source   aten/src/ATen/Dispatch.h; before 2020: aten/src/TH/generic
 """
 
 import ctypes
-import hashlib
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -23,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core.host_compiler import CompilerMissing, Language, cache_directory, compiler
+from labkit.core import compile_cache, host_compiler
+from labkit.core.host_compiler import CompilerMissing, Language, compiler
 
 SOURCES = Path(__file__).with_name("dtype_sources")
 
@@ -107,20 +106,13 @@ def build(way: str) -> Path:
     """
     chosen = _way(way)
     path = compiler(chosen.language)
-    text = "".join(f"{name}\n{body}" for name, body in source_files(way).items())
-    digest = hashlib.sha256(f"{path}\n{text}".encode()).hexdigest()[:16]
-    folder = cache_directory() / "dtype_switch"
-    target = folder / f"{way}-{digest}.so"
-    if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        half_done = target.with_suffix(f".{os.getpid()}")
-        flags = [chosen.standard, "-O2", "-fwrapv", "-fPIC", "-shared", "-o", str(half_done)]
-        command = [path, *flags, str(SOURCES / chosen.source)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
-        half_done.replace(target)  # two processes may build at once; either result will do
-    return target
+    texts = [f"{name}\n{body}" for name, body in source_files(way).items()]
+    command = [path, chosen.standard, "-O2", "-fwrapv", "-fPIC", "-shared"]
+
+    def make(target: Path) -> None:
+        host_compiler.run([*command, "-o", str(target), str(SOURCES / chosen.source)])
+
+    return compile_cache.kept(f"dtype_switch-{way}", [*command, *texts], make)
 
 
 def symbols(way: str) -> list[str]:
@@ -201,7 +193,7 @@ def _check(way: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> int:
 
 @cache
 def _load(way: str) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(build(way)))
+    library = host_compiler.load_library(lambda: build(way))
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     if way == "switch":
         end = (size, ctypes.c_char_p, size)

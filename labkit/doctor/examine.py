@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from labkit.core import host_compiler
+from labkit.core import compile_cache, host_compiler
 from labkit.doctor import tools
 from labkit.doctor.report import Finding, Report
 from labkit.launcher import requirements
@@ -30,7 +30,8 @@ print(json.dumps([cupy.__version__, cupy.cuda.runtime.getDeviceCount()]))
 def report() -> Report:
     """Everything the lab can use on this machine. Takes about as long as importing torch."""
     examinations = (
-        python, packages, torch, gpu, cupy, compiler, nvrtc, counters, chromium, memory, disk,
+        python, packages, torch, gpu, cupy, compiler, cache, nvrtc, counters, chromium, memory,
+        disk,
     )  # fmt: skip
     with ThreadPoolExecutor(len(examinations)) as pool:  # each waits for a process of its own
         found = {finding.part: finding for finding in pool.map(lambda look: look(), examinations)}
@@ -197,6 +198,23 @@ HOW_TO_GET_A_COMPILER = (
     else "apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), "
     "or conda install -c conda-forge cxx-compiler"
 )
+
+
+def cache() -> Finding:
+    """The folder of compiled files: whose it is, and whether it can be used."""
+    part = "compile cache"
+    try:
+        folder = compile_cache.open_directory()
+        if not os.access(folder, os.W_OK):
+            raise compile_cache.Unusable(f"{folder} cannot be written to")
+    except compile_cache.Unusable as why:
+        cost = "What is compiled is forgotten when its process ends: each start costs seconds more."
+        remedy = "set LABKIT_CACHE to a folder of your own"
+        return Finding(part, "broken", str(why), cost, remedy)
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    found = f"{folder.parent}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
+    meaning = "Kept for you alone, and checked before it is loaded. It may be deleted at any time."
+    return Finding(part, "ok", found, meaning)
 
 
 def nvrtc() -> Finding:

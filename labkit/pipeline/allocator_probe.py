@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from labkit.core.host_compiler import shared_library
+from labkit.core.host_compiler import load_library, shared_library
 
 SOURCE = """
 #include <c10/core/Allocator.h>
@@ -118,6 +118,6 @@ def _library() -> ctypes.CDLL:
         f"-L{package / 'lib'}",
         f"-Wl,-rpath,{package / 'lib'}",
     ]
-    return ctypes.CDLL(
-        str(shared_library("allocator_probe", SOURCE, "c++", flags, libraries=["-lc10"]))
+    return load_library(
+        lambda: shared_library("allocator_probe", SOURCE, "c++", flags, libraries=["-lc10"])
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from labkit.core.host_compiler import shared_library
+from labkit.core.host_compiler import load_library, shared_library
 
 SOURCE = """
 #include <c10/core/TensorImpl.h>
@@ -78,8 +78,9 @@ def _library() -> ctypes.CDLL:
         f"-L{package / 'lib'}",
         f"-Wl,-rpath,{package / 'lib'}",
     ]
-    path = shared_library("cpp_probe", SOURCE, "c++", flags, libraries=["-lc10"])
-    library = ctypes.CDLL(str(path))
+    library = load_library(
+        lambda: shared_library("cpp_probe", SOURCE, "c++", flags, libraries=["-lc10"])
+    )
     for name in SIZES:
         getattr(library, f"size_of_{name}").restype = ctypes.c_size_t
     library.use_count.restype = ctypes.c_size_t

@@ -115,7 +115,7 @@ def test_a_fresh_cache_directory_is_made_where_it_is_asked_for(tmp_path):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True,
         cwd=Path(__file__).parents[2], env={**os.environ, "LABKIT_CACHE": str(tmp_path / "new")},
     )  # fmt: skip
-    assert told.stdout.startswith(str(tmp_path / "new" / "emulator"))
+    assert told.stdout.startswith(str(tmp_path / "new" / "compiled" / "emulator-"))
 
 
 def test_another_checkouts_build_is_not_taken(emulator, tmp_path, monkeypatch):

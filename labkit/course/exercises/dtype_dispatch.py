@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from labkit.core.host_compiler import load_library
 from labkit.course import c_program
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.dispatch import dtype_switch
@@ -311,7 +312,7 @@ class AddFunctions:
     """
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(str(dtype_switch.build("macros")))
+        self._library = load_library(lambda: dtype_switch.build("macros"))
         self._widths = {f"{n}Vector_add": np.dtype(d).itemsize for n, (_, d) in NAMES.items()}
 
     def __contains__(self, name: str) -> bool:

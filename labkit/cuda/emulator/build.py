@@ -4,17 +4,15 @@ import functools
 import hashlib
 import os
 import platform
-import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import labkit
-from labkit.core import host_compiler
+from labkit.core import compile_cache, host_compiler
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CudaError
@@ -102,24 +100,6 @@ def _compiler_at(path: str) -> Compiler:
     return Compiler(path, told.stdout.splitlines()[0] if told.stdout else path)
 
 
-def cache_directory() -> Path:
-    """The emulator's folder in the cache of compiled files; it exists afterwards."""
-    directory = host_compiler.cache_directory() / "emulator"
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory
-
-
-@functools.cache
-def _machine() -> str:
-    """What -march=native depends on: a cache on a shared disk serves unlike machines."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return platform.machine() + (flags.group(1) if flags else "")
-
-
 @functools.cache
 def _tree_hash(directory: Path) -> str:
     digest = hashlib.sha256()
@@ -152,31 +132,28 @@ def worker_program() -> Path:
     flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector"]
     # A watched access crosses four of the files: optimised as one, it costs a tenth less.
     flags += [] if compiler.is_clang else ["-flto"]
-    parts = [*flags, _tree_hash(RUNTIME), _tree_hash(INCLUDE / "cuemu"), compiler.version]
-    key = hashlib.sha256("\0".join([*parts, _machine()]).encode()).hexdigest()[:24]
-    target = cache_directory() / f"worker-{key}"
-    if target.exists():
-        return target
+    key = [*flags, _tree_hash(RUNTIME), _tree_hash(INCLUDE / "cuemu"), compiler.version]
+    return compile_cache.kept(
+        "emulator-worker", key, lambda target: _build_worker(compiler, flags, target), suffix=""
+    )
+
+
+def _build_worker(compiler: Compiler, flags: Sequence[str], target: Path) -> None:
     print("labkit: building the CUDA emulator, once ...", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        built = Path(scratch) / "worker"
+    scratch = target.parent
 
-        def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
-            return _run(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
+    def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
+        return _run(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
 
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            compiled = list(pool.map(compile_one, sorted(RUNTIME.glob("*.cpp"))))
-        result = next((one for one in compiled if one.returncode), None)
-        if result is None:
-            objects = sorted(map(str, Path(scratch).glob("*.o")))
-            link = [*flags, "-rdynamic", "-pthread", *objects, "-o", str(built), "-ldl"]
-            result = _run(compiler, link)
-        if result.returncode:
-            raise CudaError(
-                f"the emulator does not compile with {compiler.version}:\n{result.stderr}"
-            )
-        built.replace(target)
-    return target
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        compiled = list(pool.map(compile_one, sorted(RUNTIME.glob("*.cpp"))))
+    result = next((one for one in compiled if one.returncode), None)
+    if result is None:
+        objects = sorted(map(str, scratch.glob("*.o")))
+        link = [*flags, "-rdynamic", "-pthread", *objects, "-o", str(target), "-ldl"]
+        result = _run(compiler, link)
+    if result.returncode:
+        raise CudaError(f"the emulator does not compile with {compiler.version}:\n{result.stderr}")
 
 
 def compile_cuda(
@@ -203,36 +180,37 @@ def compile_cuda(
     flags = [*compiler.flags(flags), *diagnose.host_options(options)]
     names = list(name_expressions) or parsed.extern_c_kernels
     text = _translation_unit(code, path, names, parsed.dynamic_shared_names, compiler, trace)
-    parts = [text, *flags, compiler.path, compiler.version, _machine(), _tree_hash(INCLUDE)]
+    key = [text, *flags, compiler.path, compiler.version, _tree_hash(INCLUDE)]
     # The line table names these folders, and a frame of the shims is told by its folder: another
     # checkout's build would blame lines of the shims.
-    parts += [str(INCLUDE), str(KERNELS)]
-    parts += [file.read_text(encoding="utf-8") for file in included]
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    target = cache_directory() / f"{key}.so"
-    if target.exists():
-        return target
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        unit = Path(scratch) / "unit.cpp"
+    key += [str(INCLUDE), str(KERNELS)]
+    key += [file.read_text(encoding="utf-8") for file in included]
+
+    def make(target: Path) -> None:
+        unit = target.with_name("unit.cpp")
         unit.write_text(text, encoding="utf-8")
-        built = Path(scratch) / "unit.so"
-        link = ["-nodefaultlibs", "-Wl,-Bsymbolic", "-lm", "-lc", "-lgcc"]
         search = [f"-iquote{directory}" for directory in directories] + [f"-I{INCLUDE}"]
-        if trace:  # link with no sanitizer runtime: the worker answers its calls
-            unit_object = Path(scratch) / "unit.o"
-            arguments = [flag for flag in flags if flag != "-shared"]
-            compile_arguments = [*arguments, "-include", "cuemu.h", *search, "-c", str(unit)]
-            result = _run(compiler, [*compile_arguments, "-o", str(unit_object)])
-            if not result.returncode:
-                linking = ["-shared", str(unit_object), "-o", str(built), *link]
-                result = _run(compiler, linking)
-        else:
-            arguments = [*flags, "-include", "cuemu.h", *search, str(unit), "-x", "none"]
-            result = _run(compiler, [*arguments, "-o", str(built), *link])
+        result = _compile_unit(compiler, [*flags, "-include", "cuemu.h", *search], unit, target)
         if result.returncode:
             raise diagnose.compile_error(result.stderr, path, str(unit), names)
-        built.replace(target)
-    return target
+
+    return compile_cache.kept("emulator-trace" if trace else "emulator", key, make)
+
+
+def _compile_unit(
+    compiler: Compiler, flags: Sequence[str], unit: Path, target: Path
+) -> subprocess.CompletedProcess[str]:
+    """What the compiler said while it made a shared object, with no library of its own in it."""
+    link = ["-nodefaultlibs", "-Wl,-Bsymbolic", "-lm", "-lc", "-lgcc"]
+    if "-fsanitize=thread" not in flags:
+        return _run(compiler, [*flags, str(unit), "-x", "none", "-o", str(target), *link])
+    # Linked without the sanitizer's runtime: the worker answers its calls.
+    unit_object = target.with_name("unit.o")
+    compiling = [flag for flag in flags if flag != "-shared"]
+    result = _run(compiler, [*compiling, "-c", str(unit), "-o", str(unit_object)])
+    if result.returncode:
+        return result
+    return _run(compiler, ["-shared", str(unit_object), "-o", str(target), *link])
 
 
 def _translation_unit(

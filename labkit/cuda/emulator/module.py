@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit.core import compile_cache
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import build, lines
 from labkit.cuda.emulator.worker import Command, Worker, WorkerRefused, module_path_bytes
@@ -44,7 +45,7 @@ class Module:
         self.source = cuda_source.parse(code)
         self._worker = worker
         self._inputs = (code, path, tuple(name_expressions), tuple(options))
-        self._built: dict[bool, Path] = {False: build.compile_cuda(*self._inputs)}
+        self._built: dict[bool, Path] = {}
         self._loaded: dict[bool, tuple[int, int, dict[str, Any]]] = {}
         self.description = self.load()[1]
         self.functions = {
@@ -57,10 +58,12 @@ class Module:
         generation, handle, description = self._loaded.get(trace, (-1, 0, {}))
         if generation == self._worker.generation:
             return handle, description
-        if trace not in self._built:
-            self._built[trace] = build.compile_cuda(*self._inputs, trace=trace)
         try:
-            answer = self._worker.request(Command.LOAD, module_path_bytes(self._built[trace]))
+            answer = compile_cache.loaded(
+                lambda: self._build(trace),
+                lambda path: self._worker.request(Command.LOAD, module_path_bytes(path)),
+                WorkerRefused,
+            )
         except WorkerRefused as refusal:
             raise CudaError(f"{self.path} does not load: {refusal}") from None
         handle = struct.unpack_from("<Q", answer)[0]
@@ -68,9 +71,15 @@ class Module:
         self._loaded[trace] = (self._worker.generation, handle, description)
         return handle, description
 
+    def _build(self, trace: bool) -> Path:
+        """The file to load, or to read lines from; asked for anew, as a cache may be emptied."""
+        self._built[trace] = build.compile_cuda(*self._inputs, trace=trace)
+        return self._built[trace]
+
     def line_of(self, offsets: Sequence[int], *, trace: bool = False) -> list[lines.Location]:
         """The learner's file and line behind offsets into the code."""
-        found = lines.locate(self._built[trace], offsets)
+        built = self._built[trace]
+        found = lines.locate(built if built.exists() else self._build(trace), offsets)
         # The compiler puts its own directory in front of a path that was given without one.
         return [
             place._replace(file=self.path) if place.file.endswith("/" + self.path) else place

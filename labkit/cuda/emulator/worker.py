@@ -14,6 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from labkit.core import compile_cache
 from labkit.cuda.emulator import build
 from labkit.cuda.errors import CudaError
 
@@ -65,22 +66,31 @@ class Worker:
         self._finalizer = weakref.finalize(self, _end, [])
 
     def _start(self) -> socket.socket:
-        program = build.worker_program()
+        """A worker runs, has answered once, and knows the mapped memory."""
+        ours = compile_cache.loaded(build.worker_program, self._launch, (OSError, WorkerDied))
+        for address, (size, offset) in self.mappings.items():
+            self._exchange(Command.MAP, _MAP.pack(address, size, offset), 10.0)
+        return ours
+
+    def _launch(self, program: Path) -> socket.socket:
         ours, theirs = socket.socketpair()
         base, reserved, arena = self._place
         arguments = [theirs.fileno(), self._memory_fd, hex(base), reserved, arena, self._threads]
-        self._process = subprocess.Popen(
-            [str(program), *map(str, arguments)],
-            pass_fds=(theirs.fileno(), self._memory_fd),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for Python alone
-        )
-        theirs.close()
+        with theirs:
+            self._process = subprocess.Popen(
+                [str(program), *map(str, arguments)],
+                pass_fds=(theirs.fileno(), self._memory_fd),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for Python alone
+            )
         self._socket = ours
         self._finalizer.detach()
         self._finalizer = weakref.finalize(self, _end, [self._process, ours])
-        for address, (size, offset) in self.mappings.items():
-            self._exchange(Command.MAP, _MAP.pack(address, size, offset), 10.0)
+        try:
+            self._exchange(Command.PING, b"", 60.0)
+        except WorkerDied:
+            self.stop()
+            raise
         return ours
 
     @property
