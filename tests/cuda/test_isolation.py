@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import labkit
 import labkit.cuda as cuda
-from labkit.cuda.errors import CudaError, KernelFailure
+from labkit.cuda.errors import KernelFailure
+from labkit.cuda.trace import Trace
 
 CODE = r"""extern "C" __global__ void hangs(int* x) {
     while (*(volatile int*)x == 0) { }
@@ -135,20 +137,70 @@ def test_a_killed_worker_is_replaced(module, small_device):
     assert array.tolist() == [2] * 32
 
 
-def test_a_forked_child_is_told_not_to_use_the_device(module, small_device):
-    kernel, array = module.get_function("adds"), np.zeros(32, np.int32)
-    kernel(1, 32, (array,))
+def in_a_forked_child(use):
+    """What `use` raises there, as text; "nothing" when it raises nothing."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            kernel(1, 32, (array,))
-        except CudaError as error:
-            os.write(writing, error.code.encode())
+            use()
+            os.write(writing, b"nothing")
+        except BaseException as error:
+            os.write(writing, str(error).encode())
         os._exit(0)
+    os.close(writing)
     os.waitpid(child, 0)
-    assert os.read(reading, 100) == b"cudaErrorInitializationError"
-    os.close(reading), os.close(writing)
+    with os.fdopen(reading) as told:
+        return told.read()
+
+
+def test_a_forked_child_is_told_not_to_use_the_device(module, small_device):
+    kernel, array = module.get_function("adds"), np.zeros(32, np.int32)
+    kernel(1, 32, (array,))
+    address = small_device.malloc(512)
+    uses = {
+        "launch": lambda: kernel(1, 32, (array,)),
+        "trace": lambda: kernel(1, 32, (array,), trace=Trace()),
+        "malloc": lambda: small_device.malloc(512),
+        "memcpy": lambda: small_device.memset(address, 0, 512),
+        "compile": lambda: cuda.RawModule("__global__ void k() {}").compile(),
+        "synchronize": small_device.synchronize,
+        "reset": small_device.reset,
+    }
+    for name, use in uses.items():
+        told = in_a_forked_child(use)
+        assert told.startswith("cudaErrorInitializationError: this process was forked"), name
+        assert "spawn" in told
+    kernel(1, 32, (array,))
+    assert array.tolist() == [2] * 32
+
+
+def test_a_forked_child_gets_no_tensors_from_the_device(small_device):
+    ones = labkit.ones(4, device="cuda")
+    for use in (
+        lambda: labkit.ones(4, device="cuda"),
+        lambda: ones + 1,
+        ones.tolist,
+        ones.cpu,
+        ones.sum().item,
+    ):
+        assert "forked" in in_a_forked_child(use)
+    assert (ones + 1).tolist() == [2.0] * 4
+
+
+def test_a_child_forked_before_the_device_was_opened_may_open_it():
+    script = (
+        "import os, labkit.cuda\n"
+        "if os.fork() == 0:\n"
+        "    assert labkit.cuda.select.current_driver().malloc(512)\n"
+        "    os._exit(0)\n"
+        "print(os.wait()[1])\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={**os.environ, "LABKIT_CUDA": "emulator"}, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert told.stdout == "0\n", told.stderr
 
 
 def test_the_worker_ends_with_its_parent(tmp_path):

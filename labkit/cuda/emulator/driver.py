@@ -1,11 +1,13 @@
 """The emulator as a `Driver`: memory of a stated size, queues, and kernels in a worker process."""
 
+import contextlib
 import functools
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from labkit.cuda.driver import DeviceProperties, Dim3
 from labkit.cuda.emulator.arena import GRANULARITY, Arena
@@ -27,6 +29,32 @@ def _capacity_wanted() -> int:
     return int(float(chosen) * (1 << 20)) if chosen else DEFAULT_CAPACITY
 
 
+class _ForkedDevice:
+    """Stands where a driver's lock stood before a fork: in the child no call gets past it."""
+
+    def __enter__(self) -> NoReturn:
+        raise CudaError(
+            "this process was forked from one that had opened the device, and the device does not "
+            "come along: its memory and its work stay with the parent. Start processes that use "
+            'the device with multiprocessing.get_context("spawn")',
+            "cudaErrorInitializationError",
+        )
+
+    def __exit__(self, *error: object) -> None:
+        raise AssertionError("unreachable: nothing enters")
+
+
+_drivers: "weakref.WeakSet[EmulatorDriver]" = weakref.WeakSet()
+
+
+def _close_to_the_child() -> None:
+    for driver in _drivers:
+        driver._lock = _ForkedDevice()
+
+
+os.register_at_fork(after_in_child=_close_to_the_child)
+
+
 class EmulatorDriver:
     """CUDA on this machine's processors.
 
@@ -34,6 +62,9 @@ class EmulatorDriver:
     seed        None runs queued work in order; an int picks any legal order, reproducibly
     timeout_s   a kernel that runs longer is ended and reported
 
+    A process forked from one that has a driver cannot use it: each call says so, as CUDA does.
+
+    Source   torch/cuda/__init__.py  _lazy_init
     Differs  events measure steps, not milliseconds: emulated time says nothing about a GPU.
     """
 
@@ -54,12 +85,13 @@ class EmulatorDriver:
         self._capacity = _capacity_wanted() if capacity is None else capacity
         self._threads = threads or default_threads()
         self.queue = WorkQueue(seed)
-        self._lock = threading.RLock()
+        self._lock: contextlib.AbstractContextManager[Any] = threading.RLock()
         self._streams: dict[int, bool] = {0: True}
         self._events: dict[int, Work | None] = {}
         self._handles = itertools.count(1)
         self._captures = Captures()
         self._open()
+        _drivers.add(self)
 
     def _open(self) -> None:
         self.arena = Arena(self._capacity)

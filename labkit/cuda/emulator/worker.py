@@ -16,7 +16,6 @@ from typing import Any
 
 from labkit.core import compile_cache
 from labkit.cuda.emulator import build
-from labkit.cuda.errors import CudaError
 
 _HEADER = struct.Struct("<II")
 _MAP = struct.Struct("<QQQ")
@@ -58,7 +57,6 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._lock = threading.RLock()
-        self._owner = os.getpid()
         self.generation = 0
         """How many workers there have been: a module loaded by an earlier one is gone."""
         self.mappings: dict[int, tuple[int, int]] = {}
@@ -104,11 +102,6 @@ class Worker:
         Raises   WorkerDied      it crashed, or did not answer in time and was ended
                  WorkerRefused   it answered that it could not
         """
-        if os.getpid() != self._owner:
-            raise CudaError(
-                "the device cannot be used in a forked process; start it with 'spawn'",
-                "cudaErrorInitializationError",
-            )
         with self._lock:
             if self._socket is None:
                 self._start()
