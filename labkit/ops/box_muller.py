@@ -1,18 +1,23 @@
 """Pairs of uniform numbers as pairs of normal ones, to the bit as PyTorch's loops give them.
 
-float32, and the smaller types through it, go through short polynomials for logarithm, sine and
-cosine with fused multiply-adds; float64 goes through the C library.
+float64 goes through the C library. float32, and the smaller types through it, does so too where
+PyTorch has no vectors for it; with AVX2 it goes through short polynomials for logarithm, sine and
+cosine with fused multiply-adds.
 
-Source   aten/src/ATen/native/cpu/DistributionTemplates.h  normal_fill
+Source   aten/src/ATen/native/cpu/DistributionTemplates.h  NormalFill16
          the polynomials: S. Moshier, Cephes, single precision logf, sinf, cosf
 """
 
+import ctypes
+import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.ops.cpu_capability import takes_avx2
 from labkit.ops.fused_multiply_add import fused_multiply_add
 
 Singles = NDArray[np.float32]
@@ -66,13 +71,36 @@ def _sine_and_cosine(x: Singles) -> tuple[Singles, Singles]:
 
 
 def singles(u1: Singles, u2: Singles, mean: float, std: float) -> tuple[Singles, Singles]:
-    """Normal numbers from uniform ones in [0, 1), as PyTorch's AVX2 loop for float32 does it."""
-    radius = np.sqrt(_f32(-2) * _log(_f32(1) - u1))
-    sine, cosine = _sine_and_cosine(_f32(_TWO_PI) * u2)
+    """Normal numbers from uniform ones in [0, 1), as PyTorch's float32 loop of this processor."""
+    log, angle, sine_and_cosine = _WITH_VECTORS if takes_avx2() else _WITH_THE_C_LIBRARY
+    radius = np.sqrt(_f32(-2) * log(_f32(1) - u1))
+    sine, cosine = sine_and_cosine(angle(u2))
     return (
         fused_multiply_add(radius * cosine, std, mean),
         fused_multiply_add(radius * sine, std, mean),
     )
+
+
+@functools.cache
+def _library_function(name: str) -> Any:
+    """A float32 function of the C library, the one PyTorch's own loops call."""
+    library = ctypes.CDLL("libm.so.6" if sys.platform == "linux" else None)
+    function = getattr(library, name)
+    function.argtypes, function.restype = [ctypes.c_float], ctypes.c_float
+    return function
+
+
+def _each_single(name: str, x: Singles) -> Singles:
+    return each(_library_function(name), x).astype(np.float32)
+
+
+_WITH_VECTORS: tuple[Any, Any, Any] = (_log, lambda u: _f32(_TWO_PI) * u, _sine_and_cosine)
+_WITH_THE_C_LIBRARY: tuple[Any, Any, Any] = (
+    lambda x: _each_single("logf", x),
+    lambda u: (_TWO_PI * u.astype(np.float64)).astype(np.float32),
+    lambda angle: (_each_single("sinf", angle), _each_single("cosf", angle)),
+)
+"""The logarithm, the angle of a uniform number, and its sine and cosine."""
 
 
 def doubles(

@@ -6,8 +6,8 @@ answers a flat NumPy array in the type the values are exact in (`formats.compute
 Source   aten/src/ATen/native/cpu/DistributionTemplates.h
          aten/src/ATen/core/DistributionsHelper.h
          aten/src/ATen/core/TransformationHelper.h
-Differs  the numbers are those of processors with AVX2; `bernoulli` and `exponential` are PyTorch's
-         on processors that are not Intel's, where PyTorch does not hand them to MKL
+Differs  `bernoulli` and `exponential` are PyTorch's on processors that are not Intel's, where
+         PyTorch does not hand them to MKL
 """
 
 import math
@@ -22,7 +22,7 @@ from labkit.core.formats import decode, encode
 from labkit.core.generator import CPUGenerator
 from labkit.ops import box_muller
 from labkit.ops.box_muller import each
-from labkit.ops.fused_multiply_add import fused_multiply_add
+from labkit.ops.cpu_capability import multiply_add
 
 Array = NDArray[Any]
 
@@ -55,9 +55,9 @@ def uniform(
 ) -> Array:
     """Uniform in [low, high)."""
     if dtype is dtypes.float64:
-        return fused_multiply_add(unit_doubles(generator, count), high - low, low, np.float64)
+        return multiply_add(unit_doubles(generator, count), high - low, low, np.float64)
     start, end = np.float32(low), np.float32(high)
-    values = fused_multiply_add(unit_singles(generator, count), end - start, start)
+    values = multiply_add(unit_singles(generator, count), end - start, start)
     if dtype is dtypes.float32:
         return values
     values = rounded(values, dtype)  # may round up to the end, which is not in the range
@@ -110,7 +110,7 @@ def normal_doubles(generator: CPUGenerator, count: int, mean: float, std: float)
     both = np.stack([radius * each(math.cos, theta), radius * each(math.sin, theta)], axis=1)
     standard = both.ravel() if waiting is None else np.concatenate([[waiting], both.ravel()])
     generator.next_double_normal = float(standard[count]) if len(standard) > count else None
-    return fused_multiply_add(standard[:count], std, mean, np.float64)
+    return multiply_add(standard[:count], std, mean, np.float64)
 
 
 def exponential(generator: CPUGenerator, count: int, dtype: DType, rate: float) -> Array:
@@ -141,7 +141,7 @@ def geometric(generator: CPUGenerator, count: int, dtype: DType, probability: fl
 def cauchy(generator: CPUGenerator, count: int, dtype: DType, median: float, sigma: float) -> Array:
     """Cauchy numbers."""
     angles = math.pi * (unit_doubles(generator, count) - 0.5)
-    return rounded(fused_multiply_add(each(math.tan, angles), sigma, median, np.float64), dtype)
+    return rounded(multiply_add(each(math.tan, angles), sigma, median, np.float64), dtype)
 
 
 def log_normal(generator: CPUGenerator, count: int, dtype: DType, mean: float, std: float) -> Array:
