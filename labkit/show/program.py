@@ -51,19 +51,24 @@ def record(source: str, using: Mapping[str, Any]) -> StrideView:
 def _moment(
     scene: Scene, namespace: Mapping[str, Any], before: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What exists now: the tensors alive, their versions, and how often storages are used."""
+    """What exists now: the tensors alive, their names, versions, and uses of storages."""
     names = [name for name, value in namespace.items() if is_tensor(value) and name[0] != "_"]
     views = [read_view(namespace[name], name) for name in names]
     places = scene.add(views, names)
     alive = list(zip(places, views, strict=True))
+    called: dict[int, list[str]] = {}
+    for place, name in zip(places, names, strict=True):
+        called.setdefault(place, []).append(name)
     step: dict[str, Any] = {
-        "alive": places,
+        "alive": list(called),
+        "names": {str(place): each for place, each in called.items()},
         "versions": {str(place): view.version for place, view in alive},
         "use_counts": {
             str(scene.views[place]["storage"]): view.memory.use_count for place, view in alive
         },
     }
-    new = [place for place in places if not before or place not in before[-1]["alive"]]
+    known = before[-1]["names"] if before else {}
+    new = [place for place in called if len(called[place]) > len(known.get(str(place), ()))]
     if new:
         index = [0] * len(scene.views[new[-1]]["sizes"])
         step["select"] = {"view": new[-1], "index": index}

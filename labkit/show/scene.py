@@ -1,7 +1,7 @@
 """Collects views into the plain data a StrideView draws: memory grouped, values packed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from labkit.show.views import Bytes, Memory, View, decode
@@ -14,7 +14,10 @@ MAX_CELLS_WITH_VALUES = 65_536
 
 
 class Scene:
-    """Storages and views, each known by its place; a view seen again keeps its place."""
+    """Storages and tensors, each known by its place; a tensor seen again keeps its place.
+
+    Two names of one tensor have one place.
+    """
 
     def __init__(self) -> None:
         self.storages: list[dict[str, Any]] = []
@@ -22,23 +25,25 @@ class Scene:
         self.moments: list[dict[int, Bytes]] = []  # the bytes of each storage, per `add`
         self._extents: list[tuple[int, int, set[Any]]] = []  # first byte, end, owners
         self._places: dict[str, int] = {}
+        self._present: dict[int, int] = {}  # identity -> place, of the last moment
         self._handles: list[Any] = []  # no address may serve two storages of one scene
 
     def add(self, views: Sequence[View], names: Sequence[str]) -> list[int]:
         """Add views that exist at one moment, with the bytes they see; returns their places."""
-        places = []
+        places: list[int] = []
+        present: dict[int, int] = {}
+        taken = {place for view in views if (place := self._kept(view)) is not None}
         for view, name in zip(views, names, strict=True):
-            storage = self._storage_of(view.memory, [other.memory for other in views])
-            behind = view.memory.address - self._extents[storage][0]
-            entry = {
-                "name": name, "storage": storage, "dtype": view.dtype, "itemsize": view.itemsize,
-                "sizes": list(view.sizes), "strides": list(view.strides), "offset": view.offset,
-                "base": behind if view.memory.address else 0,
-            }  # fmt: skip
-            place = self._places.setdefault(repr(entry), len(self.views))
-            if place == len(self.views):
-                self.views.append({**entry, "version": view.version})
+            place = present.get(view.identity) if view.identity is not None else None
+            if place is None:
+                place = self._place_of(view, name, [other.memory for other in views], taken)
+                taken.add(place)
+            else:
+                self._also(place, name)
+            if view.identity is not None:
+                present[view.identity] = place
             places.append(place)
+        self._present = present
         moment = {}
         for view, place in zip(views, places, strict=True):
             storage, memory = self.views[place]["storage"], view.memory
@@ -46,6 +51,35 @@ class Scene:
                 moment[storage] = memory.read()
         self.moments.append(moment)
         return places
+
+    def _kept(self, view: View) -> int | None:
+        """The place the same tensor had a moment ago."""
+        return None if view.identity is None else self._present.get(view.identity)
+
+    def _place_of(
+        self, view: View, name: str, together: Sequence[Memory], taken: Collection[int]
+    ) -> int:
+        """The place it had a moment ago, or a tensor of its name and layout had, or a new one."""
+        storage = self._storage_of(view.memory, together)
+        behind = view.memory.address - self._extents[storage][0]
+        entry = {
+            "storage": storage, "dtype": view.dtype, "itemsize": view.itemsize,
+            "sizes": list(view.sizes), "strides": list(view.strides), "offset": view.offset,
+            "base": behind if view.memory.address else 0,
+        }  # fmt: skip
+        before, called = self._kept(view), f"{name} {entry}"
+        if before is not None and entry.items() <= self.views[before].items():
+            self._places[called] = before
+        elif self._places.get(called) in (None, *taken):
+            self._places[called] = len(self.views)
+            self.views.append({"name": name, **entry, "version": view.version})
+        return self._places[called]
+
+    def _also(self, place: int, name: str) -> None:
+        """The tensor has one more name, unless a moment before it had it too."""
+        known = self.views[place].setdefault("names", [self.views[place]["name"]])
+        if name not in known:
+            known.append(name)
 
     def _covers(self, memory: Memory, storage: int) -> bool:
         start, end, _ = self._extents[storage]

@@ -3,8 +3,10 @@
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from labkit.show.judged_views import judged
 from labkit.show.names import argument_texts
 from labkit.show.program import record
 from labkit.show.scene import Scene
@@ -21,6 +23,8 @@ def strides(
     aligned: bool = False,
     program: str | None = None,
     using: Mapping[str, Any] | None = None,
+    compare: bool = False,
+    at: int | str | None = None,
 ) -> StrideView:
     """Every tensor drawn over its storage, those that share memory over one strip of cells.
 
@@ -31,18 +35,22 @@ def strides(
     program   Python lines instead of tensors: each runs once, and the picture walks them forward
               and back with the tensors alive, their values, versions and use counts
     using     names the program may use; `torch` is there
+    compare   of two tensors, yours and what was expected, the first element of yours that is wrong
+              is outlined in both: over one memory where the addresses differ, else the values
+    at        the step to open at: its number, from 1, or words of its text
 
     The widget is read back with `.layout_of()` (after edits), `.selected`, `.selected_address`,
     and changed with `.edit(name, sizes, strides, offset)`.
 
     Raises   TypeError    nothing to show, or an argument is not a tensor
              ValueError   a tensor without strides (sparse, nested), shapes that do not broadcast
-                          (aligned), or names that do not match the tensors
+                          (aligned), names that do not match the tensors, no step `at`, or
+                          other than two tensors to compare
     """
     if program is not None:
         if tensors or aligned or names is not None:
             raise TypeError("show.strides: give either tensors or a program, not both")
-        return record(program, using or {})
+        return record(program, using or {}).open_at(at)
     if not tensors:
         raise TypeError("show.strides needs at least one tensor, or program='...'")
     if names is None:
@@ -55,13 +63,18 @@ def strides(
         for place, (tensor, name) in enumerate(zip(tensors, names, strict=True))
     ]
     scene = Scene()
+    if compare:
+        views = [replace(view, identity=None) for view in views]  # two cards, always
+        scene.add(views, names)
+        return scene.widget(**judged(views, names))
     if not aligned:
         scene.add(views, names)
         return scene.widget()
     shape = broadcast_shape([view.sizes for view in views])
     expanded = [_expanded(view, shape) for view in views]
     places = scene.add(expanded, names)
-    return scene.widget(linked=True, steps=_loop(expanded, names, shape, places[0]))
+    steps = _loop(expanded, names, shape, places[0])
+    return scene.widget(linked=True, steps=steps).open_at(at)
 
 
 def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -103,7 +116,7 @@ def expanded_strides(
 
 def _expanded(view: View, shape: tuple[int, ...]) -> View:
     strides = expanded_strides(view.sizes, view.strides, shape)
-    return View(view.dtype, view.itemsize, shape, strides, view.offset, view.version, view.memory)
+    return replace(view, sizes=shape, strides=strides, identity=None)  # an operand each
 
 
 def _loop(

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class View:
-    """One tensor's metadata: sizes, strides and offset in elements."""
+    """One tensor's metadata: sizes, strides and offset in elements.
+
+    identity   the same for two names of one tensor that are read at one moment
+    """
 
     dtype: str
     itemsize: int
@@ -44,6 +47,7 @@ class View:
     offset: int
     version: int | None
     memory: Memory
+    identity: int | None = None
 
 
 def is_tensor(value: object) -> bool:
@@ -60,11 +64,11 @@ def read_view(tensor: Any, called: str) -> View:
              ValueError   a tensor without strides or storage: sparse, nested, opaque
     """
     if isinstance(tensor, torch.Tensor):
-        return _read_torch(tensor, called)
+        return replace(_read_torch(tensor, called), identity=id(tensor))
     if isinstance(tensor, np.ndarray):
-        return _read_numpy(tensor, called)
+        return replace(_read_numpy(tensor, called), identity=id(tensor))
     if isinstance(tensor, TensorImpl):
-        return _read_labkit(tensor)
+        return replace(_read_labkit(tensor), identity=id(tensor))
     shown = repr(tensor)
     raise TypeError(
         f"{called} is {type(tensor).__name__} {shown[:60]}, which has no strides: "

@@ -63,6 +63,11 @@ const lk = (() => {
         label,
       ),
     );
+  // What a button does, for the pointer that rests on it and for a screen reader.
+  const call = (node, title) => {
+    node.title = title;
+    node.setAttribute("aria-label", title);
+  };
   // Tests wait on this counter instead of sleeping.
   const drew = (node) => {
     node.dataset.draws = Number(node.dataset.draws) + 1;
@@ -169,7 +174,7 @@ const lk = (() => {
     function set(to) {
       now = to;
       slider.value = to;
-      counter.textContent = `${label} ${to + 1} / ${count}`;
+      counter.textContent = `${label} ${to + 1} of ${count}`;
       const line = text(to);
       words.replaceChildren(line instanceof Node ? line : document.createTextNode(line));
       // aria-disabled, not disabled: a button that loses the focus would take the keys with it.
@@ -251,6 +256,7 @@ const lk = (() => {
     focusable,
     root,
     button,
+    call,
     drew,
     stepper,
     theme,

@@ -24,7 +24,7 @@ import base64
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import anywidget
 import numpy as np
@@ -60,6 +60,33 @@ class LabWidget(anywidget.AnyWidget):
     def summary(self) -> str:
         """What stands between the parentheses of the text form: short, and without addresses."""
         return ""
+
+    def step_texts(self) -> list[str]:
+        """What each step says, in order; empty where there is nothing to walk."""
+        return []
+
+    def open_at(self, step: int | str | None) -> Self:
+        """The widget stands at the step worth seeing, on the page and in the picture.
+
+        step   its number as the page counts, from 1, or -1 for the last; or words of its text, of
+               which the first step that has them is taken; None leaves the widget as it is
+
+        Raises   ValueError   no such step
+        """
+        if step is None:
+            return self
+        texts = self.step_texts()
+        if isinstance(step, str):
+            found = next((place for place, text in enumerate(texts) if step in text), None)
+            if found is None:
+                said = "; ".join(dict.fromkeys(text[:60] for text in texts))
+                raise ValueError(f"no step says {step!r}; they say: {said[:400] or 'nothing'}")
+            self.frame = found
+        elif 1 <= step <= len(texts) or step < 0 <= len(texts) + step:
+            self.frame = step - 1 if step > 0 else len(texts) + step
+        else:
+            raise ValueError(f"no step {step}; there are {len(texts)}, counted from 1")
+        return self
 
     def svg(self) -> str:
         """The picture shown where no JavaScript runs; subclasses draw their state."""

@@ -53,6 +53,7 @@ const strideGrid = (() => {
     cells(grid);
     lines(grid);
     marks(grid, lights);
+    judgements(grid);
     return look.high * look.wide;
   }
 
@@ -166,6 +167,22 @@ const strideGrid = (() => {
     }
     for (const { index, at } of lights.filter((light) => light.view === view)) {
       mark(index, at < fact.lowest || at >= fact.room ? looks.alert : looks.ink, 3);
+    }
+  }
+
+  // The elements that somebody judged: a thick frame, with ✓ or ✗ in its corner.
+  function judgements({ scene, view, cursor, pen, x, y, top, left, high, wide, width, height }) {
+    const { rows, cols } = view;
+    for (const { index, right } of scene.marksOf(view)) {
+      const r = along(view, rows, index) - top,
+        c = along(view, cols, index) - left;
+      const here = index.every((i, dim) => dim === rows || dim === cols || i === cursor[dim]);
+      if (!here || r < 0 || c < 0 || r >= high || c >= wide) continue;
+      const colour = right ? scene.looks.accent : scene.looks.alert;
+      frameCell(pen, x(c) - 1, y(r) - 1, width + 3, height + 3, colour, 3, right ? [] : [6, 2]);
+      if (width < 14) continue;
+      const style = { size: 13, fill: colour, align: "left", weight: "bold" };
+      words(pen, right ? "✓" : "✗", x(c) + 3, y(r) + 8, style);
     }
   }
 

@@ -10,6 +10,7 @@ from labkit.widgets.picture import ALERT, INK, MUTED, PALETTE, Picture
 CHARACTER = 7.3  # px a 12 px monospaced character takes
 CELL, LINE, LANE = 26, 40, 5  # px: a cell, a cell with its address, a bar per view
 ROW, SIDE, HEAD = 30, 34, 62  # px: a row of a grid, room for its numbers, room for its title
+NOTE = 24  # px: room for the sentence above it all
 MAX_CELLS, PER_LINE, MAX_ROWS, MAX_COLUMNS, MAX_VIEWS = 48, 16, 8, 10, 4
 
 
@@ -27,8 +28,15 @@ def draw(widget: Any) -> Picture:
         default=420,
     )
     tall = 12 + sum(strips) + max((height for _, height in grids), default=0)
-    picture = Picture(wide + 24, tall + 8, label=repr(widget))
+    heading = _heading(widget)
+    if heading:
+        wide = max(wide, CHARACTER * len(heading))
+        tall += NOTE
+    picture = Picture(wide + 24, tall + 8, label=f"{heading} {widget!r}".strip())
     top = 12.0
+    if heading:
+        picture.text(12, 24, heading, bold=True, mono=False)
+        top += NOTE
     for place, height in enumerate(strips):
         _strip(picture, widget, place, views, top, cell_width, column)
         top += height
@@ -39,6 +47,14 @@ def draw(widget: Any) -> Picture:
     return picture
 
 
+def _heading(widget: Any) -> str:
+    """The sentence above it all: what was found, or which step this is."""
+    if widget.note or not widget.steps:
+        return str(widget.note)
+    step = min(widget.frame, len(widget.steps) - 1)
+    return f"step {step + 1} of {len(widget.steps)}: {widget.steps[step]['text']}"
+
+
 def _shown(widget: Any) -> list[int]:
     step = widget.steps[min(widget.frame, len(widget.steps) - 1)] if widget.steps else {}
     alive = step.get("alive", range(len(widget.views)))
@@ -46,7 +62,8 @@ def _shown(widget: Any) -> list[int]:
 
 
 def _edited(widget: Any, place: int) -> dict[str, Any]:
-    view = {**widget.views[place], **widget.edited.get(str(place), {}), "place": place}
+    names = " = ".join(widget.names_of(place))
+    view = widget.views[place] | widget.edited.get(str(place), {}) | {"name": names, "place": place}
     unit = widget.storages[view["storage"]]["unit"]
     return view | {"span": view["itemsize"] // unit, "first": view["base"] // unit}
 
@@ -186,6 +203,23 @@ def _grid(
                          fill=MUTED if again else INK)  # fmt: skip
             picture.text(x + cell_width / 2, y + (25 if value else 18), f"@{at}", size=9,
                          fill=MUTED if inside else ALERT, anchor="middle")  # fmt: skip
+    for mark in widget.marks:
+        if mark["view"] == view["place"]:
+            _judgement(picture, mark, view, (x0, y0), cell_width)
     if rows > MAX_ROWS or columns > MAX_COLUMNS:
         picture.text(x0 + cell_width * min(columns, MAX_COLUMNS) + 4,
                      y0 + ROW * min(rows, MAX_ROWS) - 6, "…")  # fmt: skip
+
+
+def _judgement(
+    picture: Picture, mark: dict[str, Any], view: dict[str, Any], corner: tuple[float, float],
+    cell_width: float,
+) -> None:  # fmt: skip
+    """The element's cell in a thick frame, with ✓ or ✗ in it, where the grid shows it."""
+    *others, row, place = [0, 0, *mark["index"]]
+    if any(others) or row >= MAX_ROWS or place >= MAX_COLUMNS:
+        return
+    x, y = corner[0] + place * cell_width, corner[1] + row * ROW
+    colour = PALETTE[0] if mark["right"] else ALERT
+    picture.rect(x, y, cell_width, ROW, "none", colour, stroke_width=2.5, radius=0)
+    picture.text(x + 3, y + 11, "✓" if mark["right"] else "✗", 11, colour, bold=True)

@@ -30,6 +30,7 @@ function strideScene(model) {
     cellsOf: (storage) => Math.floor(storage.nbytes / storage.unit),
     cellOf: (view, at) => view.first + at * view.k,
     elementAt: (view, cell) => Math.floor((cell - view.first) / view.k),
+    marksOf: (view) => model.get("marks").filter((mark) => mark.view === view.n),
     textAt(column, at) {
       const values = columns[column] ?? model.get("texts")[column];
       const kept = values ? formatted(values[at], column.split(":")[1]) : "";
@@ -49,7 +50,9 @@ function strideScene(model) {
     const now = model.get("selected");
     scene.views = model.get("views").map((original, n) => {
       const edited = model.get("edited")[n];
-      const view = { ...original, ...edited, n, original, changed: Boolean(edited) };
+      const names = scene.step().names?.[n] ?? original.names ?? [original.name];
+      const called = { name: names[0], names, n, original, changed: Boolean(edited) };
+      const view = { ...original, ...edited, ...called };
       const storage = scene.storageOf(view);
       view.k = view.itemsize / storage.unit; // cells per element
       view.first = view.base / storage.unit; // cells before the view's element 0

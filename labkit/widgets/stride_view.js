@@ -34,9 +34,10 @@ function render({ model, el }) {
   // Built anew only when storages, views or dimensions come and go: inputs keep their focus.
   function build() {
     const key = JSON.stringify([
+      model.get("note"),
       model.get("storages"),
       scene.steps().map(({ text }) => text),
-      scene.views.map(({ name, sizes, n }) => [name, sizes.length, editing.has(n)]),
+      scene.views.map(({ original, sizes, n }) => [original.name, sizes.length, editing.has(n)]),
     ]);
     if (key === structure) return;
     structure = key;
@@ -48,7 +49,9 @@ function render({ model, el }) {
     strips = model.get("storages").map(buildStrip);
     cards = scene.views.map(buildCard);
     const elements = (list) => list.map(({ element }) => element);
+    const note = model.get("note");
     root.replaceChildren(
+      ...(note ? [lk.h("div", { class: "sv-note" }, note)] : []),
       ...elements([...(stepper ? [stepper] : []), ...strips]),
       lk.h("div", { class: "sv-cards" }, elements(cards)),
       strideWords.legend(),
@@ -126,7 +129,7 @@ function render({ model, el }) {
     return strip;
   }
 
-  function buildCard({ n, name, sizes }) {
+  function buildCard({ n, sizes }) {
     const toggle = () => {
       const others = model.get("hidden").filter((other) => other !== n);
       put({ hidden: check.checked ? others : [...others, n] });
@@ -135,7 +138,6 @@ function render({ model, el }) {
       lk.h("input", {
         type: "checkbox",
         "data-key": `show ${n}`,
-        "aria-label": `show ${name}`,
         on: { change: toggle },
       }),
     );
@@ -146,11 +148,11 @@ function render({ model, el }) {
       }
       refresh();
     };
-    const edit = lk.button("edit", `edit sizes, strides and offset of ${name}`, open, {
+    const edit = lk.button("edit", "", open, {
       "data-key": `edit ${n}`,
       "aria-pressed": editing.has(n),
     });
-    const copy = lk.copyButton("copy", `copy sizes, strides and offset of ${name} as text`, () =>
+    const copy = lk.copyButton("copy", "copy sizes, strides and offset as text", () =>
       strideWords.plain(scene, scene.views[n]),
     );
     const planes =
@@ -188,7 +190,7 @@ function render({ model, el }) {
       { class: "sv-card", style: `--sv-colour:${scene.colour(n)}` },
       parts,
     );
-    return { n, check, title, meta, tags, canvas, formula, planes, editor, element };
+    return { n, check, edit, title, meta, tags, canvas, formula, planes, editor, element };
   }
 
   function buildGrid(n) {
@@ -253,7 +255,9 @@ function render({ model, el }) {
     card.element.classList.toggle("sv-off", !scene.shown(card.n));
     card.element.classList.toggle("sv-now", lights[0]?.view === view);
     card.check.checked = scene.shown(card.n);
-    card.title.textContent = view.name + (view.changed ? " (edited)" : "");
+    card.title.textContent = view.names.join(" = ") + (view.changed ? " (edited)" : "");
+    lk.call(card.edit, `edit sizes, strides and offset of ${view.name}`);
+    card.check.setAttribute("aria-label", `show ${view.name}`);
     card.meta.textContent = strideWords.layout(
       view,
       scene.step().versions?.[card.n] ?? view.version,
@@ -262,7 +266,10 @@ function render({ model, el }) {
       "aria-label",
       `${view.name}, sizes ${view.sizes.join(" by ") || "none"}; arrow keys move`,
     );
-    card.tags.replaceChildren(...strideWords.tags(view));
+    card.tags.replaceChildren(
+      ...strideWords.judged(scene.marksOf(view)),
+      ...strideWords.tags(view),
+    );
     card.formula.replaceChildren(
       ...(light ? strideWords.worked(scene, view, light) : []),
       ...strideWords.warnings(view),
@@ -314,7 +321,7 @@ function render({ model, el }) {
 
   const data = "change:storages change:views change:schema change:values change:texts change:steps";
   const choices =
-    "change:selected change:edited change:hidden change:axes change:frame change:linked";
+    "change:selected change:edited change:hidden change:axes change:frame change:linked change:marks change:note";
   model.on(data, reload);
   model.on(choices, refresh);
   const forget = lk.onTheme(paint);

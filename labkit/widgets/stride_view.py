@@ -1,7 +1,7 @@
 """Views over storages: cells, sizes, strides, offset, and the sum that gives each address."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import traitlets
 
@@ -19,11 +19,15 @@ class StrideView(LabWidget):
     storages  [{name, nbytes, unit, dtype}]: `unit` bytes per cell, drawn as `dtype`;
               optional use_count, note
     views     [{name, storage, dtype, itemsize, sizes, strides, offset}]: `storage` is a place in
-              `storages`; optional base (bytes of that storage before the view's element 0), version
+              `storages`; optional base (bytes of that storage before its element 0), version,
+              names (all of them, where one tensor has several)
     schema, values   numbers by "storage:dtype", as `pack_columns` packs them (may be empty)
     texts     the same as lists of text, for what is no real number
     steps     [{text}]: a walk, forward and back; optional alive (the views that exist), writes
-              ([["storage:dtype", element, text]]), use_counts and versions (by place), select
+              ([["storage:dtype", element, text]]), use_counts, versions and names (by place),
+              select
+    marks     [{view, index, right}]: an element outlined as right or as wrong
+    note      a sentence above it all
 
     Python reads, and may set: selected {view, index}, edited {view: {sizes, strides, offset}},
     hidden [view], axes {view: [down, across]}, frame.
@@ -40,6 +44,8 @@ class StrideView(LabWidget):
     values = traitlets.Bytes(b"").tag(sync=True)
     texts = traitlets.Dict().tag(sync=True)
     steps = traitlets.List(traitlets.Dict()).tag(sync=True)
+    marks = traitlets.List(traitlets.Dict()).tag(sync=True)
+    note = traitlets.Unicode("").tag(sync=True)
     linked = traitlets.Bool(False, help="one index lights every view of those sizes").tag(sync=True)
     selected = traitlets.Dict({"view": 0, "index": []}).tag(sync=True)
     edited = traitlets.Dict().tag(sync=True)
@@ -98,19 +104,35 @@ class StrideView(LabWidget):
         return address(index, strides, offset)
 
     def _place(self, view: int | str | None) -> int:
-        names = [known["name"] for known in self.views]
+        names = {name: place for place in range(len(self.views)) for name in self.names_of(place)}
         place = self.selected["view"] if view is None else view
-        if isinstance(place, str) and place in names:
-            place = names.index(place)
-        if not isinstance(place, int) or not 0 <= place < len(names):
-            raise KeyError(f"no view {view!r}; there are {names}")
+        if isinstance(place, str):
+            place = names.get(place, place)
+        if not isinstance(place, int) or not 0 <= place < len(self.views):
+            raise KeyError(f"no view {view!r}; there are {list(names)}")
         return place
+
+    def names_of(self, place: int) -> list[str]:
+        """What a view is called at the step shown: several names where they are one tensor's."""
+        step = self.steps[min(self.frame, len(self.steps) - 1)] if self.steps else {}
+        view = self.views[place]
+        names: list[str] = step.get("names", {}).get(str(place), view.get("names", [view["name"]]))
+        return names
+
+    def step_texts(self) -> list[str]:
+        return [step["text"] for step in self.steps]
+
+    def open_at(self, step: int | str | None) -> Self:
+        super().open_at(step)
+        if step is not None and "select" in self.steps[self.frame]:
+            self.selected = self.steps[self.frame]["select"]
+        return self
 
     def summary(self) -> str:
         said = [
-            f"{view['name']} {view['sizes']} strides {view['strides']} offset {view['offset']}"
-            f" on {self.storages[view['storage']]['name']}"
-            for view in self.views[:3]
+            f"{' = '.join(self.names_of(place))} {view['sizes']} strides {view['strides']} "
+            f"offset {view['offset']} on {self.storages[view['storage']]['name']}"
+            for place, view in enumerate(self.views[:3])
         ]
         if len(self.views) > 3:
             said.append(f"{len(self.views) - 3} more")

@@ -45,13 +45,23 @@ const strideWords = (() => {
     return list;
   }
 
-  function tags({ fact, sizes, strides }) {
+  const judged = (marks) =>
+    marks.map(({ index, right }) =>
+      lk.h(
+        "span",
+        { class: right ? "sv-tag" : "sv-tag sv-tag-alert" },
+        `${right ? "✓ expected" : "✗ wrong"} at [${index.join(", ")}]`,
+      ),
+    );
+
+  function tags({ fact, names, sizes, strides }) {
     const tag = (text, bad) =>
       lk.h("span", { class: bad ? "sv-tag sv-tag-alert" : "sv-tag" }, text);
     const zero = strides.flatMap((stride, dim) => (stride === 0 && sizes[dim] > 1 ? [dim] : []));
     const list = [
       tag(fact.numel === 0 ? "no elements" : fact.contiguous ? "contiguous" : "not contiguous"),
     ];
+    if (names.length > 1) list.push(tag(`one tensor, ${names.length} names`));
     if (zero.length) list.push(tag(`stride 0 in dim ${zero.join(", ")}`));
     if (fact.distinct === null) list.push(tag("overlap not counted: too large"));
     else if (fact.distinct < fact.numel) {
@@ -97,5 +107,5 @@ const strideWords = (() => {
     );
   }
 
-  return { worked, warnings, tags, layout, storage, plain, legend };
+  return { worked, warnings, judged, tags, layout, storage, plain, legend };
 })();

@@ -54,10 +54,10 @@ def test_the_addresses_lead_to_the_tensors_own_values(seed):
     views = [random_view(base, generator) for _ in range(4)]
     widget = show.strides(*views, names=["p", "q", "r", "s"])
     assert len(widget.storages) == 1
-    for place, view in enumerate(views):
-        assert widget.layout_of(place) == (
-            tuple(view.shape), view.stride(), view.storage_offset()
-        )  # fmt: skip
+    for name, view in zip("pqrs", views, strict=True):
+        layout = (tuple(view.shape), view.stride(), view.storage_offset())
+        assert widget.layout_of(name) == layout
+        place = next(n for n in range(len(widget.views)) if name in widget.names_of(n))
         np.testing.assert_array_equal(values_through(widget, place), view.double().numpy())
 
 
@@ -71,8 +71,64 @@ def test_names_are_the_arguments_as_written():
             x.reshape(4, 3),
         ).views
     ] == ["x[1:]", "x.reshape(4, 3)"]
-    assert [view["name"] for view in show.strides(*[x, x]).views] == ["a", "b"]
+    assert [view["name"] for view in show.strides(*[x, x[:]]).views] == ["a", "b"]
     assert [view["name"] for view in show.strides(x, names=["mine"]).views] == ["mine"]
+
+
+def test_two_names_of_one_tensor_are_one_card():
+    x = torch.arange(6)
+    y = x
+    widget = show.strides(x, y, x[:])
+    assert [widget.names_of(place) for place in range(2)] == [["x", "y"], ["x[:]"]]
+    assert widget.layout_of("y") == widget.layout_of("x") == ((6,), (1,), 0)
+    assert "x = y" in widget.svg() and "x = y" in repr(widget)
+    array = np.arange(3)
+    assert len(show.strides(array, array, names=["a", "b"]).views) == 1
+    ours = labkit.arange(3)
+    assert len(show.strides(ours, ours, names=["a", "b"]).views) == 1
+
+
+def test_a_tensor_keeps_its_card_while_its_names_come_and_go():
+    widget = show.strides(program="a = torch.arange(4)\nb = a\ndel a\na = b[:]\nb = a")
+    assert [step["alive"] for step in widget.steps] == [[0], [0], [0], [0, 1], [1]]
+    assert [step["names"] for step in widget.steps] == [
+        {"0": ["a"]}, {"0": ["a", "b"]}, {"0": ["b"]}, {"0": ["b"], "1": ["a"]}, {"1": ["b", "a"]},
+    ]  # fmt: skip
+    again = show.strides(program="a = torch.arange(4)\nb = a\na = b[:]").steps
+    assert again[2]["names"] == {"1": ["a"], "0": ["b"]}
+    assert [widget.open_at(step).names_of(0) for step in (1, 2, 3)] == [["a"], ["a", "b"], ["b"]]
+
+
+def test_a_wrong_view_is_outlined_beside_the_expected_one():
+    x = torch.arange(12.0).view(3, 4)
+    yours, expected = x.as_strided((4, 3), (1, 3)), x.t()
+    widget = show.strides(yours, expected, compare=True)
+    said = "yours[0, 1] reads element 3, expected[0, 1] reads element 4"
+    assert widget.note == f"✗ first wrong element: {said}"
+    assert [mark["right"] for mark in widget.marks] == [False, True]
+    assert widget.selected == {"view": 0, "index": [0, 1]}
+    picture = widget.svg()
+    assert said in picture and "✗" in picture and "✓" in picture
+
+
+def test_a_wrong_value_is_outlined_even_where_it_is_written_alike():
+    expected = torch.tensor([1.0, 2.0, torch.nan])
+    yours = expected.clone()
+    assert show.strides(yours, expected, compare=True).note.startswith("✓")
+    yours[1] += 1e-5
+    assert show.strides(yours, expected, compare=True).marks[0]["index"] == [1]
+    assert show.strides(expected, expected, compare=True).note.startswith("✓")
+    shapes = show.strides(yours.view(3, 1), expected, names=["a", "b"], compare=True)
+    assert shapes.note == "✗ a has sizes [3, 1], expected [3]"
+
+
+def test_a_program_opens_at_the_step_worth_seeing():
+    lines = "a = torch.arange(4)\nb = a[1:]\nb[0] = 9"
+    assert show.strides(program=lines).frame == 0
+    assert show.strides(program=lines, at=3).frame == show.strides(program=lines, at=-1).frame == 2
+    opened = show.strides(program=lines, at="a[1:]")
+    assert (opened.frame, opened.selected["view"]) == (1, 1)
+    assert "step 2 of 3: b = a[1:]" in opened.svg()
 
 
 def test_memory_decides_what_shares_a_strip():
@@ -158,6 +214,9 @@ def test_what_has_no_values_says_so():
         (lambda: show.strides(torch.ones(2), torch.ones(3), aligned=True), ValueError, "2 .* 3"),
         (lambda: show.strides(torch.ones(2), program="a = 1"), TypeError, "not both"),
         (lambda: show.strides(program="a = 1"), ValueError, "no tensor"),
+        (lambda: show.strides(torch.ones(2), compare=True), ValueError, "expected tensor, got 1"),
+        (lambda: show.strides(program="a = torch.ones(2)", at=2), ValueError, "no step 2; .* 1,"),
+        (lambda: show.strides(program="a = torch.ones(2)", at="b ="), ValueError, "a = torch.ones"),
         (lambda: show.strides(program=""), ValueError, "no statement"),
         (lambda: show.strides(program="a = torch.ones(6)\na.view(4)"), RuntimeError, "a.view"),
     ],
