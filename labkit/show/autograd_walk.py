@@ -1,9 +1,13 @@
 """A graph of autograd nodes, torch's or labkit's, as the plain data a GraphView draws."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 TEXT_LENGTH = 60
+SAVED_STATES = {"tensor (": "saved", "overwritten: ": "✗ overwritten", "freed: ": "freed"}
+"""How the text of a saved tensor begins, and the badge that counts those."""
+VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 Groups = Callable[[Any], str]
 
 
@@ -113,12 +117,13 @@ def _described(node: Any, names: Mapping[int, str]) -> dict[str, Any]:
             "details": {"adds into": adds, "version of the leaf": leaf._version},
         }
     saved = _saved_values(node)
-    count = sum(text.count("tensor (") for text in saved.values())
+    counts = {word: sum(text.count(word) for text in saved.values()) for word in SAVED_STATES}
+    badges = [f"{SAVED_STATES[word]}: {count}" for word, count in counts.items() if count]
     return {
         "label": name,
-        "kind": "saves tensors" if count else "operation",
+        "kind": "saves tensors" if badges else "operation",
         "badges": [],
-        "saves": [f"saved: {count}"] if count else [],
+        "saves": badges,
         "details": {**saved, **_forward_line(node)},
     }
 
@@ -155,10 +160,20 @@ def _saved_values(node: Any) -> dict[str, str]:
         try:
             value = getattr(node, attribute)
         except RuntimeError as error:  # freed by an earlier backward, or changed since it was saved
-            found[attribute] = str(error).partition(":")[0]
+            found[attribute] = _lost(str(error))
             continue
         found[attribute] = _text(value)
     return found
+
+
+def _lost(error: str) -> str:
+    """What became of a saved tensor that cannot be had any more, by the error that says so."""
+    versions = VERSIONS.search(error)
+    if versions:
+        return f"overwritten: it was saved at version {versions[2]}, and is at {versions[1]} now"
+    if "have already been freed" in error:
+        return "freed: an earlier backward let go of it"
+    return error.partition(":")[0]
 
 
 def has_hooks(node: Any, attribute: str) -> bool:

@@ -21,6 +21,7 @@ def backward(
     title: str = "",
     module: Any = None,
     depth: int | None = None,
+    at: int | str | None = None,
 ) -> GraphView:
     """Backward has run from `root`, and can be walked: leaves have their gradients.
 
@@ -36,9 +37,10 @@ def backward(
     inputs, retain_graph, create_graph   as `torch.autograd.backward` takes them
     module    an nn.Module: nodes fold by it; `root` must then be a function
     depth     how many levels of module names tell groups apart; None: all of them
+    at        the step to open at: its number, from 1, or words of its text
 
     Raises   TypeError    no tensor, or tensors of both libraries
-             ValueError   a tensor has no graph
+             ValueError   a tensor has no graph, or there is no step `at`
     Source   torch/csrc/autograd/engine.cpp  Engine::evaluate_function
     Differs  Of torch only what hooks tell is observed; the heap and the buffers between are
              computed from the graph by the engine's rules.
@@ -75,7 +77,8 @@ def backward(
             if not recorder.steps:  # the call was refused before anything ran
                 raise
     frames = Frames(walk, recorder.nodes_met())
-    return GraphView(walk.nodes, walk.edges, frames.add(recorder.steps), title=title)
+    view = GraphView(walk.nodes, walk.edges, frames.add(recorder.steps), title=title)
+    return view.open_at(at)
 
 
 def recorder_for(tensors: Sequence[Any], walk: Walk) -> Any:

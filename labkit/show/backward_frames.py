@@ -15,6 +15,7 @@ KINDS = {
     "capture": "capture", "skip": "skip", "release": "release", "error": "error", "end": "end",
 }  # fmt: skip
 ALWAYS_SHOWN = ("start", "pop", "hook", "error", "end")
+NUMBERS_ON_AN_EDGE = 3
 EVERY_STEP_UP_TO = 300
 """Graphs with more nodes get a frame per node, else a notebook would grow by megabytes."""
 
@@ -58,7 +59,7 @@ class Frames:
                 frame["lists"] = self._lists()
                 self.frames.append(frame)
             else:
-                self._unshown = {name: frame.get(name, {}) for name in ("marks", "notes")}
+                self._unshown = {name: frame.get(name, {}) for name in ("marks", "notes", "flows")}
         return self.frames
 
     # -- one method per kind of step ------------------------------------------------------
@@ -70,6 +71,7 @@ class Frames:
         notes: dict[int, str | None] = dict.fromkeys(range(len(self.walk.nodes)) if self.frames
                                                      else ())  # fmt: skip
         marks: dict[int, str | None] = dict.fromkeys(notes)
+        flows = dict.fromkeys(range(len(self.walk.edges)) if self.frames else ())
         places = [(self._at(node), count) for node, count in step.dependencies.items()]
         notes |= {at: f"waits: {count}" for at, count in places if at is not None}
         if self._at(step.node) is not None:
@@ -78,7 +80,8 @@ class Frames:
             f"dependencies are counted: each of {len(places)} nodes waits for as many gradients as "
             f"edges lead to it; {self._name(step.node)} is where backward starts"
         )
-        return {"text": text, "notes": notes, "marks": marks | self._marks(step.node, "ready")}
+        marks |= self._marks(step.node, "ready")
+        return {"text": text, "notes": notes, "marks": marks, "flows": flows}
 
     def _ready(self, step: Step) -> Frame:
         text = f"{self._name(step.node)} has all its gradients: it enters the ready heap"
@@ -133,12 +136,14 @@ class Frames:
         how = "is put into" if held is None else "is added in"
         more = f"{step.waiting} more to come" if step.waiting else "nothing more will come"
         note = f"waits: {step.waiting}" if step.waiting else None
+        edges = self._edge(step)
         return {
             "text": f"a gradient {how} the buffer of {self._name(step.node)}, input {step.slot}; "
             f"{more}",
             "marks": self._marks(step.node, "waiting") if step.waiting else {},
             "notes": self._notes(step.node, note),
-            "edges": self._edge(step),
+            "edges": edges,
+            "flows": dict.fromkeys(edges, _arrived(held, step.value)),
             "heats": _heats({f"buffer of input {step.slot}": step.value}),
         }
 
@@ -215,6 +220,17 @@ class Frames:
         if self._fired:
             lists["hooks fired"] = self._fired[:]
         return lists
+
+
+def _arrived(held: Value | None, now: Value | None) -> str:
+    """What came along an edge into a buffer that held something else: few numbers, or a shape."""
+    if now is None:
+        return "None"
+    if not now.numbers or len(now.numbers) > NUMBERS_ON_AN_EDGE or (held and not held.numbers):
+        return str(now.shape)
+    before = held.numbers if held and held.numbers else [0.0] * len(now.numbers)
+    numbers = [f"{a - b:.3g}" for a, b in zip(now.numbers, before, strict=True)]
+    return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"
 
 
 def _heats(values: dict[str, Value | None]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ gradients each node waits for, what the ready heap holds, what the buffers add u
 the graph by the engine's rules, and is computed here beside the real run.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -15,10 +14,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from labkit.autograd import ready_queue
 from labkit.autograd.recording import NodeNote, Recorder, Value
-from labkit.show.autograd_walk import Walk, sequence_nr, short_name
+from labkit.show.autograd_walk import VERSIONS, Walk, sequence_nr, short_name
 from labkit.show.backward_recorder import MOST_ELEMENTS, saved_names
 
-VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 Hook = Callable[..., Any]
 
 

@@ -15,7 +15,11 @@ MOST_LEAVES = 4
 
 
 def training_step(
-    step: Callable[[], Any], module: Any = None, title: str = "", depth: int | None = None
+    step: Callable[[], Any],
+    module: Any = None,
+    title: str = "",
+    depth: int | None = None,
+    at: int | str | None = None,
 ) -> GraphView:
     """The step has run, and can be walked: what forward recorded, backward, what was written.
 
@@ -26,9 +30,10 @@ def training_step(
     step    a function without arguments: forward, backward, and what else belongs to a step
     module  an nn.Module of torch or labkit by which nodes fold; it names the parameters as well
     depth   how many levels of module names tell groups apart; None: all of them
+    at      the step to open at: its number, from 1, or words of its text
 
     Raises   TypeError    `step` cannot be called
-             ValueError   it ran no backward of torch or of labkit
+             ValueError   it ran no backward of torch or of labkit, or there is no step `at`
     Differs  Of torch only what hooks and a dispatch mode tell is observed; the ready heap and the
              buffers between are computed from the graph by the engine's rules.
     """
@@ -55,9 +60,8 @@ def training_step(
     recorder = next((one for one in recorders if one.steps), None)
     if recorder is None:
         raise ValueError("step() ran no backward: call loss.backward() inside it")
-    return GraphView(
-        recorder.walk.nodes, recorder.walk.edges, _frames(recorder, forward), title=title
-    )
+    walk = recorder.walk
+    return GraphView(walk.nodes, walk.edges, _frames(recorder, forward), title=title).open_at(at)
 
 
 def _frames(recorder: Any, forward: Any) -> list[dict[str, Any]]:

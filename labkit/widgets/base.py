@@ -45,6 +45,9 @@ class LabWidget(anywidget.AnyWidget):
     parts: ClassVar[tuple[str, ...]] = ()
     """JavaScript files of this folder that come before the class's own: shared drawing."""
 
+    opened = False
+    """Whether `open_at` chose the step."""
+
     frame = traitlets.Int(0, help="the step shown, where a widget has steps").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -75,6 +78,7 @@ class LabWidget(anywidget.AnyWidget):
         """
         if step is None:
             return self
+        self.opened = True
         texts = self.step_texts()
         if isinstance(step, str):
             found = next((place for place, text in enumerate(texts) if step in text), None)

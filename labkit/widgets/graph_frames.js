@@ -3,15 +3,20 @@ const graphFrames = (() => {
   const CHECKPOINT_EVERY = 64,
     PRINTED_CELLS = 40;
 
-  // Node -> state and node -> note in force at a step, each from the nearest checkpoint before it.
+  // Node -> state, node -> note and edge -> what came along it, in force at a step, each from the
+  // nearest checkpoint before it.
   function history(frames) {
-    const checkpoints = [{ marks: new Map(), notes: new Map() }];
+    const checkpoints = [{ marks: new Map(), notes: new Map(), flows: new Map() }];
     const apply = (frame, into) => {
-      for (const name of ["marks", "notes"])
+      for (const name of ["marks", "notes", "flows"])
         for (const [id, value] of Object.entries(frame[name] ?? {}))
           value ? into[name].set(+id, value) : into[name].delete(+id);
     };
-    const copy = ({ marks, notes }) => ({ marks: new Map(marks), notes: new Map(notes) });
+    const copy = ({ marks, notes, flows }) => ({
+      marks: new Map(marks),
+      notes: new Map(notes),
+      flows: new Map(flows),
+    });
     let last = { index: -1, ...copy(checkpoints[0]) };
     return (index) => {
       let from = last;

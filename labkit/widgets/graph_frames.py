@@ -20,7 +20,7 @@ def checked_frame(frame: Frame, node_count: int, edge_count: int) -> dict[str, A
     for state in marks.values():
         if state is not None and state not in STATES:
             raise ValueError(f"node state {state!r} is not one of {', '.join(STATES)}")
-    for edge in frame.get("edges", ()):
+    for edge in (*frame.get("edges", ()), *frame.get("flows", ())):
         if not 0 <= edge < edge_count:
             raise ValueError(f"a frame lights edge {edge}; there are {edge_count}")
     checked = {
@@ -29,6 +29,7 @@ def checked_frame(frame: Frame, node_count: int, edge_count: int) -> dict[str, A
         "lists": {name: _listed(items) for name, items in frame.get("lists", {}).items()},
         "notes": _by_node(frame, "notes", node_count),
         "edges": list(frame.get("edges", ())),
+        "flows": {str(edge): text for edge, text in frame.get("flows", {}).items()},
         "heats": [_checked_heat(heat) for heat in frame.get("heats", ())],
         "kind": frame.get("kind", ""),
         "stop": frame.get("stop", ""),
@@ -37,18 +38,17 @@ def checked_frame(frame: Frame, node_count: int, edge_count: int) -> dict[str, A
     return {name: value for name, value in checked.items() if value or name in needed}
 
 
-def state_at(frames: Sequence[Frame], index: int) -> tuple[dict[int, str], dict[int, str]]:
-    """Node -> state and node -> note in force at one frame."""
-    states: dict[int, str] = {}
-    notes: dict[int, str] = {}
+def state_at(frames: Sequence[Frame], index: int) -> dict[str, dict[int, str]]:
+    """The marks and notes of nodes and the flows of edges that are in force at one frame."""
+    state: dict[str, dict[int, str]] = {"marks": {}, "notes": {}, "flows": {}}
     for frame in frames[: index + 1]:
-        for into, name in ((states, "marks"), (notes, "notes")):
-            for node, value in frame.get(name, {}).items():
+        for name, into in state.items():
+            for number, value in frame.get(name, {}).items():
                 if value:
-                    into[int(node)] = value
+                    into[int(number)] = value
                 else:
-                    into.pop(int(node), None)
-    return states, notes
+                    into.pop(int(number), None)
+    return state
 
 
 def _by_node(frame: Frame, name: str, node_count: int) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Layered drawing of a directed graph: the same picture every time, in near-linear time.
 
 The steps are Sugiyama's: put every node on a layer below its predecessors, give each long edge a
-stand-in on every layer it crosses, order the layers so that few edges cross, then place nodes so
-that chains run straight. Nothing is random and nothing recurses, so ten thousand nodes are fine.
+stand-in on every layer it crosses (edges to one node share theirs, as lanes of one road), order the
+layers so that few edges cross, then place nodes so that chains run straight, the longest of all as
+the drawing's spine. Nothing is random and nothing recurses, so ten thousand nodes are fine.
 """
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -20,6 +21,8 @@ SHORTENING_SWEEPS = 6
 THOROUGH_UP_TO = 6000  # nodes and stand-ins: beyond it an order is good enough sooner
 ORDERING_WORK = 250_000  # node visits all ordering sweeps may cost together
 STRAIGHTENING_SWEEPS = 4
+SPINE_FROM = 6  # nodes in a row; fewer need no spine
+SPINE_WEIGHT = 1e6  # others make room
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def layered_layout(node_count: int, edges: Sequence[tuple[int, int]]) -> Layout:
     layer = _layers(node_count, _without_cycles(node_count, edges))
     above, below, layer, chains = _with_stand_ins(node_count, edges, layer)
     rows = _ordered(above, below, layer)
-    x = _straightened(above, below, rows)
+    x = _straightened(above, below, rows, _spine(below, rows, node_count))
     y = [float(row) for row in layer]
     routes = [[(x[node], y[node]) for node in chain] for chain in chains]
     return Layout(x[:node_count], y[:node_count], routes)
@@ -180,6 +183,7 @@ def _with_stand_ins(
     above: list[list[int]] = [[] for _ in range(node_count)]
     below: list[list[int]] = [[] for _ in range(node_count)]
     chains: list[list[int]] = [[] for _ in edges]
+    lanes: dict[tuple[int, int], int] = {}  # (target, layer) -> the stand-in there
     room = MAX_STAND_INS_PER_NODE * node_count
     spans = sorted(range(len(edges)), key=lambda e: abs(layer[edges[e][0]] - layer[edges[e][1]]))
     for index in spans:
@@ -188,18 +192,20 @@ def _with_stand_ins(
         crossed = list(range(layer[source] + step, layer[target], step))
         if source == target or len(crossed) > room:
             continue
-        room -= len(crossed)
-        chain = list(range(len(layer), len(layer) + len(crossed)))
-        layer += crossed
-        above += [[] for _ in chain]
-        below += [[] for _ in chain]
-        chains[index] = chain
-        line = [source, *chain, target]
+        new = [row for row in crossed if (target, row) not in lanes]
+        room -= len(new)
+        lanes.update({(target, row): len(layer) + place for place, row in enumerate(new)})
+        layer += new
+        above += [[] for _ in new]
+        below += [[] for _ in new]
+        chains[index] = [lanes[target, row] for row in crossed]
+        line = [source, *chains[index], target]
         for upper, lower in pairwise(line):
             if step < 0:
                 upper, lower = lower, upper
-            below[upper].append(lower)
-            above[lower].append(upper)
+            if lower not in below[upper]:
+                below[upper].append(lower)
+                above[lower].append(upper)
     return above, below, layer, chains
 
 
@@ -310,8 +316,25 @@ def _row_crossings(rows: list[list[int]], below: list[list[int]], position: list
     )
 
 
+def _spine(below: list[list[int]], rows: list[list[int]], node_count: int) -> set[int]:
+    """The nodes of the longest chain, where it is long; stand-ins make no chain."""
+    length = [0] * len(below)
+    following = [-1] * len(below)
+    for row in reversed(rows):
+        for node in row:
+            ahead = [other for other in below[node] if max(node, other) < node_count]
+            following[node] = max(ahead, key=length.__getitem__, default=-1)
+            length[node] = 1 + (length[following[node]] if ahead else 0)
+    node = max(range(node_count), key=length.__getitem__, default=-1)
+    spine: set[int] = set()
+    while node >= 0 and length[node] + len(spine) >= SPINE_FROM:
+        spine.add(node)
+        node = following[node]
+    return spine
+
+
 def _straightened(
-    above: list[list[int]], below: list[list[int]], rows: list[list[int]]
+    above: list[list[int]], below: list[list[int]], rows: list[list[int]], spine: Set[int]
 ) -> list[float]:
     """Places with at least one node's width between neighbours and nearly straight chains."""
     x = [0.0] * len(above)
@@ -321,24 +344,26 @@ def _straightened(
     for sweep in range(STRAIGHTENING_SWEEPS):
         order = rows if sweep % 2 == 0 else rows[::-1]
         for row in order:
-            wanted = []
+            wanted, weights = [], []
             for node in row:
                 near = above[node] + below[node] if sweep >= 2 else (above, below)[sweep][node]
-                wanted.append(sum(x[n] for n in near) / len(near) if near else x[node])
-            for node, place in zip(row, _spread(wanted), strict=True):
+                mean = sum(x[n] for n in near) / len(near) if near else x[node]
+                wanted.append(0.0 if node in spine else mean)
+                weights.append(SPINE_WEIGHT if node in spine else 1.0)
+            for node, place in zip(row, _spread(wanted, weights), strict=True):
                 x[node] = place
     left = min(x, default=0.0)
     return [place - left for place in x]
 
 
-def _spread(wanted: list[float]) -> list[float]:
+def _spread(wanted: list[float], weights: list[float]) -> list[float]:
     """The places closest to the wanted ones (least squares) that keep order and distance 1."""
-    blocks: list[tuple[float, int]] = []  # (sum of shifted wishes, how many nodes)
-    for i, place in enumerate(wanted):
-        total, count = place - i, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
-            other_total, other_count = blocks.pop()
-            total, count = total + other_total, count + other_count
-        blocks.append((total, count))
-    shifted = [total / count for total, count in blocks for _ in range(count)]
+    blocks: list[tuple[float, float, int]] = []  # (sum of shifted wishes, weight, how many nodes)
+    for i, (place, weight) in enumerate(zip(wanted, weights, strict=True)):
+        total, count = (place - i) * weight, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] > total / weight:
+            other_total, other_weight, other_count = blocks.pop()
+            total, weight, count = total + other_total, weight + other_weight, count + other_count
+        blocks.append((total, weight, count))
+    shifted = [total / weight for total, weight, count in blocks for _ in range(count)]
     return [place + i for i, place in enumerate(shifted)]

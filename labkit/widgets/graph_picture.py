@@ -1,6 +1,6 @@
-"""The picture of a GraphView where no JavaScript runs: the graph, and the last step's states."""
+"""The picture of a GraphView where no JavaScript runs: the graph, and the states at one step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.widgets.graph_frames import state_at
@@ -14,6 +14,10 @@ STATE_COLOURS = {
 }  # fmt: skip
 LINE_LENGTH = 92
 
+Node = Mapping[str, Any]
+State = Mapping[str, Mapping[int, str]]
+Place = Callable[[float, float], tuple[float, float]]
+
 
 def graph_picture(
     level: Mapping[str, Any],
@@ -21,91 +25,104 @@ def graph_picture(
     title: str,
     label: str,
     frames: Sequence[Mapping[str, Any]],
+    step: int,
 ) -> str:
     """The first layers, as many nodes as one can read, in the order of the layers.
 
-    With steps: the state after the step that stops everything, else after the last, in words too.
+    With steps: the state after number `step`, in words too.
     """
     nodes = level["nodes"]
-    shown = sorted(range(len(nodes)), key=lambda i: (nodes[i]["y"], i))[:MOST_NODES]
+    shown = sorted(range(len(nodes)), key=lambda i: (nodes[i]["layer"], i))[:MOST_NODES]
     kept = set(shown)
-    left = min((nodes[i]["x"] for i in shown), default=0)
-    top = min((nodes[i]["y"] for i in shown), default=0)
-    states, notes, words = _step(frames)
-    head = 52 + 16 * len(words)
+    drawn = [edge for edge in level["edges"] if edge[0] in kept and edge[1] in kept]
+    places = [(nodes[i]["x"], nodes[i]["y"]) for i in shown]
+    places += [(x, y) for edge in drawn for x, y in edge[3]]
+    left, top = (min((place[axis] for place in places), default=0) for axis in (0, 1))
+    right, foot = (max((place[axis] for place in places), default=0) for axis in (0, 1))
+    state = state_at(frames, step)
+    words = _words(frames, step)
+    head = 58 + 16 * len(words)
 
     def at(x: float, y: float) -> tuple[float, float]:
         return 76 + (x - left) * NODE_WIDTH, head + (y - top) * LAYER_HEIGHT
 
-    width = max((at(nodes[i]["x"], 0)[0] for i in shown), default=240) + 76
-    width = max(width, 320, *(24 + 6.7 * len(line) for line in words), 0)
-    height = max((at(0, nodes[i]["y"])[1] for i in shown), default=40) + 34
+    width = max(at(right, 0)[0] + 76, 320, *(24 + 6.7 * len(line) for line in words), 0)
+    height = at(0, foot)[1] + 34
     picture = Picture(width, height, label=label)
     picture.text(12, 20, title or label, bold=True, mono=False)
+    colour = ALERT if "error" in state["marks"].values() else MUTED
     for number, line in enumerate(words):
-        picture.text(12, 38 + 16 * number, line, 12, ALERT if "error" in states.values() else MUTED,
-                     mono=False)  # fmt: skip
-    for source, target, _, route, *_ in level["edges"]:
-        if source in kept and target in kept:
-            picture.line(_edge_line(nodes, source, target, route, at), arrow=True)
+        picture.text(12, 38 + 16 * number, line, 12, colour, mono=False)
+    lit = set(frames[step].get("edges", ())) if frames else set()
+    for edge in drawn:
+        _draw_edge(picture, edge, nodes, state["flows"], lit, at)
     for index in shown:
-        node = nodes[index]
-        x, y = at(node["x"], node["y"])
-        colour = PALETTE[kinds.index(node["kind"]) % len(PALETTE)] if node["kind"] else LINE
-        here = {states[member] for member in node["members"] if member in states}
-        picture.rect(x - 62, y - 15, 124, BOX_HEIGHT, fill=PAPER, stroke=colour,
-                     stroke_width=1.5, radius=5)  # fmt: skip
-        for state in ("error", "active", "ready", "done", "waiting"):
-            if state in here:
-                picture.rect(x - 62, y - 15, 124, BOX_HEIGHT, STATE_COLOURS[state], colour, 1.5, 5,
-                             opacity=0.3)  # fmt: skip
-                break
-        badge = ", ".join(node["badges"])
-        picture.text(x, y + (0 if badge else 4), _short(node["label"], 19), 11, INK, "middle")
-        if badge:
-            picture.text(x, y + 11, _short(badge, 22), 9, MUTED, "middle")
-        if len(node["members"]) == 1 and node["members"][0] in notes:
-            picture.text(x + 7, y - 18, notes[node["members"][0]], 9)
+        _draw_node(picture, nodes[index], kinds, state, at(nodes[index]["x"], nodes[index]["y"]))
     if len(shown) < len(nodes):
         picture.text(width - 12, 20, f"first {len(shown)} of {len(nodes)} nodes", fill=MUTED,
                      anchor="end")  # fmt: skip
     return picture.svg()
 
 
-def _step(
-    frames: Sequence[Mapping[str, Any]],
-) -> tuple[dict[int, str], dict[int, str], list[str]]:
-    """States, notes and words of the step that is drawn."""
+def _draw_edge(
+    picture: Picture, edge: Sequence[Any], nodes: Sequence[Node], flows: Mapping[int, str],
+    lit: set[int], at: Place,
+) -> None:  # fmt: skip
+    """The arrow, and beside its beginning what came along it."""
+    source, target, _, route, members, aside = edge
+    line = _edge_line(nodes[source], nodes[target], route, aside, at)
+    used = bool(lit & set(members))
+    picture.line(line, STATE_COLOURS["active"] if used else MUTED, arrow=True)
+    came = next((flows[one] for one in members if one in flows), None)
+    if came:
+        (x, y), (x2, y2) = line[:2]
+        anchor, beside = ("end", -6) if aside < 0 else ("start", 6)
+        picture.text((x + x2) / 2 + beside, 0.64 * y + 0.36 * y2 + 3, came, 10, INK, anchor,
+                     bold=used)  # fmt: skip
+
+
+def _draw_node(
+    picture: Picture, node: Node, kinds: Sequence[str], state: State, place: tuple[float, float]
+) -> None:
+    (x, y), box = place, (124, BOX_HEIGHT)
+    colour = PALETTE[kinds.index(node["kind"]) % len(PALETTE)] if node["kind"] else LINE
+    picture.rect(x - 62, y - 15, *box, fill=PAPER, stroke=colour, stroke_width=1.5, radius=5)
+    here = {state["marks"].get(member) for member in node["members"]}
+    mark = next((one for one in ("error", "active", "ready", "done", "waiting") if one in here), "")
+    if mark:
+        picture.rect(x - 62, y - 15, *box, STATE_COLOURS[mark], colour, 1.5, 5, opacity=0.3)
+    badge = ", ".join(node["badges"])
+    picture.text(x, y + (0 if badge else 4), _short(node["label"], 19), 11, INK, "middle")
+    if badge:
+        fill = ALERT if "✗" in badge else MUTED
+        picture.text(x, y + 11, _short(badge, 22), 9, fill, "middle")
+    if len(node["members"]) == 1 and node["members"][0] in state["notes"]:
+        picture.text(x + 60, y - 18, state["notes"][node["members"][0]], 9, anchor="end")
+
+
+def _words(frames: Sequence[Mapping[str, Any]], step: int) -> list[str]:
+    """What the step says, in lines."""
     if not frames:
-        return {}, {}, []
-    place = next((i for i, frame in enumerate(frames) if frame.get("stop")), len(frames) - 1)
-    states, notes = state_at(frames, place)
-    text = f"step {place + 1} of {len(frames)}: {frames[place]['text']}"
+        return []
+    text = f"step {step + 1} of {len(frames)}: {frames[step]['text']}"
     lines: list[str] = [""]
     for word in text.split():
         if len(lines[-1]) + len(word) > LINE_LENGTH:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    return states, notes, lines[:4]
+    return lines[:4]
 
 
 def _edge_line(
-    nodes: Sequence[Mapping[str, Any]],
-    source: int,
-    target: int,
-    route: Sequence[Sequence[float]],
-    at: Any,
+    source: Node, target: Node, route: Sequence[Sequence[float]], aside: float, at: Place
 ) -> list[tuple[float, float]]:
-    """From the box of one node to that of the other, touching the sides that face each other."""
-    start = at(nodes[source]["x"], nodes[source]["y"])
-    end = at(nodes[target]["x"], nodes[target]["y"])
-    down = 1 if end[1] >= start[1] else -1
+    """From the box of one node to that of the other, touching the sides that face the way."""
+    start, end = (at(one["x"] + aside, one["y"]) for one in (source, target))
+    bends = [at(x + aside, y) for x, y in route]
+    leaves = 1 if (bends or [end])[0][1] >= start[1] else -1
+    enters = 1 if end[1] >= (bends or [start])[-1][1] else -1
     half = BOX_HEIGHT / 2
-    return [
-        (start[0], start[1] + down * half),
-        *(at(x, y) for x, y in route),
-        (end[0], end[1] - down * half),
-    ]
+    return [(start[0], start[1] + leaves * half), *bends, (end[0], end[1] - enters * half)]
 
 
 def _short(text: str, room: int) -> str:

@@ -1,5 +1,5 @@
 // A directed graph on a canvas: places come from Python, this only draws, pans, zooms and walks.
-const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, READABLE = 0.5, OVERVIEW = 0.2;
+const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, READABLE = 0.46, OVERVIEW = 0.2;
 const STATE_COLOURS = { active: "#E69F00", ready: "#56B4E9", done: "#009E73", waiting: "#8C8C00", error: "#D55E00" };
 
 function render({ model, el }) {
@@ -11,7 +11,7 @@ function render({ model, el }) {
   const legend = lk.h("div", { class: "lk-row lk-graph-legend lk-muted" });
   const search = lk.focusable(lk.h("input", { type: "search", placeholder: "search nodes", "aria-label": "search nodes" }));
   const found = lk.h("span", { class: "lk-muted" });
-  let level, incoming, outgoing, drawnAs, kinds, scale = 1, panX = 0, panY = 0, marks = new Map(), notes = new Map(), lit = new Set(), matches = [], pending = 0;
+  let level, incoming, outgoing, drawnAs, kinds, scale = 1, panX = 0, panY = 0, marks = new Map(), notes = new Map(), flows = new Map(), lit = new Set(), matches = [], pending = 0;
 
   const frames = model.get("frames"), inForce = graphFrames.history(frames);
   const heats = lk.h("div", { class: "lk-graph-heats" });
@@ -56,13 +56,15 @@ function render({ model, el }) {
   function fit(readable = false) {
     if (!level.nodes.length) return;
     const [width, height] = size(), limits = [Infinity, -Infinity, Infinity, -Infinity];
-    for (const { x, y } of level.nodes) {
+    const bends = level.edges.flatMap(([, , , route]) => route.map(([x, y]) => ({ x, y })));
+    for (const { x, y } of [...level.nodes, ...bends]) {
       limits[0] = Math.min(limits[0], x); limits[1] = Math.max(limits[1], x);
       limits[2] = Math.min(limits[2], y); limits[3] = Math.max(limits[3], y);
     }
     const [x0, x1, y0, y1] = limits, wide = (x1 - x0 + 1.2) * NODE_WIDTH, tall = (y1 - y0 + 1) * LAYER_HEIGHT;
     scale = Math.max(readable ? READABLE : 0, Math.min(1.1, width / wide, height / tall));
-    const middle = scale * wide <= width ? (x0 + x1) / 2 : level.nodes[0].x;
+    const reach = width / (2 * scale * NODE_WIDTH) - 0.6;  // a wider drawing fills the canvas around its first node
+    const middle = scale * wide <= width ? (x0 + x1) / 2 : Math.max(x0 + reach, Math.min(x1 - reach, level.nodes[0].x));
     panX = width / 2 - middle * NODE_WIDTH * scale;
     panY = scale * tall <= height ? (height - (y0 + y1) * LAYER_HEIGHT * scale) / 2 : LAYER_HEIGHT * scale * (0.6 - y0);
   }
@@ -82,25 +84,31 @@ function render({ model, el }) {
     g.clearRect(0, 0, width, height);
     if (scale < OVERVIEW) return overview(g, colours);
     const seen = (node) => { const [x, y] = at(node.x, node.y); return x > -90 && x < width + 90 && y > -60 && y < height + 60; };
-    const half = (BOX_HEIGHT / 2) * Math.min(1, scale);
-    for (const [s, t, label, route, members] of level.edges) {
+    const half = (BOX_HEIGHT / 2) * Math.min(1, scale), pills = [];
+    for (const [s, t, label, route, members, aside] of level.edges) {
       const a = level.nodes[s], b = level.nodes[t];
       if (!seen(a) && !seen(b) && !route.some(([x, y]) => seen({ x, y }))) continue;
-      const [ax, ay] = at(a.x, a.y), [bx, by] = at(b.x, b.y), down = by >= ay ? 1 : -1, used = lit.size && members.some((m) => lit.has(m)), near = used || s === now || t === now;
+      const [ax, ay] = at(a.x + aside, a.y), [bx, by] = at(b.x + aside, b.y), used = lit.size && members.some((m) => lit.has(m)), near = used || s === now || t === now;
+      const bends = route.map(([x, y]) => at(x + aside, y)), leaves = (bends[0]?.[1] ?? by) >= ay ? 1 : -1, enters = by >= (bends.at(-1)?.[1] ?? ay) ? 1 : -1;
+      const came = flows.get(members.find((m) => flows.has(m)));
       g.strokeStyle = used ? STATE_COLOURS.active : near ? colours.accent : colours.muted;
-      g.globalAlpha = near ? 1 : 0.65; g.lineWidth = used ? 3.5 : near ? 2 : 1;
-      g.beginPath(); g.moveTo(ax, ay + down * half);
-      let px = ax, py = ay + down * half;
-      for (const [x, y] of [...route.map(([x, y]) => at(x, y)), [bx, by - down * half]]) {
+      g.globalAlpha = near || came ? 1 : 0.65; g.lineWidth = used ? 3.5 : near || came ? 2 : 1;
+      g.beginPath(); g.moveTo(ax, ay + leaves * half);
+      let px = ax, py = ay + leaves * half;
+      for (const [x, y] of [...bends, [bx, by - enters * half]]) {
         const my = (py + y) / 2; g.bezierCurveTo(px, my, x, my, x, y); [px, py] = [x, y];
       }
       g.stroke();
       if (scale > 0.25) {
         const head = 4 * Math.min(1, scale) + 1;
-        g.beginPath(); g.moveTo(bx, by - down * half); g.lineTo(bx - head, by - down * (half + 1.7 * head));
-        g.lineTo(bx + head, by - down * (half + 1.7 * head)); g.fillStyle = g.strokeStyle; g.fill();
+        g.beginPath(); g.moveTo(bx, by - enters * half); g.lineTo(bx - head, by - enters * (half + 1.7 * head));
+        g.lineTo(bx + head, by - enters * (half + 1.7 * head)); g.fillStyle = g.strokeStyle; g.fill();
       }
       g.globalAlpha = 1;
+      if (came && scale > (used ? 0.3 : 0.7)) {
+        const [cx, cy] = bends[0] ?? [bx, by - enters * half];
+        pills.push([came, aside < 0 ? -1 : 1, (ax + cx) / 2, 0.64 * (ay + leaves * half) + 0.36 * cy, used]);
+      }
       if (label && scale > 0.6) {
         g.fillStyle = colours.muted; g.font = `10px ${colours.mono}`; g.textAlign = "left";
         g.fillText(label, (ax + bx) / 2 + 4, (ay + by) / 2 + 3);
@@ -121,17 +129,28 @@ function render({ model, el }) {
       if (matches.includes(i)) { g.strokeStyle = colours.alert; g.lineWidth = 2; g.strokeRect(x - w / 2 - 3, y - hgt / 2 - 3, w + 6, hgt + 6); }
       const note = node.members.length === 1 && notes.get(node.members[0]);
       if (note && scale > 0.45) {
-        g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`; g.fillStyle = colours.ink; g.textAlign = "left";
-        g.fillText(note, x + 7 * scale, y - hgt / 2 - 6); g.textAlign = "center";
+        g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`; g.fillStyle = colours.ink; g.textAlign = "right";
+        g.fillText(note, x + w / 2, y - hgt / 2 - 5); g.textAlign = "center";
       }
       if (scale < 0.32) return;
       const badge = node.badges.join(", "), fit = (text, px) => { const room = Math.floor(BOX_WIDTH * scale / (px * 0.62)); return text.length > room ? text.slice(0, Math.max(1, room - 1)) + "…" : text; };
       const px = Math.max(7, 11 * Math.min(1.2, scale));
       g.fillStyle = colours.ink; g.font = `${px}px ${colours.mono}`;
       g.fillText(fit(node.label, px), x, badge && scale > 0.55 ? y - 5 * scale : y);
-      if (badge && scale > 0.55) { g.fillStyle = colours.muted; g.font = `${px * 0.82}px ${colours.mono}`; g.fillText(fit(badge, px * 0.82), x, y + 7 * scale); }
+      if (badge && scale > 0.55) { g.fillStyle = badge.includes("✗") ? colours.alert : colours.muted; g.font = `${px * 0.82}px ${colours.mono}`; g.fillText(fit(badge, px * 0.82), x, y + 7 * scale); }
     });
+    for (const one of pills) pill(g, colours, ...one);
     lk.drew(root);
+  }
+
+  // What came along an edge, beside it: thick while it is on its way.
+  function pill(g, colours, text, side, x, y, used) {
+    const px = Math.max(8.5, 10.5 * Math.min(1.2, scale));
+    g.font = `${used ? "bold " : ""}${px}px ${colours.mono}`;
+    const wide = g.measureText(text).width + 8, left = side < 0 ? x - wide - 3 : x + 3;
+    g.fillStyle = colours.paper; g.strokeStyle = used ? STATE_COLOURS.active : colours.line; g.lineWidth = used ? 2 : 1;
+    g.beginPath(); g.roundRect(left, y - px * 0.75, wide, px * 1.5, px * 0.75); g.fill(); g.stroke();
+    g.fillStyle = colours.ink; g.textAlign = "left"; g.textBaseline = "middle"; g.fillText(text, left + 4, y);
   }
 
   // A graph too small to read: boxes without words. Edges and plain boxes are kept as a picture, so that a step
@@ -202,7 +221,7 @@ function render({ model, el }) {
   }
   function showFrame(i) {
     const frame = frames[i];
-    ({ marks, notes } = inForce(i));
+    ({ marks, notes, flows } = inForce(i));
     lit = new Set(frame.edges ?? []);
     heats.replaceChildren(...(frame.heats ?? []).map(graphFrames.heat));
     lists.replaceChildren(...Object.entries(frame.lists).map(([name, items]) => lk.h("div", {},

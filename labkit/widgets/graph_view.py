@@ -1,11 +1,13 @@
 """Any directed graph with records: autograd graphs, engine states, prerequisite maps."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import traitlets
 
 from labkit.widgets.base import LabWidget
+from labkit.widgets.graph_columns import in_columns
 from labkit.widgets.graph_frames import checked_frame
 from labkit.widgets.graph_layout import layered_layout
 from labkit.widgets.graph_picture import graph_picture
@@ -28,6 +30,7 @@ class GraphView(LabWidget):
             marks   {node index: state}, what changed: active, ready, done, waiting, error, or None
             notes   {node index: a word over the node's corner, or None}, what changed
             edges   indices of the edges in use during this step alone
+            flows   {edge index: what came along it, in a few characters, or None}, what changed
             lists   {name: [short strings]}, the side lists of this step
             heats   small heat maps: {title, rows, columns, numbers}, row after row; a number may
                     be the text "nan", "inf" or "-inf"
@@ -99,20 +102,25 @@ class GraphView(LabWidget):
         for node in drawn:
             if node["folds"]:
                 node["badges"] = [_plural(len(node["members"]), "node")]
-        edges: dict[tuple[int, int, str], list[int]] = {}
+        edges: dict[tuple[int, int, str, int], list[int]] = {}
         for number, edge in enumerate(self._edges):
             source, target = drawn_as[edge["source"]], drawn_as[edge["target"]]
             if source != target or edge["source"] == edge["target"]:
-                edges.setdefault((source, target, edge.get("label", "")), []).append(number)
-        layout = layered_layout(len(drawn), [(source, target) for source, target, _ in edges])
-        for node, x, y in zip(drawn, layout.x, layout.y, strict=True):
-            node["x"], node["y"] = round(x, 3), round(y, 3)
+                merges = drawn[source]["folds"] or drawn[target]["folds"]
+                apart = -1 if merges else number
+                edges.setdefault((source, target, edge.get("label", ""), apart), []).append(number)
+        pairs = [(source, target) for source, target, *_ in edges]
+        layered = layered_layout(len(drawn), pairs)
+        layout = in_columns(layered, pairs)
+        for node, layer, x, y in zip(drawn, layered.y, layout.x, layout.y, strict=True):
+            node["layer"], node["x"], node["y"] = int(layer), round(x, 3), round(y, 3)
+        routes = [[[round(x, 2), round(y, 2)] for x, y in route] for route in layout.routes]
         return {
             "nodes": drawn,
             "edges": [
-                [source, target, label, [[round(x, 2), round(y, 2)] for x, y in route], members]
-                for ((source, target, label), members), route in zip(
-                    edges.items(), layout.routes, strict=True
+                [source, target, label, route, members, aside]
+                for ((source, target, label, _), members), route, aside in zip(
+                    edges.items(), routes, _asides(pairs), strict=True
                 )
             ],
         }
@@ -122,13 +130,32 @@ class GraphView(LabWidget):
         text = f"{_plural(len(self._nodes), 'node')}, {_plural(len(self._edges), 'edge')}"
         return f"{text}, {_plural(len(self.frames), 'step')}" if self.frames else text
 
+    def step_texts(self) -> list[str]:
+        return [frame["text"] for frame in self.frames]
+
     def svg(self) -> str:
-        """The first layers, and the states after the step that stops everything, or the last."""
+        """The first layers, at the step shown; unwalked, where everything stops, or the last."""
         level = self.levels.get(self.level, self.levels["all"])
-        return graph_picture(level, self._kinds(), self.title, repr(self), self.frames)
+        stop = next((i for i, one in enumerate(self.frames) if "stop" in one), len(self.frames) - 1)
+        step = min(self.frame, len(self.frames) - 1) if self.frame or self.opened else stop
+        return graph_picture(level, self._kinds(), self.title, repr(self), self.frames, step)
 
     def _kinds(self) -> list[str]:
         return list(dict.fromkeys(node.get("kind", "") for node in self._nodes if node.get("kind")))
+
+
+def _asides(pairs: Sequence[tuple[int, int]]) -> list[float]:
+    """How far each edge is drawn from the middle, in widths of a node: parallel ones side by side.
+
+    Two arrows between two nodes are two gradients that will be added.
+    """
+    parallel, seen = Counter(pairs), Counter[tuple[int, int]]()
+    asides = []
+    for pair in pairs:
+        step = min(0.24, 0.8 / parallel[pair])
+        asides.append(round((seen[pair] - (parallel[pair] - 1) / 2) * step, 3))
+        seen[pair] += 1
+    return asides
 
 
 def _drawn_node(node: Node, index: int) -> dict[str, Any]:

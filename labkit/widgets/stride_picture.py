@@ -63,7 +63,8 @@ def _shown(widget: Any) -> list[int]:
 
 def _edited(widget: Any, place: int) -> dict[str, Any]:
     names = " = ".join(widget.names_of(place))
-    view = widget.views[place] | widget.edited.get(str(place), {}) | {"name": names, "place": place}
+    view = {**widget.views[place], **widget.edited.get(str(place), {})}
+    view |= {"name": names, "place": place}
     unit = widget.storages[view["storage"]]["unit"]
     return view | {"span": view["itemsize"] // unit, "first": view["base"] // unit}
 
@@ -216,8 +217,9 @@ def _judgement(
     cell_width: float,
 ) -> None:  # fmt: skip
     """The element's cell in a thick frame, with ✓ or ✗ in it, where the grid shows it."""
-    *others, row, place = [0, 0, *mark["index"]]
-    if any(others) or row >= MAX_ROWS or place >= MAX_COLUMNS:
+    index = [0, 0, *mark["index"]]
+    row, place = index[-2:]
+    if any(index[:-2]) or row >= MAX_ROWS or place >= MAX_COLUMNS:
         return
     x, y = corner[0] + place * cell_width, corner[1] + row * ROW
     colour = PALETTE[0] if mark["right"] else ALERT

@@ -83,6 +83,18 @@ def test_the_edge_a_gradient_came_along_is_lit(library):
     arrivals = of_kind(view, "gradient arrives")
     assert [frame["edges"] for frame in arrivals] == [[0], [1]]
     assert arrivals[1]["heats"][0]["numbers"] == [4.0]
+    assert [frame["flows"] for frame in arrivals] == [{"0": "2"}, {"1": "2"}]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_walk_opens_at_the_step_worth_seeing(library):
+    x = library.tensor([2.0]).requires_grad_()
+    y = x * x
+    view = backward(y, at="is added in")
+    assert view.frames[view.frame]["kind"] == "gradient arrives"
+    assert f"step {view.frame + 1} of {len(view.frames)}: a gradient is added" in view.svg()
+    with pytest.raises(ValueError, match="no step says 'AddBackward'"):
+        backward(x * x, at="AddBackward")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

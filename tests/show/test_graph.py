@@ -38,7 +38,25 @@ def test_a_saved_tensor_that_was_changed_says_so(library):
     z = y * y
     y.detach().add_(1)
     node = next(n for n in graph(z).levels["all"]["nodes"] if n["label"] == "MulBackward0")
-    assert "modified by an inplace operation" in node["details"]["_saved_self"]
+    assert "saved at version 0, and is at 1 now" in node["details"]["_saved_self"]
+    assert node["badges"] == ["#1", "✗ overwritten: 2"]
+    assert node["kind"] == "saves tensors"
+
+
+def test_two_gradients_to_one_node_are_two_arrows():
+    x = torch.ones(2, requires_grad=True)
+    edges = graph(x * x).levels["all"]["edges"]
+    assert [edge[:2] for edge in edges] == [[0, 1], [0, 1]]
+    assert edges[0][5] < 0 < edges[1][5]
+    assert graph(x * x).svg().count("marker-end") == 2
+
+
+def test_a_freed_saved_tensor_keeps_its_badge():
+    x = torch.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    node = next(n for n in graph(y).levels["all"]["nodes"] if n["label"] == "MulBackward0")
+    assert node["badges"] == ["#0", "freed: 2"]
 
 
 def test_a_freed_graph_can_still_be_drawn():

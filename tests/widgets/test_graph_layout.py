@@ -3,6 +3,7 @@ import random
 
 import pytest
 
+from labkit.widgets.graph_columns import in_columns
 from labkit.widgets.graph_layout import count_crossings, layered_layout
 
 
@@ -36,6 +37,42 @@ def test_a_chain_is_straight_and_same_every_time():
     layout = layered_layout(51, chain)
     assert len({round(x, 6) for x in layout.x}) == 1
     assert layout == layered_layout(51, chain)
+
+
+def test_the_longest_chain_is_a_straight_spine():
+    chain = [(i, i + 1) for i in range(30)]
+    leaves = [(i, 31 + i) for i in range(30)] + [(i, 61 + i) for i in range(0, 30, 3)]
+    layout = layered_layout(91, [*chain, *leaves])
+    assert len({round(layout.x[i], 3) for i in range(31)}) == 1
+
+
+def test_edges_to_one_node_share_a_lane():
+    users = [(i, 40) for i in range(39)]
+    layout = layered_layout(41, [*((i, i + 1) for i in range(39)), *users])
+    assert max(layout.x) - min(layout.x) < 2
+    assert len({x for route in layout.routes for x, _ in route[1:]}) <= 3
+
+
+def test_a_long_chain_stands_in_columns_and_reads_down_then_right():
+    chain = [(i, i + 1) for i in range(40)]
+    layout = in_columns(layered_layout(41, chain), chain)
+    assert max(layout.y) <= 12
+    places = list(zip(layout.x, layout.y, strict=True))
+    assert len(set(places)) == 41
+    assert sorted(range(41), key=places.__getitem__) == list(range(41))
+    for (source, target), route in zip(chain, layout.routes, strict=True):
+        if layout.x[source] != layout.x[target]:  # around the foot, in at the head
+            assert route[0][1] > layout.y[source] and route[-1][1] < layout.y[target]
+        else:
+            assert route == []
+
+
+def test_what_fits_a_page_stays_in_one_piece():
+    chain = [(i, i + 1) for i in range(5)]
+    layout = layered_layout(6, chain)
+    assert in_columns(layout, chain) == layout
+    wide = [(0, i) for i in range(1, 40)] + [(1, 40 + i) for i in range(40)]
+    assert in_columns(layered_layout(80, wide), wide) == layered_layout(80, wide)
 
 
 def test_cycles_self_loops_and_parallel_edges_are_drawn():

@@ -77,6 +77,18 @@ def test_edges_of_every_level_know_which_edges_they_stand_for():
     assert [edge[4] for edge in view.levels["folded"]["edges"]] == [[1, 2]]
 
 
+def test_what_came_along_an_edge_stays_written_beside_it():
+    frames = [
+        {"text": "first", "edges": [0], "flows": {0: "[1, 2]"}},
+        {"text": "second", "edges": [1], "flows": {1: "6"}},
+        {"text": "again", "flows": {0: None, 1: None}},
+    ]
+    view = GraphView(NODES, EDGES, frames)
+    drawn = [view.open_at(step).svg() for step in (1, 2, 3)]
+    assert ["[1, 2]" in one for one in drawn] == [True, True, False]
+    assert [">6<" in one for one in drawn] == [False, True, False]
+
+
 def test_the_picture_stops_where_the_steps_stop():
     frames = [
         {"text": "start", "notes": {2: "waits for 1"}},
@@ -92,6 +104,7 @@ def test_the_picture_stops_where_the_steps_stop():
     ("frame", "message"),
     [
         ({"edges": [2]}, "lights edge 2; there are 2"),
+        ({"flows": {3: "1"}}, "lights edge 3; there are 2"),
         ({"notes": {5: "x"}}, "marks node 5; there are 3"),
         ({"heats": [{"title": "g", "rows": 2, "columns": 2, "numbers": [1]}]}, "1 numbers for 2 x"),
     ],
