@@ -78,6 +78,7 @@ def test_this_machine_runs_the_lab():
     assert report.lab_runs
     assert report["PyTorch"].status == report["packages"].status == "ok"
     assert {finding.part for finding in report} >= {"Python", "GPU", "CuPy", "NVRTC", "Chromium"}
+    assert "no sandbox" in report["others' files"].meaning
 
 
 def test_a_python_without_torch_is_told(machine, tmp_path):

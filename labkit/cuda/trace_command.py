@@ -30,6 +30,10 @@ _HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
+    parser.epilog = (
+        "The kernel runs in a process of its own, so that a crash of it ends nothing else. That is "
+        "no sandbox: it may do whatever you may, so trace the files you would run."
+    )
     parser.add_argument("file", type=Path, metavar="FILE.cu")
     parser.add_argument(
         "kernel", help='its name, or a name expression such as "add<float>" for a template'

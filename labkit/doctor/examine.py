@@ -31,7 +31,7 @@ def report() -> Report:
     """Everything the lab can use on this machine. Takes about as long as importing torch."""
     examinations = (
         python, packages, torch, gpu, cupy, compiler, cache, nvrtc, counters, chromium, memory,
-        disk,
+        disk, strangers,
     )  # fmt: skip
     with ThreadPoolExecutor(len(examinations)) as pool:  # each waits for a process of its own
         found = {finding.part: finding for finding in pool.map(lambda look: look(), examinations)}
@@ -280,3 +280,14 @@ def disk() -> Finding:
         return Finding("disk", "ok", found, "Enough: the environment takes 1.7 GB.")
     cost = "Setting up needs 2 GB."
     return Finding("disk", "missing", found, cost, "free some space")
+
+
+def strangers() -> Finding:
+    """What a file from somebody else may do here; the same on every machine."""
+    found = "notebooks opened by lab.py run no code until you run it"
+    meaning = (
+        "To be trusted all the same before you do it: running a cell, JupyterLab's Trust Notebook, "
+        "a JupyterLab that lab.py did not start, labkit html --as-is, and labkit trace, which "
+        "contains a crash and is no sandbox."
+    )
+    return Finding("others' files", "ok", found, meaning)

@@ -8,6 +8,8 @@ from labkit.launcher.environment import Environment
 from labkit.launcher.problem import Problem
 
 FIRST_NOTEBOOK = "notebooks/0_start_here.ipynb"
+NO_FOREIGN_CODE = "--ServerApp.contents_manager_class=labkit.widgets.contents.LabContentsManager"
+"""Opening a notebook runs no JavaScript that came in its file."""
 
 
 def open_lab(environment: Environment, port: int | None, extra: list[str]) -> NoReturn:
@@ -24,6 +26,7 @@ def open_lab(environment: Environment, port: int | None, extra: list[str]) -> No
         f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}",
         "--ServerApp.ip=127.0.0.1",  # this machine only; the token in the address is the key
         "--LabApp.extension_manager=readonly",  # nothing is looked up on the network
+        NO_FOREIGN_CODE,
     ]  # fmt: skip
     if port is not None:
         check_free(port)

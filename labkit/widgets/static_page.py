@@ -3,7 +3,8 @@
 
 `labkit html NOTEBOOK OUT` runs the notebook and writes the page. The widgets' state is in it; a
 loader of a few lines gives it back to each widget's own module. Without JavaScript the pictures
-stand in their places.
+stand in their places. Running a notebook trusts its cells; `--as-is` runs none, and trusts what
+they left: the page holds their HTML and the modules of their widgets as they were saved.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def render_page(notebook: Any, title: str) -> str:
     body, _ = exporter.from_notebook_node(notebook)
     light = HtmlFormatter(style="default", nobackground=True).get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark", nobackground=True).get_style_defs(".highlight")
-    widgets = json.dumps(_widgets(states, used), sort_keys=True).replace("</", "<\\/")
+    widgets = script_json(_widgets(states, used))
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -52,6 +53,15 @@ def render_page(notebook: Any, title: str) -> str:
 <script>{_read("static_page.js")}</script>
 </body></html>
 """
+
+
+def script_json(value: Any) -> str:
+    """The value as JSON that may stand in a <script>: no text in it can end or change the element.
+
+    Every "<" is written as an escape: "</script" ends a script, and after "<!--<script" the
+    element's own end no longer does.
+    """
+    return json.dumps(value, sort_keys=True).replace("<", "\\u003c")
 
 
 def _read(name: str) -> str:
@@ -132,7 +142,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, help="a notebook, or a folder of notebooks")
     parser.add_argument("out", type=Path, help="the page to write; for a folder, a folder")
     parser.add_argument(
-        "--as-is", action="store_true", help="do not run: use outputs and widget state as saved"
+        "--as-is",
+        action="store_true",
+        help="do not run: use outputs and widget state as saved. The page then runs whatever "
+        "script the file's outputs and widgets hold, so do this to files you trust",
     )
     parser.add_argument(
         "--allow-errors", action="store_true", help="go on when a cell fails, as exercises do"

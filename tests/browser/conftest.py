@@ -34,6 +34,7 @@ import nbformat
 import pytest
 
 from labkit.doctor.tools import CHROMIUM_NAMES, find_chromium
+from labkit.launcher.jupyter import NO_FOREIGN_CODE
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "browser-tests"
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(items):
 class Server:
     """A JupyterLab on loopback with its own settings, history and notebooks."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, options=(NO_FOREIGN_CODE,)):
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir()
         self.log = folder / "server.log"
@@ -83,7 +84,7 @@ class Server:
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
             "--port=0", f"--IdentityProvider.token={TOKEN}",
             f"--ServerApp.root_dir={self.notebooks}", "--expose-app-in-browser",
-            "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False",
+            "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False", *options,
         ]  # fmt: skip
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -314,8 +315,8 @@ def new_lab(server, browser, tmp_path_factory):
     shots.mkdir(parents=True, exist_ok=True)
 
     @contextlib.contextmanager
-    def make(**context_options):
-        lab = Lab(server, browser, shots, **context_options)
+    def make(on=server, **context_options):
+        lab = Lab(on, browser, shots, **context_options)
         try:
             yield lab
             assert lab.requests_elsewhere() == []

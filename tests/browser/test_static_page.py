@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from labkit.widgets.static_page import render_page, run_notebook
+from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook
 
 CELLS = [
     "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
@@ -64,3 +64,46 @@ def test_an_untrusted_notebook_shows_the_picture(lab, page_file):
     lab.page.locator(".lk-picture").nth(1).wait_for()
     assert lab.page.locator(".lk").count() == 0
     assert lab.page.locator(".lk-picture").first.bounding_box()["width"] > 200
+
+
+PAYLOADS = (
+    "<!--<script>",
+    "<!--<script ",
+    "<!-- <SCRIPT>",
+    "</script>",
+    "</SCRIPT\n>",
+    "<script>window.ran = 1</script>",
+    "--><script>window.ran = 1</script>",
+    "]]><!--<script>-->",
+    '<img src="data:," onerror="window.ran = 1">',
+    "\\u003c/script>\u2028\u2029'\"`${window.ran = 1}&lt;",
+)
+ECHO = "export default { render({ model, el }) { el.textContent = model.get('text'); } }"
+
+
+def test_no_text_ends_or_changes_the_script_that_holds_the_state(new_lab, tmp_path):
+    """Each payload as a name in a widget, as a kernel's text, as a source and as the title."""
+    states = {
+        f"w{n}": {"state": {"_esm": f"{ECHO} // {text!r}", "text": text}}
+        for n, text in enumerate(PAYLOADS)
+    }
+    outputs = [
+        nbformat.v4.new_output("display_data", {VIEW: {"model_id": name}, "text/plain": text})
+        for name, text in zip(states, PAYLOADS, strict=True)
+    ]
+    outputs += [nbformat.v4.new_output("stream", text=f"{text}\n") for text in PAYLOADS]
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("\n".join(PAYLOADS), outputs=outputs)],
+        metadata={"widgets": {STATE: {"state": states}}},
+    )
+    page = tmp_path / "page.html"
+    page.write_text(render_page(notebook, "".join(PAYLOADS)), encoding="utf-8")
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        shown = lab.page.evaluate(
+            "() => [...document.querySelectorAll('[data-widget]')].map((one) => one.textContent)"
+        )
+        assert tuple(shown) == PAYLOADS
+        assert lab.page.title().split() == "".join(PAYLOADS).split()
+        assert lab.page.evaluate("() => window.ran ?? null") is None

@@ -63,3 +63,9 @@ def test_what_cannot_run_says_why(capsys, arguments, message):
 def test_a_missing_file_says_so(capsys):
     assert main(["trace", "nowhere.cu", "k"]) == 2
     assert "nowhere.cu" in capsys.readouterr().err
+
+
+def test_the_help_says_that_a_process_is_no_sandbox(capsys):
+    with pytest.raises(SystemExit):
+        main(["trace", "--help"])
+    assert "no sandbox" in " ".join(capsys.readouterr().out.split())
