@@ -24,7 +24,7 @@ class LabContentsManager(AsyncLargeFileManager):
         self,
         path: str,
         content: bool = True,
-        type: str | None = None,  # noqa: A002: the server's names
+        type: str | None = None,  # noqa: A002  (the server's names)
         format: str | None = None,  # noqa: A002
         require_hash: bool = False,
     ) -> dict[str, Any]:
