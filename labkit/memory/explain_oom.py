@@ -8,7 +8,7 @@ from typing import Any
 from labkit.memory.block import FREE, PENDING, MempoolId
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SIZE, format_size, segment_size
-from labkit.memory.trace import Snapshot, entries_of, segments_before, settings_of
+from labkit.memory.trace import Snapshot, damage_told, entries_of, segments_before, settings_of
 
 REASONS = {
     "other_pool": "lie in the other pool ({other}): a {mine} request never looks there",
@@ -65,14 +65,19 @@ def explain_oom(snapshot: Snapshot, device: int = 0) -> OutOfMemoryReport:
 
     The memory map is that of the moment: what the trace says happened afterwards is undone first.
 
-    Raises   ValueError   nothing ran out in the recorded trace
+    Raises   ValueError      nothing ran out in the recorded trace
+             SnapshotError   the recording contradicts itself
     """
     entries = entries_of(snapshot, device)
     failed = [index for index, entry in enumerate(entries) if entry["action"] == "oom"]
     if not failed:
         raise ValueError(f"no request ran out of memory in the {len(entries)} recorded entries")
-    index = failed[-1]
-    entry = entries[index]
+    with damage_told("explain_oom"):
+        return _report(snapshot, failed[-1], device)
+
+
+def _report(snapshot: Snapshot, index: int, device: int) -> OutOfMemoryReport:
+    entry = entries_of(snapshot, device)[index]
     settings = settings_of(snapshot)
     wanted = entry["size"]
     mempool: MempoolId = tuple(entry.get("pool_id", (0, 0)))

@@ -45,6 +45,8 @@ TUPLE, TUPLE1, TUPLE2, TUPLE3, APPEND, APPENDS, SETITEM, SETITEMS = b"t\x85\x86\
 CONSTANTS = {NONE: None, NEWTRUE: True, NEWFALSE: False}
 SHORT_TUPLES = {TUPLE1: 1, TUPLE2: 2, TUPLE3: 3}
 GETS = (BINGET, LONG_BINGET)
+MOST_OPCODES = 1_000_000
+"""Outside of the rows that are stepped over; a million regular entries need under 30,000."""
 
 
 class PlainMachine:
@@ -75,7 +77,7 @@ class PlainMachine:
 
     def _read(self, until_dict_with: str) -> Any:
         data, memo, stack, position = self.data, self.memo, self._stack, self.position
-        while True:
+        for _ in range(MOST_OPCODES):
             self.position = position
             op = data[position]
             if op == BINGET:
@@ -175,6 +177,7 @@ class PlainMachine:
                 return stack.pop()
             else:
                 raise NotRegular(f"byte {position}: opcode {op:#x}")
+        raise NotRegular(f"more than {MOST_OPCODES} opcodes outside of regular rows")
 
     def _pop_mark(self) -> list[Any]:
         self._stack = self._below.pop()

@@ -4,8 +4,8 @@
 `replay` answers "what if": same requests, other settings or another device.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 
 from labkit.memory.block import FREE, PENDING
 from labkit.memory.caching_allocator import CachingAllocator
@@ -18,6 +18,7 @@ from labkit.memory.sizes import format_size
 from labkit.memory.trace import (
     Request,
     Snapshot,
+    damage_told,
     entries_of,
     requests,
     segments_before,
@@ -91,6 +92,9 @@ def replay(
     Requests are made in recorded order until one finds no room. Blocks that were there before the
     trace are allocated first, by address. A block that waited for another stream in the recording
     waits here until the same point.
+
+    Raises   SnapshotError   the recording contradicts itself
+             ValueError      a device the recording does not have, or settings that do not parse
     """
     if settings is None:
         settings = settings_of(snapshot)
@@ -102,38 +106,36 @@ def replay(
     if history:
         allocator.record_memory_history("all", None, clock=lambda: 0)
     result = ReplayResult(settings, total)
-    emptied = explicit_releases(snapshot, device)
-    replayer = Replayer(allocator, simulated, lambda request: request.entry in emptied)
-    entries = entries_of(snapshot, device)
-    before = [
-        (block, segment)
-        for segment in segments_before(snapshot, 0, device)
-        for block in segment["blocks"]
-        if block["state"] != FREE
-    ]
-    start = [
-        Request(
-            "malloc",
-            0,
-            block["address"],
-            block["requested_size"] or block["size"],
-            segment["stream"],
-            segment["segment_pool_id"],
-        )
-        for block, segment in before
-    ]
-    pending = {block["address"] for block, _ in before if block["state"] == PENDING}
-    try:
-        for request in chain(start, requests(entries, pending)):
-            _make(replayer, request, result)
-    except OutOfMemoryError as error:
-        result.ran_out = (
-            f"{format_size(error.requested)} wanted, {format_size(error.free)} free on the device, "
-            f"{format_size(error.reserved - error.allocated)} idle in the cache"
-        )
-        result.ran_out_at = request.entry
+    with damage_told("replay"):
+        emptied = explicit_releases(snapshot, device)
+        replayer = Replayer(allocator, simulated, lambda request: request.entry in emptied)
+        try:
+            for request in _all_requests(snapshot, device):
+                _make(replayer, request, result)
+        except OutOfMemoryError as error:
+            result.ran_out = (
+                f"{format_size(error.requested)} wanted, {format_size(error.free)} free on the "
+                f"device, {format_size(error.reserved - error.allocated)} idle in the cache"
+            )
+            result.ran_out_at = request.entry
     _finish(allocator, result)
     return result
+
+
+def _all_requests(snapshot: Snapshot, device: int) -> Iterator[Request]:
+    """What is there before the trace as requests, by address, and then those of the trace."""
+    pending = set()
+    for segment in segments_before(snapshot, 0, device):
+        for block in segment["blocks"]:
+            if block["state"] == PENDING:
+                pending.add(block["address"])
+            if block["state"] != FREE:
+                size = block["requested_size"] or block["size"]
+                yield Request(
+                    "malloc", 0, block["address"], size, segment["stream"],
+                    segment["segment_pool_id"],
+                )  # fmt: skip
+    yield from requests(entries_of(snapshot, device), pending)
 
 
 def _make(replayer: Replayer, request: Request, result: ReplayResult) -> None:

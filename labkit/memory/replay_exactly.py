@@ -17,6 +17,7 @@ from labkit.memory.restore import restore
 from labkit.memory.trace import (
     Request,
     Snapshot,
+    damage_told,
     entries_of,
     requests,
     segments_before,
@@ -112,7 +113,8 @@ def replay_exactly(
     Differs  Births of segments older than the trace are not recorded: they count by address.
     """
     options = (device_total, memory_fraction, orders_by_birth, device, title)
-    return _replay(snapshot, *options)[0]
+    with damage_told("replay_exactly"):
+        return _replay(snapshot, *options)[0]
 
 
 def explicit_releases(snapshot: Snapshot, device: int = 0) -> set[int]:

@@ -13,6 +13,7 @@ import gzip
 import io
 import os
 import pickle
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,8 @@ from typing import Any, BinaryIO
 
 from labkit.memory.fast_snapshot import read_fast
 from labkit.memory.restricted_pickle import Progress, SnapshotError, collector_paused, load_plain
-from labkit.memory.snapshot_columns import Columns, StackTable, columns
+from labkit.memory.snapshot_columns import Columns, columns
+from labkit.memory.stack_table import StackTable
 
 __all__ = [
     "Columns", "SnapshotError", "StackTable", "columns", "load", "load_columns", "save",
@@ -29,6 +31,8 @@ __all__ = [
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Mapping[str, Any] | list[Any]
 
 MAX_BYTES = 4 << 30
+EXPANDED_TIMES = 60  # gzip makes a snapshot 10 to 20 times smaller, and zeros 1000 times
+EXPANDED_AT_LEAST = 64 << 20
 PROTOCOL = 4  # the default of Python 3.8 to 3.13, and what MemoryViz's JavaScript reads
 
 
@@ -42,8 +46,8 @@ def load(
     max_bytes  refuse pickles that are larger than this, after decompression
     progress   called with the fraction read so far
 
-    Raises   SnapshotError      not a snapshot, cut short, too large, or holding anything but plain
-                                containers; nothing in the file is ever executed
+    Raises   SnapshotError      not a snapshot, not even a file, cut short, too large, or holding
+                                anything but plain containers; nothing in it is ever executed
              FileNotFoundError  there is no such file
     Source   torch/cuda/memory.py  _snapshot, _dump_snapshot
     """
@@ -98,8 +102,12 @@ def _opened(source: Any, max_bytes: int) -> Iterator[tuple[BinaryIO, int]]:
         opened: BinaryIO = io.BytesIO(source)
         size = len(source)
     elif isinstance(source, str | os.PathLike):
+        status = Path(source).stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe might never end
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            raise SnapshotError(f"{os.fspath(source)} is {kind}; a snapshot is a file")
         opened = open(source, "rb")  # noqa: PTH123, SIM115  closed below, as the bytes are
-        size = Path(source).stat().st_size
+        size = status.st_size
     else:
         raise TypeError(
             f"a snapshot is a path, bytes or a dict, not a {type(source).__name__}: "
@@ -114,21 +122,23 @@ def _opened(source: Any, max_bytes: int) -> Iterator[tuple[BinaryIO, int]]:
                 "torch.cuda.memory._dump_snapshot"
             )
         if start[:2] == b"\x1f\x8b":
-            data = _decompressed(file, max_bytes)
+            data = _decompressed(file, size, max_bytes)
             file, size = io.BytesIO(data), len(data)
         if size > max_bytes:
             raise SnapshotError(f"the pickle has {size} bytes, more than max_bytes={max_bytes}")
         yield file, size
 
 
-def _decompressed(file: BinaryIO, max_bytes: int) -> bytes:
+def _decompressed(file: BinaryIO, size: int, max_bytes: int) -> bytes:
+    limit = min(max_bytes, max(EXPANDED_AT_LEAST, EXPANDED_TIMES * size))
     try:
         with gzip.GzipFile(fileobj=file) as unzipped:
-            data = unzipped.read(max_bytes + 1)
+            data = unzipped.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise SnapshotError(f"the gzip file is damaged: {error}") from None
-    if len(data) > max_bytes:
-        raise SnapshotError(f"the file decompresses to more than max_bytes={max_bytes}")
+    if len(data) > limit:
+        allowed = f"max_bytes={limit}" if limit == max_bytes else f"{limit} bytes"
+        raise SnapshotError(f"the file of {size} bytes decompresses to more than {allowed}")
     return data
 
 

@@ -1,7 +1,7 @@
 """A snapshot as columns: a number per trace entry instead of a dict, and each stack stored once."""
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.memory.restricted_pickle import SnapshotError, collector_paused
+from labkit.memory.restricted_pickle import SnapshotError, collector_paused, short
+from labkit.memory.snapshot_extras import Annotation, annotations_of, settings_in
+from labkit.memory.stack_table import StackTable, stack_table
 from labkit.memory.trace_table import TraceTable
 
 ACTIONS = (
@@ -18,32 +20,11 @@ ACTIONS = (
 )  # fmt: skip
 STATES = ("inactive", "active_allocated", "active_pending_free")
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
-MIX = np.uint64(0x9E3779B97F4A7C15)
+MOST_BYTES = 2**62  # all sizes of a column together
 TODAYS_KEYS = {"address", "requested_size", "state", "frames"}
 STATES_OF_OLDER_RELEASES = {"active_awaiting_free": 2}
 
 Array = NDArray[Any]
-Frame = tuple[str, str, int]
-
-
-@dataclass(frozen=True)
-class StackTable:
-    """Every distinct traceback once; stack 0 is the empty one.
-
-    frames   (function, file, line) of each distinct frame
-    starts   [stacks + 1] where each stack begins in `members`
-    members  frame numbers, innermost first
-    """
-
-    frames: tuple[Frame, ...]
-    starts: Array
-    members: Array
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, stack: int) -> list[Frame]:
-        return [self.frames[i] for i in self.members[self.starts[stack] : self.starts[stack + 1]]]
 
 
 @dataclass(frozen=True)
@@ -56,6 +37,7 @@ class Columns:
     blocks    address, size (rounded), requested, state (index into STATES), segment, stack
     streams, pools, notes   what the small numbers in the columns stand for; `notes` are the
               recording's user_metadata strings, and number 0 is always the default (0, (0, 0), "")
+    settings, annotations   allocator_settings and external_annotations, checked
     """
 
     device: int
@@ -68,6 +50,7 @@ class Columns:
     blocks: dict[str, Array]
     stacks: StackTable
     settings: dict[str, Any]
+    annotations: tuple[Annotation, ...] = ()
 
     def __len__(self) -> int:
         return len(self.events["action"])
@@ -94,7 +77,11 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         raise SnapshotError(f"device_traces is a {type(traces).__name__}, not a list of traces")
     device = _chosen_device(segments, traces) if device is None else device
     trace = traces[device] if device < len(traces) else []
-    segments = [segment for segment in segments if segment.get("device", 0) == device]
+    of_segment = _numbers(segments, "device", "segments", 0)
+    large = _coded(segments, "segment_type", _Codes("small"), "segments", _string, bool, "large")
+    expandable = _coded(segments, "is_expandable", _Codes(False), "segments", _bool, bool, False)
+    here = np.flatnonzero(of_segment == device)
+    segments = [segments[i] for i in here.tolist()]
     blocks, owner = _blocks(segments)
 
     streams, pools, notes = _Codes(0), _Codes((0, 0)), _Codes("")
@@ -107,27 +94,28 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         of_row = np.arange(len(rows))
     segment_columns = {
         "address": _numbers(segments, "address", "segments"),
-        "size": _numbers(segments, "total_size", "segments"),
-        "stream": _coded(segments, "stream", streams, "segments", operator.index, np.int32, 0),
+        "size": _sizes(_numbers(segments, "total_size", "segments"), "total_size", "segments"),
+        "stream": _coded(segments, "stream", streams, "segments", _handle, np.int32, 0),
         "pool": _coded(segments, "segment_pool_id", pools, "segments", _pool_id, np.int32, (0, 0)),
-        "large": np.array([s.get("segment_type", "large") != "small" for s in segments], np.uint8),
-        "expandable": np.array([bool(s.get("is_expandable")) for s in segments], np.uint8),
+        "large": large[here].astype(np.uint8),
+        "expandable": expandable[here].astype(np.uint8),
     }
     states = _Codes(*STATES)
     states.update(STATES_OF_OLDER_RELEASES)
     block_columns = {
         "address": _numbers(blocks, "address", "blocks"),
-        "size": _numbers(blocks, "size", "blocks"),
-        "requested": _numbers(blocks, "requested_size", "blocks"),
+        "size": _sizes(_numbers(blocks, "size", "blocks"), "size", "blocks"),
+        "requested": _sizes(
+            _numbers(blocks, "requested_size", "blocks"), "requested_size", "blocks"
+        ),
         "state": _coded(blocks, "state", states, "blocks", _string, np.uint8),
         "segment": owner,
     }
     tracebacks = [trace_frames, *(_field(rows, "frames", ()) for rows in (segments, blocks))]
-    numbers, stacks = _stack_table([frames for group in tracebacks for frames in group])
+    numbers, stacks = stack_table([frames for group in tracebacks for frames in group])
     for table, group in zip((events, segment_columns, block_columns), tracebacks, strict=True):
         table["stack"], numbers = numbers[: len(group)], numbers[len(group) :]
     events["stack"] = events["stack"][of_row]
-    settings = snapshot.get("allocator_settings")
     return Columns(
         device=device,
         actions=tuple(actions),
@@ -138,7 +126,8 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         segments=segment_columns,
         blocks=block_columns,
         stacks=stacks,
-        settings=dict(settings) if isinstance(settings, dict) else {},
+        settings=settings_in(snapshot),
+        annotations=annotations_of(snapshot, device),
     )
 
 
@@ -151,8 +140,8 @@ def _events(
     events = {
         "action": _coded(rows, "action", actions, where, _string, np.uint8),
         "address": _addresses(rows),
-        "size": _numbers(rows, "size", where),
-        "stream": _coded(rows, "stream", streams, where, operator.index, np.int32, 0),
+        "size": _sizes(_numbers(rows, "size", where), "size", where),
+        "stream": _coded(rows, "stream", streams, where, _handle, np.int32, 0),
         "pool": _coded(rows, "pool_id", pools, where, _pool_id, np.int32, (0, 0)),
         "note": _coded(rows, "user_metadata", notes, where, _string, np.int32, ""),
         "time_us": _numbers(rows, "time_us", where, 0),
@@ -174,8 +163,8 @@ def _stepped_events(
     events = {
         "action": coded("action", actions, _string, None),
         "address": trace.numbers("addr", _addresses(rows)),
-        "size": trace.numbers("size", _numbers(rows, "size", where)),
-        "stream": coded("stream", streams, operator.index, 0),
+        "size": _sizes(trace.numbers("size", _numbers(rows, "size", where)), "size", where),
+        "stream": coded("stream", streams, _handle, 0),
         "pool": coded("pool_id", pools, _pool_id, (0, 0)),
         "note": coded("user_metadata", notes, _string, ""),
         "time_us": trace.numbers("time_us", _numbers(rows, "time_us", where, 0)),
@@ -224,14 +213,21 @@ def _field(rows: list[dict[str, Any]], key: str, default: Any = None) -> list[An
 
 
 def _numbers(rows: list[dict[str, Any]], key: str, where: str, default: Any = None) -> Array:
-    try:  # without a list in between: the usual case
-        return np.fromiter(map(operator.itemgetter(key), rows), np.int64, len(rows))
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return _integers(_field(rows, key, default), key, where)
+    return _integers(_field(rows, key, default), key, where)
+
+
+def _sizes(values: Array, key: str, where: str) -> Array:
+    """The sizes, which can be added up."""
+    if len(values) and np.abs(values.astype(float)).sum() >= MOST_BYTES:
+        row = int(np.abs(values.astype(float)).argmax())
+        raise SnapshotError(f"{where}[{row}]: {key} is {values[row]}; no device has so many bytes")
+    return values
 
 
 def _integers(values: list[Any], key: str, where: str) -> Array:
     try:
+        if set(map(type, values)) - {int}:  # NumPy would cut 1.5 to 1
+            values = list(map(operator.index, values))
         return np.fromiter(values, np.int64, len(values))
     except (TypeError, ValueError, OverflowError):
         _refuse(values, key, where, lambda value: np.int64(operator.index(value)))
@@ -259,9 +255,22 @@ def _coded(
     return coded
 
 
+def _handle(value: Any) -> int:
+    number = operator.index(value)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise OverflowError
+    return number
+
+
 def _pool_id(value: Any) -> tuple[int, int]:
     first, second = value
-    return (operator.index(first), operator.index(second))
+    return (_handle(first), _handle(second))
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
 
 
 def _string(value: Any) -> str:
@@ -276,26 +285,31 @@ def _refuse(values: list[Any], key: str, where: str, convert: Callable[[Any], An
         try:
             convert(value)
         except (TypeError, ValueError, OverflowError):
-            shown = "missing" if value is None else f"{str(value)[:60]!r}"
+            shown = "missing" if value is None else repr(short(value))
             wanted = WANTED.get(convert, "a whole number below 2**63")
             raise SnapshotError(f"{where}[{row}]: {key} is {shown}, not {wanted}") from None
 
 
-WANTED: dict[Any, str] = {_string: "a str", _pool_id: "a pair of numbers"}
+WANTED: dict[Any, str] = {
+    _string: "a str",
+    _bool: "a bool",
+    _pool_id: "a pair of numbers",
+    _handle: "a whole number of 64 bits",
+}
 
 
 def _addresses(trace: list[dict[str, Any]]) -> Array:
     """An oom has `device_free` in place of an address; older snapshot entries have neither."""
     try:
-        return np.fromiter(map(operator.itemgetter("addr"), trace), np.int64, len(trace))
-    except (KeyError, TypeError, ValueError, OverflowError):
+        values = list(map(operator.itemgetter("addr"), trace))
+    except KeyError:
         values = [
             entry.get("addr", entry.get("device_free"))
             if entry.get("action") in ADDRESSED or "addr" in entry
             else entry.get("device_free", 0)
             for entry in trace
         ]
-        return _integers(values, "addr", "device trace")
+    return _integers(values, "addr", "device trace")
 
 
 def _blocks(segments: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Array]:
@@ -322,7 +336,7 @@ def _completed_blocks(
     for block in blocks:
         size, history = block.get("size"), block.get("history") or [{}]
         if not isinstance(size, int) or not isinstance(history, list | tuple):
-            raise SnapshotError(f"segments[{number}] has a block of size {str(size)[:60]!r}")
+            raise SnapshotError(f"segments[{number}] has a block of size {short(size)!r}")
         latest = history[0] if isinstance(history[0], dict) else {}
         completed.append(
             {
@@ -335,91 +349,3 @@ def _completed_blocks(
         )
         address = block.get("address", address) + size
     return completed
-
-
-def _stack_table(tracebacks: list[Any]) -> tuple[Array, StackTable]:
-    """A stack number per traceback, and the table they point into."""
-    group_of, leaders = _identical_lists(tracebacks)
-    frames: dict[Frame, int] = {}
-    frame_by_id: dict[int, int] = {}
-    stacks: dict[tuple[int, ...], int] = {(): 0}
-    number_of_group = np.zeros(len(leaders), np.int32)
-    for position in np.argsort(leaders).tolist():  # by first appearance: the same in every run
-        members = []
-        for frame in tracebacks[leaders[position]] if position else ():
-            number = frame_by_id.get(id(frame))
-            if number is None:
-                number = frames.setdefault(_frame(frame), len(frames))
-                frame_by_id[id(frame)] = number
-            members.append(number)
-        number_of_group[position] = stacks.setdefault(tuple(members), len(stacks))
-    lengths = np.fromiter(map(len, stacks), np.int64, len(stacks))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    members_array = np.fromiter((m for stack in stacks for m in stack), np.int32, int(starts[-1]))
-    table = StackTable(tuple(frames), starts, members_array)
-    return number_of_group[group_of].astype(np.int32), table
-
-
-def _frame(frame: Any) -> Frame:
-    if isinstance(frame, dict):
-        name, filename, line = frame.get("name"), frame.get("filename"), frame.get("line")
-        if isinstance(name, str) and isinstance(filename, str) and isinstance(line, int):
-            return name, filename, line
-        shown = {key: str(value)[:40] for key, value in list(frame.items())[:4]}
-        raise SnapshotError(f"frame {shown!r} needs name and filename (str) and line (int)")
-    raise SnapshotError(f"a frame is a {type(frame).__name__}, not a dict")
-
-
-def _identical_lists(lists: list[Any]) -> tuple[Array, list[int]]:
-    """Group lists holding the same objects: (group of each list, index of one of each group).
-
-    A fingerprint of a few sampled elements proposes the groups and a whole comparison, which
-    stops at once where two elements are the same object, confirms them. Hashing all elements
-    instead would take ten times as long: tracebacks have about fifty.
-    """
-    kinds = set(map(type, lists)) - {list, tuple}
-    if kinds:
-        raise SnapshotError(f"frames is a {kinds.pop().__name__}, not a list")
-    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-    group_of = np.zeros(len(lists), np.int64)
-    leaders = [-1]  # of group 0, the empty lists
-    waiting = np.flatnonzero(lengths)
-    for fractions in ((0.2, 0.5), (0.0, 0.35, 0.65), (0.1, 0.3, 0.5, 0.7, 0.9)):
-        if not len(waiting):
-            break
-        waiting = _propose_and_confirm(lists, lengths, waiting, fractions, group_of, leaders)
-    exact: dict[tuple[int, ...], int] = {}
-    for index in waiting.tolist():
-        group = exact.setdefault(tuple(map(id, lists[index])), len(leaders))
-        if group == len(leaders):
-            leaders.append(index)
-        group_of[index] = group
-    return group_of, leaders
-
-
-def _propose_and_confirm(
-    lists: list[Any],
-    lengths: Array,
-    waiting: Array,
-    fractions: Iterable[float],
-    group_of: Array,
-    leaders: list[int],
-) -> Array:
-    """Give groups to the lists whose proposal holds; returns those for which it did not."""
-    members = [lists[index] for index in waiting.tolist()]
-    size = lengths[waiting]
-    fingerprint = size.astype(np.uint64)
-    for fraction in fractions:
-        sampled = (size * fraction).astype(np.int64).tolist()
-        objects = map(id, map(operator.getitem, members, sampled))
-        pointer = np.fromiter(objects, np.uint64, len(members))
-        fingerprint = (fingerprint * MIX) ^ pointer
-    _, first, proposed = np.unique(fingerprint, return_index=True, return_inverse=True)
-    models = [members[index] for index in first.tolist()]
-    same = np.fromiter(
-        map(operator.eq, members, map(models.__getitem__, proposed.tolist())), bool, len(members)
-    )
-    group_of[waiting[same]] = len(leaders) + proposed[same]
-    leaders.extend(waiting[first].tolist())
-    unproved: Array = waiting[~same]
-    return unproved

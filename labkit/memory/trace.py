@@ -5,11 +5,13 @@ the allocator itself (requests, frees, `empty_cache`) can be made again; all els
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING, MempoolId
+from labkit.memory.restricted_pickle import SnapshotError
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SEGMENT_SIZE, SMALL_SIZE, round_size
 
@@ -44,6 +46,22 @@ class Request:
     unsure: bool = False
 
 
+@contextmanager
+def damage_told(doing: str) -> Iterator[None]:
+    """What a trace without its keys, or with impossible sizes, leads to inside is one error.
+
+    Raises   SnapshotError   in place of whatever the damage caused; that is its cause
+    """
+    try:
+        yield
+    except SnapshotError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise SnapshotError(
+            f"{doing}: the recording contradicts itself ({type(error).__name__}: {error})"
+        ) from error
+
+
 def entries_of(snapshot: Snapshot, device: int = 0) -> list[dict[str, Any]]:
     """The trace of one device, oldest entry first.
 
@@ -57,9 +75,13 @@ def entries_of(snapshot: Snapshot, device: int = 0) -> list[dict[str, Any]]:
 
 
 def settings_of(snapshot: Snapshot) -> AllocatorSettings:
-    """The settings the recording was made with; the defaults where it does not say."""
+    """The settings the recording was made with, as far as they are known here."""
     recorded = snapshot.get("allocator_settings") or {}
-    return AllocatorSettings.parse(recorded.get("PYTORCH_CUDA_ALLOC_CONF") or "")
+    text = recorded.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    for cuda in (True, False):  # the latter passes over keys of other releases
+        with suppress(ValueError, RuntimeError, IndexError, TypeError):
+            return AllocatorSettings.parse(text, cuda=cuda)
+    return AllocatorSettings(text=str(text))
 
 
 def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -> Iterator[Request]:

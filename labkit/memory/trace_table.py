@@ -55,15 +55,21 @@ class SteppedRows:
                 return self.value(key, row)
         raise NotRegular(f"memo place {place} is a row")
 
-    def resolved(self, value: Any) -> Any:
-        """The value with what was memoized in rows put in."""
+    def resolved(self, value: Any, known: dict[int, Any]) -> Any:
+        """The value with what was memoized in rows put in; `known` is what was done already."""
         if type(value) is InRun:
             return self.remembered(value.place, len(self.memo))
-        if type(value) is dict:
-            return {self.resolved(k): self.resolved(v) for k, v in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)(map(self.resolved, value))
-        return value
+        if type(value) not in (dict, list, tuple):
+            return value
+        if id(value) not in known:
+            if type(value) is dict:
+                new: Any = {
+                    self.resolved(k, known): self.resolved(v, known) for k, v in value.items()
+                }
+            else:
+                new = type(value)([self.resolved(item, known) for item in value])
+            known[id(value)] = new
+        return known[id(value)]
 
     def _frames(self, number: int, before: int) -> list[Any]:
         known = self._lists.get(number)

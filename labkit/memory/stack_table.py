@@ -1,0 +1,127 @@
+"""Tracebacks of a snapshot, each distinct one stored once."""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.memory.restricted_pickle import SnapshotError, short
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+LAST_LINE = 2**31 - 1
+
+Array = NDArray[Any]
+Frame = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class StackTable:
+    """Every distinct traceback once; stack 0 is the empty one.
+
+    frames   (function, file, line) of each distinct frame
+    starts   [stacks + 1] where each stack begins in `members`
+    members  frame numbers, innermost first
+    """
+
+    frames: tuple[Frame, ...]
+    starts: Array
+    members: Array
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, stack: int) -> list[Frame]:
+        return [self.frames[i] for i in self.members[self.starts[stack] : self.starts[stack + 1]]]
+
+
+def stack_table(tracebacks: list[Any]) -> tuple[Array, StackTable]:
+    """A stack number per traceback, and the table they point into."""
+    group_of, leaders = _identical_lists(tracebacks)
+    frames: dict[Frame, int] = {}
+    frame_by_id: dict[int, int] = {}
+    stacks: dict[tuple[int, ...], int] = {(): 0}
+    number_of_group = np.zeros(len(leaders), np.int32)
+    for position in np.argsort(leaders).tolist():  # by first appearance: the same in every run
+        members = []
+        for frame in tracebacks[leaders[position]] if position else ():
+            number = frame_by_id.get(id(frame))
+            if number is None:
+                number = frames.setdefault(_frame(frame), len(frames))
+                frame_by_id[id(frame)] = number
+            members.append(number)
+        number_of_group[position] = stacks.setdefault(tuple(members), len(stacks))
+    lengths = np.fromiter(map(len, stacks), np.int64, len(stacks))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    members_array = np.fromiter((m for stack in stacks for m in stack), np.int32, int(starts[-1]))
+    table = StackTable(tuple(frames), starts, members_array)
+    return number_of_group[group_of].astype(np.int32), table
+
+
+def _frame(frame: Any) -> Frame:
+    if isinstance(frame, dict):
+        name, filename, line = frame.get("name"), frame.get("filename"), frame.get("line")
+        if isinstance(name, str) and isinstance(filename, str) and isinstance(line, int):
+            if abs(line) <= LAST_LINE:
+                return name, filename, line
+            raise SnapshotError(f"frame {short(name)!r} is at line {short(line)}")
+        shown = {short(key): short(value) for key, value in list(frame.items())[:4]}
+        raise SnapshotError(f"frame {shown!r} needs name and filename (str) and line (int)")
+    raise SnapshotError(f"a frame is a {type(frame).__name__}, not a dict")
+
+
+def _identical_lists(lists: list[Any]) -> tuple[Array, list[int]]:
+    """Group lists holding the same objects: (group of each list, index of one of each group).
+
+    A fingerprint of a few sampled elements proposes the groups and a whole comparison, which
+    stops at once where two elements are the same object, confirms them. Hashing all elements
+    instead would take ten times as long: tracebacks have about fifty.
+    """
+    kinds = set(map(type, lists)) - {list, tuple}
+    if kinds:
+        raise SnapshotError(f"frames is a {kinds.pop().__name__}, not a list")
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    group_of = np.zeros(len(lists), np.int64)
+    leaders = [-1]  # of group 0, the empty lists
+    waiting = np.flatnonzero(lengths)
+    for fractions in ((0.2, 0.5), (0.0, 0.35, 0.65), (0.1, 0.3, 0.5, 0.7, 0.9)):
+        if not len(waiting):
+            break
+        waiting = _propose_and_confirm(lists, lengths, waiting, fractions, group_of, leaders)
+    exact: dict[tuple[int, ...], int] = {}
+    for index in waiting.tolist():
+        group = exact.setdefault(tuple(map(id, lists[index])), len(leaders))
+        if group == len(leaders):
+            leaders.append(index)
+        group_of[index] = group
+    return group_of, leaders
+
+
+def _propose_and_confirm(
+    lists: list[Any],
+    lengths: Array,
+    waiting: Array,
+    fractions: Iterable[float],
+    group_of: Array,
+    leaders: list[int],
+) -> Array:
+    """Give groups to the lists whose proposal holds; returns those for which it did not."""
+    members = [lists[index] for index in waiting.tolist()]
+    size = lengths[waiting]
+    fingerprint = size.astype(np.uint64)
+    for fraction in fractions:
+        sampled = (size * fraction).astype(np.int64).tolist()
+        objects = map(id, map(operator.getitem, members, sampled))
+        pointer = np.fromiter(objects, np.uint64, len(members))
+        fingerprint = (fingerprint * MIX) ^ pointer
+    _, first, proposed = np.unique(fingerprint, return_index=True, return_inverse=True)
+    models = [members[index] for index in first.tolist()]
+    same = np.fromiter(
+        map(operator.eq, members, map(models.__getitem__, proposed.tolist())), bool, len(members)
+    )
+    group_of[waiting[same]] = len(leaders) + proposed[same]
+    leaders.extend(waiting[first].tolist())
+    unproved: Array = waiting[~same]
+    return unproved

@@ -1,0 +1,233 @@
+"""Snapshots of strangers: no code runs, no file takes more than it explains, damage is named.
+
+Each attack runs in a forked child with limits on its processor time and memory, which are what is
+judged: the machine may be slow or shared.
+"""
+
+import copy
+import gzip
+import os
+import pickle
+import random
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+
+from labkit import show
+from labkit.memory.explain_oom import explain_oom
+from labkit.memory.replay import replay
+from labkit.memory.replay_exactly import replay_exactly
+from labkit.memory.snapshot import SnapshotError, columns, load, load_columns
+from labkit.memory.snapshot_findings import findings
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks and reads /proc")
+
+FIXTURES = Path(__file__).with_name("fixtures")
+REAL = gzip.decompress((FIXTURES / "snapshots" / "train_mlp.pickle.gz").read_bytes())
+GIB = 1 << 30
+SECONDS = 5
+
+
+def in_a_child(work, sources):
+    """What `work(source)` did for each source, one forked child for all of them.
+
+    The child is killed beyond the limits; then the source it was at is named.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (held + GIB, held + GIB))
+            for source in sources:
+                used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+                hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+                resource.setrlimit(resource.RLIMIT_CPU, (used + SECONDS + 1, hard))
+                try:
+                    work(source)
+                    said = b"o"
+                except SnapshotError:
+                    said = b"r"
+                os.write(writing, said)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"source {len(said)} ended the child with status {status}"
+    assert len(said) == len(sources)
+    return said
+
+
+def real():
+    return pickle.loads(REAL)
+
+
+def changed(change):
+    snapshot = real()
+    change(snapshot)
+    return pickle.dumps(snapshot)
+
+
+def laughs(depth):
+    """Ten to the power of `depth` strings in a few bytes."""
+    value = "ha"
+    for _ in range(depth):
+        value = [value] * 10
+    return value
+
+
+def bombs():
+    zeros = gzip.compress(bytes(300 << 20))
+    yield "gzip", zeros
+    yield "empty lists", b"\x80\x04(" + b"]" * 12_000_000 + b"l."
+    yield "empty sets", b"\x80\x04(" + b"\x8f" * 12_000_000 + b"l."
+    trace = real()["device_traces"][0]
+    yield "devices", pickle.dumps({**real(), "device_traces": [trace] * 100_000})
+    yield "annotations", pickle.dumps({**real(), "external_annotations": laughs(40)})
+    yield "settings", pickle.dumps({**real(), "allocator_settings": {"x": laughs(40)}})
+    deep = b"]" * 300_000 + b"a" * 299_999
+    yield (
+        "deep",
+        b"\x80\x04}(\x8c\x08segments]\x8c\rdevice_traces]\x8c\x12allocator_settings%bu." % deep,
+    )
+
+
+def test_bombs_are_small_in_memory_and_time():
+    names, sources = zip(*bombs(), strict=True)
+    said = dict(zip(names, in_a_child(load_columns, sources), strict=True))
+    assert said == {
+        "gzip": "r", "empty lists": "r", "empty sets": "r", "devices": "o", "annotations": "r",
+        "settings": "r", "deep": "r",
+    }  # fmt: skip
+
+
+def mutations(count):
+    """Real recordings with bytes flipped, doubled, cut out, and values exchanged for others."""
+    rng = random.Random(20)
+    files = [*FIXTURES.glob("h200/*.gz"), *FIXTURES.glob("snapshots/train_*.gz")]
+    whole = [gzip.decompress(path.read_bytes()) for path in sorted(files)]
+    telling = b"hjKMJ}]\x94(eu.\x8a\x8c\x86\x8f\x90\x8e\x8dr2"
+    odd = [-5, 1 << 62, 1 << 200, "x", None, [], {}, 1.5, b"\xff", True, laughs(20)]
+    for _ in range(count):
+        if rng.random() < 0.5:
+            snapshot = pickle.loads(rng.choice(whole))
+            rows = rng.choice([snapshot["device_traces"][0], snapshot["segments"]])
+            row = rng.choice(rows)
+            row = rng.choice([row, snapshot, rng.choice(row.get("blocks") or [row])])
+            row[rng.choice(list(row))] = rng.choice(odd)
+            yield pickle.dumps(snapshot)
+            continue
+        data = bytearray(rng.choice(whole))
+        for _ in range(rng.choice((1, 1, 3))):
+            data[rng.randrange(len(data))] = rng.choice((rng.randrange(256), *telling))
+        if rng.random() < 0.3:
+            at = rng.randrange(len(data))
+            part = slice(at, at + rng.randrange(1, 4000))
+            data[part] = rng.choice((b"", 2 * data[part]))
+        yield bytes(data)
+
+
+def test_200_mutated_recordings_are_read_or_refused():
+    said = in_a_child(load_columns, list(mutations(200)))
+    assert said.count("r") > 60 and said.count("o") > 40
+
+
+def test_what_is_read_of_a_mutated_recording_is_shown_replayed_or_refused():
+    def use(data):
+        show.memory(data, what_if=("", "expandable_segments:True")).svg()
+        snapshot = load(data)
+        replay_exactly(snapshot)
+
+    in_a_child(use, list(mutations(24)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s["device_traces"][0][4].update(size=1.5), r"trace\[4\]: size is '1.5'"),
+        (lambda s: s["device_traces"][0][4].update(stream=1 << 80), r"trace\[4\]: stream is"),
+        (lambda s: s["device_traces"][0][4].update(size=1 << 200), r"trace\[4\]: size"),
+        (lambda s: s["device_traces"][0][4].update(size=1 << 62), "no device has so many bytes"),
+        (lambda s: s["device_traces"][0][4].pop("addr"), r"trace\[4\]: addr is missing"),
+        (lambda s: s["segments"][0].update(device="x"), r"segments\[0\]: device is 'x'"),
+        (lambda s: s["segments"][0].update(segment_type=3), r"segments\[0\]: segment_type is '3'"),
+        (lambda s: s["segments"][0].update(is_expandable="no"), r"is_expandable is 'no', not a b"),
+        (lambda s: s["segments"][0].update(total_size=10**5000), "a number of 16610 bits"),
+        (lambda s: s.update(allocator_settings=[]), "allocator_settings is a list"),
+        (lambda s: s["allocator_settings"].update(a={"b": {1}}), r"allocator_settings\.a\.b is"),
+        (lambda s: s["allocator_settings"].update(me=s["allocator_settings"]), r"settings\.me\.me"),
+        (lambda s: s.update(external_annotations=["x"]), r"external_annotations\[0\] is a str"),
+        (
+            lambda s: s.update(external_annotations=[{"stage": "START", "name": 3}]),
+            r"external_annotations\[0\]: name is '3'",
+        ),
+    ],
+)
+def test_the_place_of_what_is_wrong_is_named(change, message):
+    with pytest.raises(SnapshotError, match=message):
+        load_columns(changed(change))
+
+
+def test_settings_of_a_later_release_are_shown_and_do_no_harm():
+    def change(snapshot):
+        snapshot["allocator_settings"] = {
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,colour:red",
+            "colour": {"shade": [1, "dark"]},
+        }
+
+    data = changed(change)
+    assert load_columns(data).settings["colour"] == {"shade": [1, "dark"]}
+    result = replay(load(data))
+    assert result.settings.expandable_segments and "colour" in result.settings.text
+
+
+def test_pipes_and_folders_are_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path / "pipe", "no regular file"), (tmp_path, "a folder")):
+        for read in (load, load_columns, show.memory):
+            with pytest.raises(SnapshotError, match=what):
+                read(path)
+
+
+def test_a_recording_of_pytorch_has_no_findings():
+    for path in sorted(FIXTURES.glob("*/*.pickle.gz")):
+        assert findings(load_columns(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda s: s["device_traces"][0].reverse(), "is older than the one before it"),
+        (lambda s: s["device_traces"][0][4].update(size=-5), "entry 4 has a negative size: -5"),
+        (lambda s: s["segments"].append(copy.deepcopy(s["segments"][0])), "inside another one"),
+        (lambda s: s["segments"][0].update(total_size=-1), "segment 0 has no positive size: -1"),
+        (lambda s: s["segments"][0].update(total_size=512), "lies outside its segment"),
+        (lambda s: s["segments"][0]["blocks"][0].update(size=1 << 20), "begins inside another"),
+        (lambda s: s["segments"][0]["blocks"][0].update(requested_size=-3), "negative size"),
+    ],
+)
+def test_contradictions_are_told_and_shown(change, sentence):
+    data = changed(change)
+    assert any(sentence in finding for finding in findings(load_columns(data)))
+    assert any(sentence in remark for remark in show.memory(data).meta["remarks"])
+
+
+def test_a_trace_that_cannot_be_made_again_says_so():
+    snapshot = real()
+    for entry in snapshot["device_traces"][0]:
+        entry.pop("stream")
+    columns(snapshot)
+    for make in (replay, replay_exactly):
+        with pytest.raises(SnapshotError, match=r"contradicts itself \(KeyError: 'stream'\)"):
+            make(snapshot)
+    assert any("Other settings" in remark for remark in show.memory(snapshot).meta["remarks"])
+    snapshot["device_traces"][0].append({"action": "oom", "size": 5})
+    with pytest.raises(SnapshotError, match="explain_oom: the recording contradicts itself"):
+        explain_oom(snapshot)
