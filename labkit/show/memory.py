@@ -5,8 +5,9 @@ from typing import Any
 
 from labkit.memory.explain_oom import explain_oom
 from labkit.memory.replay import replay
-from labkit.memory.restricted_pickle import collector_paused
+from labkit.memory.restricted_pickle import SnapshotError, collector_paused
 from labkit.show.memory_live import follow_allocator, follow_torch_cuda
+from labkit.show.memory_progress import after_this_cell
 from labkit.show.memory_sources import (
     Source,
     allocator_of,
@@ -14,7 +15,7 @@ from labkit.show.memory_sources import (
     read_source,
     read_trace,
 )
-from labkit.widgets.memory_map import MemoryMap
+from labkit.widgets.memory_map import MemoryMap, WhatIf
 from labkit.widgets.memory_trace import reserved_bytes
 
 WHAT_IF = (
@@ -48,7 +49,8 @@ def memory(
               a thread.
     device    which device of a snapshot; by default the one with the longest trace
     what_if   settings strings to replay the trace under; by default five common ones when the
-              trace has at most 16,000 entries. More can be tried on the page while a kernel runs.
+              trace has at most 16,000 entries, replayed when the map is on the page. More can be
+              tried there while a kernel runs.
     frame     how many entries are done at first; by default all
     autopsy   sentences on why memory ran out, shown in a panel of their own; by default what
               `labkit.memory.explain_oom` finds, where the trace holds an out-of-memory error
@@ -83,16 +85,26 @@ def _map(
         what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
     if autopsy is None:
         autopsy = _autopsy(first, traces[0])
-    return MemoryMap(
+    view = MemoryMap(
         *traces,
         title=title or " and ".join(source.name for source in found),
         titles=[source.name for source in found],
-        what_if=[run(settings) for settings in what_if] if run else (),
         replay=run,
         remarks=[remark for source in found for remark in source.remarks],
         autopsy=autopsy,
         frame=entries if frame is None else frame,
     )
+    if run:
+        after_this_cell(lambda: _compare(view, run, what_if))
+    return view
+
+
+def _compare(view: MemoryMap, run: WhatIf, what_if: Sequence[str]) -> None:
+    """The map has a row for each of the settings, or says why it cannot."""
+    try:
+        view.what_if = [dict(run(settings)) for settings in what_if]
+    except SnapshotError as error:
+        view.remark(f"Other settings cannot be tried: {error}")
 
 
 def _autopsy(source: Source, trace: Mapping[str, Any]) -> Sequence[str]:
@@ -100,7 +112,11 @@ def _autopsy(source: Source, trace: Mapping[str, Any]) -> Sequence[str]:
     ran_out = list(trace["actions"]).index("oom")
     if not (trace["events"]["action"] == ran_out).any():
         return ()
-    return explain_oom(source.reread(), trace["device"]).sentences
+    try:
+        return explain_oom(source.reread(), trace["device"]).sentences
+    except SnapshotError as error:
+        source.remarks.append(f"Why memory ran out is not known: {error}")
+        return ()
 
 
 def _replayer(source: Source, device: int, total: int | None) -> Callable[[str], Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tells under the running cell how much of a large file has been read."""
+"""What the running cell tells while a large file is read, and what it does after its output."""
 
 import contextlib
 import sys
@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from labkit.memory.restricted_pickle import collector_paused
 
 TOLD_BYTES = 20_000_000
 """Smaller files are read before one could look."""
@@ -23,6 +25,22 @@ def reading(path: Path) -> Iterator[Callable[[float], None] | None]:
     began = time.monotonic()
     yield lambda fraction: line.write(f"reading {size}: {fraction:.0%}")
     line.write(f"read {size} in {time.monotonic() - began:.1f} s")
+
+
+def after_this_cell(work: Callable[[], None]) -> None:
+    """The work is done when the cell has shown its result; at once where no notebook runs."""
+    module = sys.modules.get("IPython")
+    shell = module and module.get_ipython()
+    if shell is None:
+        work()
+        return
+
+    def once(*_: Any) -> None:
+        shell.events.unregister("post_run_cell", once)
+        with collector_paused():
+            work()
+
+    shell.events.register("post_run_cell", once)
 
 
 class _Line:

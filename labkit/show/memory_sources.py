@@ -10,6 +10,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
 from labkit.memory.snapshot import Columns, columns, load, load_columns
+from labkit.memory.snapshot_findings import findings
 from labkit.show.memory_progress import reading
 
 LISTED_CANDIDATES = 60
@@ -110,8 +111,9 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
 
 
 def read_trace(source: Source, device: int | None) -> dict[str, Any]:
-    """The trace of one device of the source."""
+    """The trace of one device of the source; what is wrong with it is added to the remarks."""
     found = columns(source.reread(), device) if source.found is None else source.found
+    source.remarks += [f"Not as PyTorch writes it: {finding}." for finding in findings(found)]
     return trace_of(found, source.decisions)
 
 

@@ -388,12 +388,14 @@ function render({ model, el }) {
     if (trace && now.k >= 0 && !stale) go(now.k, false);
   };
   store.changed.add(rebuild);
+  const said = () => { if (trace) headline(); };
   model.on("change:frame", jump);
+  model.on("change:meta", said);
   const unwatch = lk.onTheme(repaint);
   const resized = new ResizeObserver(() => { if (root.clientWidth && (stale || root.clientWidth !== width)) { width = root.clientWidth; repaint(); } });
   resized.observe(root);
   rebuild();
-  return () => { store.changed.delete(rebuild); model.off("change:frame", jump); unwatch(); resized.disconnect(); stepper?.stop(); panels.close(); };
+  return () => { store.changed.delete(rebuild); model.off("change:frame", jump); model.off("change:meta", said); unwatch(); resized.disconnect(); stepper?.stop(); panels.close(); };
 }
 
 // ---- small readers ----------------------------------------------------------------------------------

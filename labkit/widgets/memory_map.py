@@ -90,6 +90,11 @@ class MemoryMap(LabWidget):
             if followed:
                 self.frame = meta["whole"]
 
+    def remark(self, sentence: str) -> None:
+        """One more sentence stands above the map."""
+        self._about["remarks"].append(sentence)
+        self.meta = {**self.meta, "remarks": list(self._about["remarks"])}
+
     def _state(self, live: str) -> tuple[dict[str, Any], bytes]:
         """What the page and a saved notebook hold: everything, or the last entries."""
         meta, data = self._packed(self._traces, live)

@@ -125,6 +125,25 @@ def test_other_settings_are_replayed_on_a_device_of_the_recorded_size():
     assert len(rows) == 5
 
 
+def test_in_a_notebook_the_replays_wait_until_the_map_is_shown(monkeypatch):
+    from IPython.core.events import EventManager, post_run_cell
+
+    class Shell:
+        events = EventManager(None, {"post_run_cell": post_run_cell})
+
+        def get_ipython(self):
+            return self
+
+    monkeypatch.setitem(sys.modules, "IPython", Shell())
+    widget = show.memory(SNAPSHOTS / "train_mlp.pickle.gz")
+    assert widget.what_if == []
+    Shell.events.trigger("post_run_cell", None)
+    assert len(widget.what_if) == 5
+    widget.what_if = []
+    Shell.events.trigger("post_run_cell", None)
+    assert widget.what_if == []
+
+
 def test_the_device_shown_is_the_device_replayed():
     snapshot = pickle.loads(gzip.decompress((SNAPSHOTS / "train_mlp.pickle.gz").read_bytes()))
     for segment in snapshot["segments"]:
