@@ -9,11 +9,12 @@ from typing import Any
 
 from labkit.conformance.allocator_settings import compare_installed, compare_recorded
 from labkit.conformance.report import Comparison, InputError, Size
+from labkit.core.carried import carried
 from labkit.memory.recording import Outcome, compare_program, load_recording
 from labkit.memory.replay_exactly import replay_exactly
 from labkit.memory.snapshot import load
 
-FIXTURES = Path(__file__).parents[2] / "tests" / "memory" / "fixtures"
+FIXTURES = carried("conformance/fixtures", "tests/memory/fixtures")
 
 PROGRAMS_IN_SMALL = 8
 """Of each configuration, chosen by the seed; `full` runs all."""

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import labkit
 from labkit.core import compile_cache, host_compiler
+from labkit.core.carried import carried
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CudaError
@@ -20,8 +20,8 @@ from labkit.cuda.errors import CudaError
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
-KERNELS = Path(labkit.__file__).parents[1] / "kernels"
-"""Where `#include "lab.cuh"` is found, when the package runs from its checkout."""
+KERNELS = carried("kernels", "kernels")
+"""Where `#include "lab.cuh"` is found."""
 
 DYNAMIC_SHARED_LIMIT = 227 * 1024
 COMMON_FLAGS = (
