@@ -48,6 +48,16 @@ def test_it_holds_whatever_is_not_python(installed):
     assert lacking == set()
 
 
+def test_an_editable_install_copies_nothing(tmp_path, monkeypatch):
+    """Else an edited kernel would lie there twice."""
+    copied = []
+    monkeypatch.setattr(
+        WheelBuilder, "build_editable", lambda self, folder, **data: copied.append(data) or ""
+    )
+    list(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"]))
+    assert [data["force_include"] for data in copied] == [{}]
+
+
 def test_a_kernel_of_the_shelf_is_traced(python, installed, tmp_path):
     (tmp_path / "mine.cu").write_text(
         '#include "lab.cuh"\n'
