@@ -1,18 +1,21 @@
 """`card` shows where one exercise stands, `progress` where all of them do."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from labkit.course import exercises
 from labkit.course.course_map import exercises_passed
-from labkit.course.editions import tasks
+from labkit.course.editions import Task, tasks
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import ROOT, read_notebook
 from labkit.course.plan import planned
 from labkit.course.progress_file import path, record_give_up, state_of
 from labkit.widgets.exercise_card import ExerciseCard
 
+HEADING = re.compile(r"^#+ .*\n*", re.MULTILINE)
+SUMMARY = re.compile(r"</?details>|<summary>.*?</summary>")
 NOT_SHIPPED = "# This edition of the notebook holds no solution: ask whoever gave it to you."
 
 
@@ -26,32 +29,34 @@ def card(exercise_id: str) -> ExerciseCard:
 
 
 def _traits(exercise: Exercise) -> dict[str, Any]:
-    state = state_of(exercise.id)
+    state, task = state_of(exercise.id), task_of(exercise)
     last = state.history[-1] if state.history else {"seed": 0, "failures": []}
     is_open = state.solution_open(len(exercise.hints))
     return {
         "exercise": exercise.id,
-        "statement": exercise.statement,
-        "rules": list(exercise.rules) + [f"may not call {name}" for name in exercise.banned],
-        "about": f"about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5",
+        "statement": exercise.statement or (HEADING.sub("", task.statement) if task else ""),
+        "rules": list(exercise.rules) or [f"may not call {name}" for name in exercise.banned],
+        "about": f"{exercise.rung}, about {exercise.minutes} minutes",
+        "stages": state.stages,
         "status": state.status,
         "attempts": state.attempts,
         "seed": last["seed"],
         "failures": last["failures"],
         "hints": [text for _, text in state.hints],
         "hints_left": len(exercise.hints) - len(state.hints),
-        "solution": solution_of(exercise) if is_open else "",
+        "solution": (task.solution_code if task else "") or NOT_SHIPPED if is_open else "",
+        "reason": SUMMARY.sub("", task.solution_words).strip() if task and is_open else "",
     }
 
 
-def solution_of(exercise: Exercise) -> str:
-    """The code of the folded solution in the exercise's notebook."""
+def task_of(exercise: Exercise) -> Task | None:
+    """The exercise in its notebook: the statement above the stub, and the solution."""
     notebook = ROOT / "notebooks" / f"{exercises.notebook_of(exercise.id.partition('.')[0])}.ipynb"
     try:
         found = [task for task in tasks(read_notebook(notebook)) if exercise.id in task.ids]
     except (OSError, ValueError, KeyError):
         found = []
-    return (found[0].solution_code if found else "") or NOT_SHIPPED
+    return found[0] if found else None
 
 
 def _asked(shown: ExerciseCard, question: str) -> Sequence[dict[str, Any]]:
@@ -78,9 +83,7 @@ class Overview:
         for name in planned():
             if name in asked:
                 every = exercises.in_module(asked[name])
-                left = [
-                    f"{e.name} ({s})" for e in every if (s := state_of(e.id).status) != "passed"
-                ]
+                left = [f"{e.name} ({_standing(e)})" for e in every if not state_of(e.id).passed]
                 rows.append((name, passed[name], len(every), ", ".join(left)))
         return rows
 
@@ -99,6 +102,13 @@ class Overview:
             "<table><tr><th>chapter</th><th>passed</th><th>open</th></tr>"
             f"{rows}</table><small>kept in {escape(str(path() or 'memory'))}</small>"
         )
+
+
+def _standing(exercise: Exercise) -> str:
+    state = state_of(exercise.id)
+    if exercise.stages and state.stages_done:
+        return f"{state.stages_done} of {len(exercise.stages)} stages"
+    return state.status
 
 
 def progress() -> Overview:

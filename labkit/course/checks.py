@@ -1,8 +1,12 @@
 """`check` asks an answer hundreds of fresh questions, and shows the smallest one it gets wrong."""
 
+import contextlib
+import dataclasses
+import os
 import secrets
 import time
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from labkit.course.compare import as_plain, difference, in_words
@@ -10,7 +14,14 @@ from labkit.course.digest import digest
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
 from labkit.course.exercises import find
 from labkit.course.guard import Guard, Run, is_running, trip
-from labkit.course.progress_file import Attempt, record_attempt, record_give_up, record_pass
+from labkit.course.progress_file import (
+    Attempt,
+    record_attempt,
+    record_give_up,
+    record_pass,
+    record_stages,
+)
+from labkit.course.stages import stage_exercises, stage_row
 
 SEARCHED = 60
 """More cases tried, no larger than the failing one, to find a smaller one."""
@@ -24,16 +35,25 @@ TOTAL_SECONDS = 60.0
 class CheckFailed(AssertionError):
     """An answer is wrong: the message holds the smallest failing case found."""
 
-    def __init__(self, exercise: Exercise, seed: int, failures: list[Evidence], hint: str) -> None:
+    def __init__(
+        self,
+        exercise: Exercise,
+        seed: int,
+        failures: list[Evidence],
+        hint: str,
+        stages: list[list[str]] | None = None,
+    ) -> None:
         self.exercise, self.seed, self.failures, self.hint = exercise, seed, failures, hint
-        self.evidence = failures[0]
+        self.evidence, self.stages = failures[0], stages or []
         super().__init__(self._message())
 
     def _message(self) -> str:
         rows = [f"  {name:<12}{text}" for name, text in self.evidence.rows().items()]
+        stage = f" ({self.evidence.stage})" if self.evidence.stage else ""
         lines = [
-            f"{self.exercise.id}: not yet. The smallest failing case found, of "
-            f"{self.exercise.cases} (seed {self.seed}):",
+            f"{self.exercise.id}: not yet{stage}. The smallest failing case found "
+            f"(seed {self.seed}):",
+            *([f"  {stage_row(self.stages)}"] if self.stages else []),
             *rows,
         ]
         if self.hint:
@@ -46,7 +66,7 @@ class CheckFailed(AssertionError):
 
 
 class NotAttempted(CheckFailed):
-    """The stub is still there; no attempt is counted."""
+    """Some part of the answer still raises NotImplementedError; no attempt is counted."""
 
     def __init__(self, exercise: Exercise) -> None:
         AssertionError.__init__(
@@ -57,26 +77,42 @@ class NotAttempted(CheckFailed):
 class Passed:
     """What `check` returns for a right answer."""
 
-    def __init__(self, exercise: Exercise, seed: int) -> None:
-        self.exercise_id, self.cases, self.seed = exercise.id, exercise.cases, seed
+    def __init__(self, exercise: Exercise, seed: int, score: str = "") -> None:
+        self.exercise_id, self.seed, self.score = exercise.id, seed, score
+        self.cases = sum(stage.cases for _, stage in stage_exercises(exercise))
 
     def __repr__(self) -> str:
-        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}"
+        score = f". {self.score}" if self.score else ""
+        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}{score}"
 
     def _repr_html_(self) -> str:
+        score = f"<br>{escape(self.score)}" if self.score else ""
         return (
             '<div style="border-left:4px solid #009E73;padding:4px 10px">'
-            f"<b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}</div>"
+            f"✓ <b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}{score}</div>"
         )
 
 
-def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: bool = True) -> Passed:
-    """Return when the answer is right on every case; the seed is fresh unless given.
+@dataclasses.dataclass
+class Outcome:
+    """What became of one stage: "done", "wrong" (with failing cases) or "open"."""
+
+    name: str
+    state: str
+    failures: list[Evidence] = dataclasses.field(default_factory=list)
+
+
+def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: bool = True) -> Any:
+    """Return `Passed` when the answer is right on every case; the seed is fresh unless given.
+
+    Where nothing is wrong and something still raises NotImplementedError, the exercise's card
+    comes back: it is the reader's turn, and the notebook runs on. LABKIT_UNFINISHED=fails makes
+    that an error, for runs whose answers should be there.
 
     record  False leaves the progress file alone (for demonstrations)
 
     Raises   CheckFailed    the smallest failing case found, with the next hint it earned
-             NotAttempted   the stub still raises NotImplementedError
+             NotAttempted   an unfinished answer, where LABKIT_UNFINISHED=fails
     """
     if is_running():
         trip("labkit.course.check")  # an answer that asks the checker is no answer
@@ -84,17 +120,50 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
     if not callable(answer) and exercise.drive is None:
         raise TypeError(f"check({exercise_id!r}, ...) needs a function, got {in_words(answer)}")
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    failures = failing_cases(exercise, answer, seed)
-    if not failures:
-        if record:
-            record_pass(exercise.id)
-        return Passed(exercise, seed)
-    attempt = Attempt(seed, [evidence.rows() for evidence in failures])
-    hint = record_attempt(exercise, digest(answer), attempt, failures[0]) if record else ""
-    failed = CheckFailed(exercise, seed, failures, hint)
+    found = outcomes(exercise, answer, seed)
+    stages = [[outcome.name, outcome.state] for outcome in found] if exercise.stages else []
     if record:
-        _show_card(exercise.id)
-    raise failed
+        record_stages(exercise.id, stages)
+    failures = next((outcome.failures for outcome in found if outcome.failures), [])
+    if failures:
+        attempt = Attempt(seed, [evidence.rows() for evidence in failures])
+        hint = record_attempt(exercise, digest(answer), attempt, failures[0]) if record else ""
+        failed = CheckFailed(exercise, seed, failures, hint, stages)
+        _show(exercise, failures[0], with_card=record)
+        raise failed
+    if any(outcome.state == "open" for outcome in found):
+        return _your_turn(exercise)
+    if record:
+        record_pass(exercise.id)
+    return Passed(exercise, seed, exercise.score(answer) if exercise.score else "")
+
+
+def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
+    """What became of every stage; the failing cases of the first wrong one are the smallest."""
+    found: list[Outcome] = []
+    stopped = False
+    for name, part in stage_exercises(exercise):
+        if stopped:
+            found.append(Outcome(name, "open"))
+            continue
+        seen_wrong = any(outcome.failures for outcome in found)
+        try:
+            failures = failing_cases(part, answer, seed, search=not seen_wrong)
+        except NotAttempted:
+            found.append(Outcome(name, "open"))
+            continue
+        failures = [dataclasses.replace(evidence, stage=name) for evidence in failures]
+        found.append(Outcome(name, "wrong" if failures else "done", failures))
+        stopped = any(evidence.kind in ("time", "banned") for evidence in failures)
+    return found
+
+
+def _your_turn(exercise: Exercise) -> Any:
+    from labkit.course.cards import card
+
+    if os.environ.get("LABKIT_UNFINISHED") == "fails":
+        raise NotAttempted(exercise)
+    return card(exercise.id)
 
 
 def give_up(exercise_id: str) -> Any:
@@ -112,14 +181,20 @@ def failing_cases(
 
     search  False stops at the first failing case instead of looking for smaller ones
 
-    Raises   NotAttempted   the first thing the answer does is to raise NotImplementedError
+    Raises   NotAttempted   before any failing case the answer raises NotImplementedError
     """
     tester = Tester(exercise, answer, seed)
     started = time.monotonic()
     failures: list[tuple[int, Evidence]] = []
     smallest = exercise.sizes
     for number, size in _schedule(exercise):
-        if (found := tester.ask(number, size)) is not None:
+        try:
+            found = tester.ask(number, size)
+        except NotAttempted:
+            if not failures:
+                raise
+            break
+        if found is not None:
             smallest = size if not failures else smallest
             failures.append(found)
             if not search or len(failures) == SHOWN or found[1].kind in ("time", "banned"):
@@ -164,8 +239,9 @@ class Tester:
         """Failing cases among more small ones; stops when one takes too long."""
         found = []
         for extra in range(SEARCHED):
-            number = self.exercise.cases + extra
-            failure = self.ask(number, extra * (largest + 1) // SEARCHED)
+            number, failure = self.exercise.cases + extra, None
+            with contextlib.suppress(NotAttempted):
+                failure = self.ask(number, extra * (largest + 1) // SEARCHED)
             if failure:
                 found.append(failure)
                 if failure[1].kind == "time" or len(found) == SHOWN:
@@ -194,7 +270,10 @@ class Tester:
         import copy
 
         given = copy.deepcopy(inputs)
-        return self._judged(number - 1, Case(inputs), given, self.guard.run(self.answer, given))
+        run = self.guard.run(self.answer, given)
+        with contextlib.suppress(NotAttempted):
+            return self._judged(number - 1, Case(inputs), given, run)
+        return None
 
     def too_slow(self, number: int) -> tuple[int, Evidence]:
         """Evidence for an answer that is under the limit on each case and far over it in all."""
@@ -205,9 +284,10 @@ class Tester:
     def _judged(
         self, number: int, case: Case, given: tuple[Any, ...], run: Run
     ) -> tuple[int, Evidence] | None:
-        if isinstance(run.error, NotImplementedError) and number == 0:
-            raise NotAttempted(self.exercise)
         verdict = self._verdict(case, given, run)
+        unfinished = isinstance(run.error, NotImplementedError)
+        if unfinished and (number == 0 or (verdict and verdict[0] == "raised")):
+            raise NotAttempted(self.exercise)
         if verdict is None:
             return None
         kind, what, expected, got = verdict
@@ -300,14 +380,30 @@ def _changed(given: tuple[Any, ...], before: tuple[Any, ...]) -> str:
     return ""
 
 
-def _show_card(exercise_id: str) -> None:
-    """Display the exercise's card where there is something to display it."""
+def _show(exercise: Exercise, evidence: Evidence, with_card: bool) -> None:
+    """Display the card, and the failing case's picture, where there is something to display it."""
     try:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
     except ImportError:
         return
-    if get_ipython() is not None:
+    if get_ipython() is None:
+        return
+    if with_card:
         from labkit.course.cards import card
 
-        display(card(exercise_id))  # type: ignore[no-untyped-call]
+        display(card(exercise.id))  # type: ignore[no-untyped-call]
+    if (drawn := picture_of(exercise, evidence)) is not None:
+        display(drawn)  # type: ignore[no-untyped-call]
+
+
+def picture_of(exercise: Exercise, evidence: Evidence) -> Any:
+    """The exercise's picture of a failing case; None where it has none, or none can be drawn."""
+    if exercise.picture is None:
+        return None
+    try:
+        return exercise.picture(
+            Case(evidence.inputs, evidence.right), evidence.value, evidence.right
+        )
+    except Exception:  # a wrong answer may return anything at all
+        return None

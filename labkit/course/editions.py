@@ -1,7 +1,9 @@
 """Two editions of one notebook: solved, which the tests run, and student, without solutions.
 
-An exercise is a stub cell (`exercise`), the cell that checks it (`check`) and a folded solution
-(`solution`, markdown). The solved edition puts the solution's code in the stub's place.
+An exercise is a stub cell (`exercise`) below the markdown cell that says what to do, the cell that
+checks it (`check`) and a solution. In a chapter of form 2 the solution stands in the stub's
+metadata, where no page shows it: it opens on the exercise's card. Older chapters have it in a
+folded markdown cell (`solution`). The solved edition puts the solution's code in the stub's place.
 """
 
 import json
@@ -16,14 +18,21 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CHECKED = re.compile(r"\bcheck\(\s*[\"']([\w.]+)[\"']")
 TELLING = 16
 """A line this long gives something away inside another line too; "continue" does not."""
-ALONE = 'import os\n\nos.environ["LABKIT_PROGRESS"] = "off"  # this run is nobody\'s progress'
+ALONE = """import os
+
+os.environ["LABKIT_PROGRESS"] = "off"  # this run is nobody's progress
+os.environ["LABKIT_UNFINISHED"] = "fails"  # and every answer has to be there"""
 
 
 @dataclass
 class Task:
-    """One exercise of a notebook: its stub, its checks and its solutions."""
+    """One exercise of a notebook: its stub, its checks and its solutions.
+
+    statement  the markdown cell above the stub
+    """
 
     stub: Cell
+    statement: str = ""
     checks: list[Cell] = field(default_factory=list)
     solutions: list[Cell] = field(default_factory=list)
 
@@ -33,26 +42,35 @@ class Task:
         return [found for cell in self.checks for found in CHECKED.findall(cell["source"])]
 
     @property
+    def solution_texts(self) -> list[str]:
+        """What is said about the solution, as markdown: in the stub's metadata or in cells."""
+        kept = self.stub["metadata"].get("solution", [])
+        return ["".join(kept)] * bool(kept) + [cell["source"] for cell in self.solutions]
+
+    @property
     def solution_code(self) -> str:
-        """The code of the folded solution."""
-        return "\n\n".join(solution_code(cell).strip("\n") for cell in self.solutions)
+        """The code of the solution."""
+        codes = ("\n".join(PYTHON.findall(text)) for text in self.solution_texts)
+        return "\n\n".join(code.strip("\n") for code in codes)
 
-
-def solution_code(cell: Cell) -> str:
-    """The python blocks of a solution cell."""
-    return "\n".join(PYTHON.findall(cell["source"]))
+    @property
+    def solution_words(self) -> str:
+        """Why the solution is as it is."""
+        return "\n\n".join(PYTHON.sub("", text).strip("\n") for text in self.solution_texts)
 
 
 def tasks(notebook: Notebook) -> list[Task]:
     """The exercises of a notebook, in order; checks and solutions belong to the stub above them."""
     found: list[Task] = []
+    above = ""
     for cell in notebook["cells"]:
         if "exercise" in tags(cell):
-            found.append(Task(cell))
+            found.append(Task(cell, above))
         elif found and "check" in tags(cell):
             found[-1].checks.append(cell)
         elif found and "solution" in tags(cell):
             found[-1].solutions.append(cell)
+        above = cell["source"] if cell["cell_type"] == "markdown" else ""
     return found
 
 
@@ -69,7 +87,7 @@ def solved(notebook: Notebook) -> Notebook:
         if cell["id"] in answers:
             if not answers[cell["id"]].strip():
                 raise ValueError(f"the exercise in cell {cell['id']} has no solution")
-            cell = {**cell, "source": answers[cell["id"]]}
+            cell = {**without_solution(cell), "source": answers[cell["id"]]}
         if "check" in tags(cell):
             kept = [tag for tag in tags(cell) if tag != "raises-exception"]
             cell = {**cell, "metadata": {**cell["metadata"], "tags": kept}}
@@ -82,8 +100,14 @@ def solved(notebook: Notebook) -> Notebook:
 
 def student(notebook: Notebook) -> Notebook:
     """The edition without solutions, for a workshop."""
-    cells = [cell for cell in notebook["cells"] if "solution" not in tags(cell)]
+    cells = [without_solution(cell) for cell in notebook["cells"] if "solution" not in tags(cell)]
     return canonical({**notebook, "cells": cells})
+
+
+def without_solution(cell: Cell) -> Cell:
+    """The cell with nothing in its metadata that gives the answer away."""
+    kept = {key: value for key, value in cell["metadata"].items() if key != "solution"}
+    return {**cell, "metadata": kept}
 
 
 def leaks(notebook: Notebook, edition: str) -> list[str]:
@@ -96,7 +120,8 @@ def leaks(notebook: Notebook, edition: str) -> list[str]:
     for cell in notebook["cells"]:
         lines = {_normal(line) for line in cell["source"].splitlines()}
         (solutions if "solution" in tags(cell) else elsewhere).update(lines)
-    secret = {line for line in solutions - elsewhere if line and not line.startswith("<")}
+        solutions.update(_normal(line) for line in cell["metadata"].get("solution", []))
+    secret = {line for line in solutions - elsewhere if line and not line.startswith(("<", "```"))}
     shown = {_normal(line) for text in _texts(json.loads(edition)) for line in text.splitlines()}
     whole = " ".join(sorted(shown))
     return sorted(x for x in secret if x in shown or (len(x) >= TELLING and x in whole))

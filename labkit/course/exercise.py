@@ -12,7 +12,6 @@ One module per notebook in `labkit/course/exercises/` (`tensors.py` for `1_funda
 
     promote = Exercise(
         id="tensors.promote",                   # module name, dot, name
-        statement="Implement result_type ...",
         rules=("no torch call",),
         case=case,
         expected=expected,
@@ -21,6 +20,9 @@ One module per notebook in `labkit/course/exercises/` (`tensors.py` for `1_funda
         must_fail=("promotes by item size", ...),
     )
     EXERCISES = (promote,)
+
+The task itself stands once, in the notebook, as the markdown cell above the stub. An exercise of
+more than a few lines has stages (`labkit.course.stages`), and a `picture` of what went wrong.
 
 The checker makes every case twice from the same seed: once for the answer, and again after the
 answer has returned, to compute what is right. So while an answer runs nothing holds the truth, a
@@ -119,6 +121,7 @@ class Evidence:
     printed   what the answer printed on this case
     number    which case of the run this is, from 1
     inputs    the inputs themselves; value: what came back; right: what is right (for hints)
+    stage     the name of the stage that asked, "" in an exercise without stages
     """
 
     kind: str
@@ -131,6 +134,7 @@ class Evidence:
     inputs: tuple[Any, ...] = ()
     value: Any = None
     right: Any = None
+    stage: str = ""
 
     def rows(self) -> dict[str, str]:
         """The table shown to the learner; empty rows are left out."""
@@ -150,16 +154,24 @@ class Hint:
 
     Without fitting evidence the hints come in order, those without a `when` first.
 
-    text  may name {input}, {expected}, {got} and {number} of the failing case
+    text   may name {input}, {expected}, {got} and {number} of the failing case
+    stage  the stage it is about: it is never given for another one
     """
 
     text: str
     when: Callable[[Evidence], bool] | None = None
+    stage: str = ""
+
+    def may_help(self, evidence: Evidence) -> bool:
+        """Whether this hint is not about another stage."""
+        return self.stage in ("", evidence.stage)
 
     def fits(self, evidence: Evidence) -> bool:
         """Whether this hint is about this evidence; a `when` that breaks is no reason to break."""
+        if self.when is None:
+            return bool(self.stage) and self.stage == evidence.stage
         try:
-            return self.when is not None and bool(self.when(evidence))
+            return self.may_help(evidence) and bool(self.when(evidence))
         except Exception:
             return False
 
@@ -177,11 +189,37 @@ class Hint:
         return text
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A named part of a check: cases of its own, or those of the exercise that `only` takes.
+
+    case   (rng, size) -> Case, or the tuple of inputs; the exercise's own when left out
+    only   (*inputs) -> whether a case belongs to this stage
+    cases  how many are tried
+    """
+
+    name: str
+    case: Callable[[Rng, int], Case | tuple[Any, ...]] | None = None
+    only: Callable[..., bool] | None = None
+    cases: int = 20
+
+
+RUNGS = ("warm-up", "core", "boss")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exercise:
     """A question with a check that cannot be fooled.
 
     id         "<exercise module>.<name>"
+    rung       "warm-up" (1 to 5 lines, 2 to 4 minutes), "core" (at most 20 lines, 15 minutes) or
+               "boss", which is optional
+    minutes    what a reader needs for it
+    stages     parts of the check, easy ones first; the last has neither `case` nor `only`: it
+               asks every case there is
+    picture    (case, got, right) -> something to display: what went wrong, beside what is right
+    score      (answer) -> one line about a right answer ("yours 8 sectors, ideal 4")
+    statement  the task, where no notebook holds it
     case       (rng, size) -> Case, or the tuple of inputs; size grows from 0 to `sizes`
     expected   (*inputs) -> the right value, or `Raises(kind)`; leave out when cases hold the truth
     judge      (case, got) -> None when right, else a sentence or `Wrong`; for properties with
@@ -203,7 +241,6 @@ class Exercise:
     """
 
     id: str
-    statement: str
     case: Callable[[Rng, int], Case | tuple[Any, ...]]
     hints: tuple[str | Hint, ...]
     must_fail: tuple[str, ...]
@@ -222,6 +259,11 @@ class Exercise:
     show: Callable[..., str] | None = None
     minutes: int = 10
     difficulty: int = 2
+    rung: str = "core"
+    stages: tuple[Stage, ...] = ()
+    picture: Callable[[Case, Any, Any], Any] | None = None
+    score: Callable[[Any], str] | None = None
+    statement: str = ""
 
     def __post_init__(self) -> None:
         module, dot, name = self.id.partition(".")
@@ -231,6 +273,14 @@ class Exercise:
             raise ValueError(f"{self.id}: cases, seconds and sizes must be positive")
         if not self.hints or not self.must_fail:
             raise ValueError(f"{self.id} needs hints and must_fail, got neither or one of them")
+        if self.rung not in RUNGS:
+            raise ValueError(f"{self.id}: rung is {self.rung!r}, not one of {RUNGS}")
+        if self.stages and (self.stages[-1].case or self.stages[-1].only):
+            raise ValueError(f"{self.id}: the last stage asks every case, so it chooses none")
+        names = [stage.name for stage in self.stages]
+        strange = {h.stage for h in self.hints if isinstance(h, Hint)} - {"", *names}
+        if names and (len(set(names)) < len(names) or strange):
+            raise ValueError(f"{self.id}: stages {names}, and hints about {sorted(strange)}")
 
     @property
     def name(self) -> str:

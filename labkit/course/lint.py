@@ -95,8 +95,8 @@ def _exercise_problems(notebook: Notebook, name: str) -> Iterator[str]:
             yield f"{where} is no stub: it does not raise NotImplementedError"
         if len(task.checks) != 1 or len(task.ids) != 1:
             yield f"{where} needs one check cell naming one exercise, has {task.ids}"
-        if len(task.solutions) != 1 or not task.solution_code.strip():
-            yield f"{where} needs one solution cell with a ```python block"
+        if len(task.solution_texts) != 1 or not task.solution_code.strip():
+            yield f"{where} needs one solution with a ```python block"
         try:
             ast.parse(task.solution_code)
         except SyntaxError as error:

@@ -22,7 +22,7 @@ KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-CELL_METADATA = ("tags", "nbgrader", "slideshow", "editable", "deletable")
+CELL_METADATA = ("tags", "nbgrader", "slideshow", "editable", "deletable", "solution")
 HIDDEN = ("predict", "backstage")
 """Tags of code cells whose source a chapter of form 2 hides."""
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -13,7 +13,8 @@ The header is the front matter (`labkit.course.front_matter`) and becomes the fi
 that calls `check(...)` is tagged so, unless it is tagged as meant to fail; a cell that calls
 `claim("D4-1.3-a", ...)` gets the tag of its claim. With `form: 2` in the header a cell that calls
 `course.predict(...)` is tagged `predict`, one that calls `course.checked({...})` is tagged
-`backstage` and with every claim it names; the source of both is hidden.
+`backstage` and with every claim it names; the source of both is hidden. A cell tagged `solution`
+then goes into the metadata of the exercise above it, and comes back when the notebook is exported.
 """
 
 import difflib
@@ -29,6 +30,7 @@ from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?P<rest>.*)$")
 TAGS = re.compile(r"tags=(\[.*?\])")
 ID = re.compile(r'\bid="([^"]*)"')
+FOLD = re.compile(r"^</?details>(?:<summary>Solution</summary>)?\s*$", re.MULTILINE)
 CHECK = re.compile(r"^(?:\w+\s*=\s*)?(?:course\.)?check\(", re.MULTILINE)
 PREDICT = re.compile(r"\bcourse\.predict\(")
 CHECKED = re.compile(r"\bcourse\.checked\(")
@@ -48,6 +50,8 @@ def from_text(text: str, before: Notebook | None = None) -> Notebook:
         first = {"cell_type": "markdown", "metadata": {}, "source": front_matter_text(header)}
         cells.insert(0, {**first, "id": "front-matter"})
     cells = [cell for cell in cells if cell["source"].strip()]
+    if is_form_2(header):
+        cells = _solutions_put_away(cells)
     if before is not None:
         _inherit(cells, before["cells"])
     return canonical({"cells": cells, "metadata": metadata})
@@ -61,7 +65,7 @@ def to_text(notebook: Notebook) -> str:
         ordered = {key: about[key] for key in (*front_matter_keys(about), *about) if key in about}
         header = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=90)
         parts.append("\n".join(["# ---", *(f"# {x}" for x in header.splitlines()), "# ---"]))
-    for index, cell in enumerate(notebook["cells"]):
+    for index, cell in enumerate(_solutions_taken_out(notebook["cells"])):
         if about and index == 0 and cell["cell_type"] == "markdown":
             continue
         kind = "" if cell["cell_type"] == "code" else f" [{cell['cell_type']}]"
@@ -69,8 +73,44 @@ def to_text(notebook: Notebook) -> str:
         lines = cell["source"].splitlines()
         if kind:
             lines = [f"# {line}".rstrip() for line in lines]
-        parts.append("\n".join([f'# %%{kind}{marks} id="{cell["id"]}"', *lines]))
+        identity = f' id="{cell["id"]}"' if "id" in cell else ""
+        parts.append("\n".join([f"# %%{kind}{marks}{identity}", *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def _solutions_put_away(cells: list[Cell]) -> list[Cell]:
+    """The cells without solutions; each has gone into the stub of its exercise."""
+    kept: list[Cell] = []
+    for cell in cells:
+        if "solution" not in tags(cell):
+            kept.append(cell)
+            continue
+        stubs = [stub for stub in kept if "exercise" in tags(stub)]
+        if not stubs:
+            raise ValueError("a solution stands above the first exercise")
+        text = FOLD.sub("", cell["source"]).strip("\n")
+        stubs[-1]["metadata"]["solution"] = text.splitlines(keepends=True)
+    return kept
+
+
+def _solutions_taken_out(cells: list[Cell]) -> list[Cell]:
+    """The cells with every put-away solution after the check of its exercise."""
+    shown: list[Cell] = []
+    waiting: list[Cell] = []
+    for cell in cells:
+        if "check" not in tags(cell):
+            shown += waiting
+            waiting = []
+        shown.append(cell)
+        if solution := cell["metadata"].get("solution"):
+            source = "".join(solution)
+            waiting = [
+                {"cell_type": "markdown", "metadata": {"tags": ["solution"]}, "source": source}
+            ]
+        elif "check" in tags(cell):
+            shown += waiting
+            waiting = []
+    return [*shown, *waiting]
 
 
 def _split_header(text: str) -> tuple[dict[str, Any], list[str]]:

@@ -39,6 +39,7 @@ class State:
     attempts  how many failed; digests: the answers seen, so an unchanged one earns nothing
     hints     [index, text] of those unlocked, in the order they were earned
     history   the last failing attempts, oldest first
+    stages    [name, "done", "wrong" or "open"] of each stage, as the last check found them
     """
 
     attempts: int = 0
@@ -47,6 +48,12 @@ class State:
     digests: list[str] = field(default_factory=list)
     hints: list[list[Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[list[str]] = field(default_factory=list)
+
+    @property
+    def stages_done(self) -> int:
+        """How many stages the last check found right."""
+        return sum(state == "done" for _, state in self.stages)
 
     def solution_open(self, hints: int) -> bool:
         """Passed, given up, or one more different attempt than the exercise has hints."""
@@ -84,6 +91,14 @@ def record_pass(exercise_id: str) -> None:
         state.passed = True
 
 
+def record_stages(exercise_id: str, stages: list[list[str]]) -> None:
+    """Keep how far an answer has come; nothing is written while nothing is done."""
+    before = state_of(exercise_id).stages
+    if stages != before and (before or any(state == "done" for _, state in stages)):
+        with _changing(exercise_id) as state:
+            state.stages = stages
+
+
 def record_give_up(exercise_id: str) -> None:
     """Keep that the solution was asked for."""
     with _changing(exercise_id) as state:
@@ -102,7 +117,11 @@ def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: 
             return ""
         state.digests.append(digest)
         earned = {index for index, _ in state.hints}
-        locked = [i for i in range(len(exercise.hints)) if i not in earned]
+        locked = [
+            index
+            for index in range(len(exercise.hints))
+            if index not in earned and exercise.hint(index).may_help(evidence)
+        ]
         if not locked:
             return ""
         fitting = [i for i in locked if exercise.hint(i).fits(evidence)]
@@ -195,6 +214,8 @@ def _checked(data: Any) -> dict[str, Any]:
             for a in kept.get("history", [])
         ):
             raise ValueError(f"{exercise_id}.history is not a list of attempts")
+        if not all(isinstance(s, list) and len(s) == 2 for s in kept.get("stages", [])):
+            raise ValueError(f"{exercise_id}.stages is {kept['stages']!r}")
     return data
 
 

@@ -17,7 +17,9 @@ function render({ model, el }) {
 
   function evidence() {
     const all = frames();
-    if (!all.length) return lk.h("p", { class: "lk-muted" }, model.get("status") === "passed" ? "Passed." : "No attempt yet.");
+    if (!all.length) return lk.h("p", {}, model.get("status") === "passed" ? "Passed."
+      : [lk.h("b", {}, "Your turn."), model.get("stages").length ? " The stages marked · are still open: write them in the cell above, then run this cell again."
+        : " Write the stub above, then run this cell again."]);
     frame = Math.min(frame, all.length - 1);
     const table = lk.h("table", { class: "lk-evidence" });
     const show = (index) => {
@@ -36,6 +38,11 @@ function render({ model, el }) {
     return lk.h("div", {}, stepper.element, table);
   }
 
+  const STATES = { done: ["✓", "done"], wrong: ["✗", "wrong"], open: ["·", "open"] };
+  const stages = () => model.get("stages").length > 0 && lk.h("ul", { class: "lk-stages", "aria-label": "stages" },
+    ...model.get("stages").map(([name, state]) => lk.h("li", { class: `lk-stage-${state}`, title: STATES[state][1] },
+      `${name} `, lk.h("span", { "aria-hidden": "true" }, STATES[state][0]), lk.h("span", { class: "lk-hidden" }, STATES[state][1]))));
+
   function draw() {
     const status = model.get("status"), solution = model.get("solution");
     const focused = root.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
@@ -48,9 +55,11 @@ function render({ model, el }) {
     const parts = [
       lk.h("div", { class: "lk-row" }, lk.h("b", {}, model.get("exercise")), lk.h("span", { class: `lk-status lk-status-${status.replace(" ", "-")}` }, status),
         lk.h("span", { class: "lk-muted" }, model.get("about"))),
-      lk.h("p", {}, model.get("statement")),
-      list("Rules", model.get("rules")), evidence(), list("Hints", model.get("hints")),
-      solution && lk.focusable(lk.h("details", {}, lk.focusable(lk.h("summary", {}, "Solution")), lk.h("pre", { class: "lk-mono" }, solution))),
+      stages(),
+      lk.h("details", { open: status === "not tried" }, lk.focusable(lk.h("summary", {}, "The task")),
+        prose.blocks(model.get("statement")), list("Rules", model.get("rules"))),
+      evidence(), list("Hints", model.get("hints")),
+      solution && lk.focusable(lk.h("details", {}, lk.focusable(lk.h("summary", {}, "Solution")), lk.h("pre", { class: "lk-mono" }, solution), prose.blocks(model.get("reason")))),
       buttons,
     ];
     root.replaceChildren(...parts.filter(Boolean));

@@ -17,11 +17,12 @@ LETTERS = 76
 class ExerciseCard(LabWidget):
     """Draws one exercise; attempts beyond the last one stay in the progress file.
 
-    statement, rules   what is asked
+    statement, rules   what is asked; the statement is markdown
+    stages             [name, "done", "wrong" or "open"] of each stage of the last check
     status             "not tried", "tried", "passed" or "gave up"
     failures           the failing cases of the last attempt, smallest first: name -> text
     hints              texts of the hints earned; hints_left: how many are still locked
-    solution           the solution's code once it is open, else ""
+    solution           the solution's code once it is open, else ""; reason: why it is so
     on_ask             called with "give up" or "attempts" when the reader asks; it may set the
                        traits, and for "attempts" returns the list of all kept attempts
 
@@ -31,6 +32,7 @@ class ExerciseCard(LabWidget):
     exercise = traitlets.Unicode().tag(sync=True)
     statement = traitlets.Unicode().tag(sync=True)
     rules = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    stages = traitlets.List(traitlets.List(traitlets.Unicode())).tag(sync=True)
     about = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode("not tried").tag(sync=True)
     attempts = traitlets.Int(0).tag(sync=True)
@@ -39,6 +41,9 @@ class ExerciseCard(LabWidget):
     hints = traitlets.List(traitlets.Unicode()).tag(sync=True)
     hints_left = traitlets.Int(0).tag(sync=True)
     solution = traitlets.Unicode("").tag(sync=True)
+    reason = traitlets.Unicode("").tag(sync=True)
+
+    parts = ("prose.js",)
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class ExerciseCard(LabWidget):
 
     def summary(self) -> str:
         """The exercise, its status and its attempts."""
+        if self.status == "not tried":
+            return f"{self.exercise}: your turn, {self.about}"
         tries = "1 failed attempt" if self.attempts == 1 else f"{self.attempts} failed attempts"
         return f"{self.exercise}: {self.status}, {tries}"
 

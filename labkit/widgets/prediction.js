@@ -13,7 +13,7 @@ function render({ model, el }) {
     buttons[0].focus();
   });
   root.append(
-    lk.h("p", {}, lk.h("b", {}, "Predict: "), ...answers.words(model.get("question"))),
+    lk.h("p", {}, lk.h("b", {}, "Predict: "), ...prose.words(model.get("question"))),
     lk.h("div", { class: "lk-row" }, ...buttons),
     verdict,
     again,
@@ -26,7 +26,7 @@ function render({ model, el }) {
       const label = `predict ${text}${judged ? `: ${state.word}` : ""}`;
       buttons[at].replaceChildren(
         picked ? `${state.sign || "●"} ` : "",
-        ...answers.words(text),
+        ...prose.words(text),
       );
       buttons[at].setAttribute("aria-pressed", picked);
       buttons[at].setAttribute("aria-label", label);

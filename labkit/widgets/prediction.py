@@ -21,7 +21,7 @@ class PredictionView(LabWidget):
     static page is judged too.
     """
 
-    parts = ("sealed.js",)
+    parts = ("prose.js", "sealed.js")
 
     question = traitlets.Unicode().tag(sync=True)
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)

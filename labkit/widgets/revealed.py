@@ -15,7 +15,7 @@ class RevealedView(LabWidget):
     prediction  the model id of the question's own widget, whose choice the line follows
     """
 
-    parts = ("sealed.js",)
+    parts = ("prose.js", "sealed.js")
 
     prediction = traitlets.Unicode().tag(sync=True)
 

@@ -20,13 +20,10 @@ const answers = {
       ? told("right", "✓", "Right.", reason)
       : told("wrong", "✗", "Not right.", reason);
   },
-  // Text with `code` in it, as nodes.
-  words: (text) =>
-    text.split("`").map((part, at) => (at % 2 ? lk.h("code", {}, part) : part)),
   sentence: ({ kind, sign, word, text }) => [
     lk.h("span", { "aria-hidden": "true" }, `${sign} `),
-    lk.h("b", { class: `lk-verdict-${kind}` }, ...answers.words(word)),
+    lk.h("b", { class: `lk-verdict-${kind}` }, ...prose.words(word)),
     " ",
-    ...answers.words(text),
+    ...prose.words(text),
   ],
 };

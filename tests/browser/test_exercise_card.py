@@ -71,6 +71,48 @@ def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
     lab.wait_for("node => node.innerText.includes('No kernel answers')", card.element_handle())
 
 
+HALF = """
+def half(meta, name, arguments, length):
+    sizes, strides, offset = meta
+    if name == "select":
+        dim, index = arguments
+        kept = [at for at in range(len(sizes)) if at != range(len(sizes))[dim]]
+        if not -len(sizes) <= dim < len(sizes) or not -sizes[dim] <= index < sizes[dim]:
+            raise IndexError(index)
+        return tuple(sizes[at] for at in kept), tuple(strides[at] for at in kept), offset
+    if name == "unsqueeze":
+        dim = arguments[0] % (len(sizes) + 1)
+        if not -len(sizes) - 1 <= arguments[0] <= len(sizes):
+            raise IndexError(dim)
+        return (*sizes[:dim], 1, *sizes[dim:]), (*strides[:dim], 1, *strides[dim:]), offset
+    raise NotImplementedError
+
+"""
+
+
+def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
+    stub = "def stub(meta, name, arguments, length):\n    raise NotImplementedError\n"
+    lab.open([ALONE, f'{stub}\ncourse.check("strides.view_machine", stub)', "after = 1"])
+    card = lab.widget()
+    lab.wait_drawn(card)
+    assert lab.ask("after") == 1
+    assert "Your turn. Write the stub above" in card.inner_text()
+    assert card.locator(".lk-prose code").first.inner_text().startswith("view_machine(")
+    lab.screenshot("exercise_untouched", of=card)
+
+
+def test_stages_are_marked_by_sign_and_word_and_the_failing_views_are_drawn(lab):
+    lab.open([ALONE, HALF + 'course.check("strides.view_machine", half, seed=3)'], run=False)
+    lab.command("notebook:run-all-cells")
+    card, picture = lab.widget(0), lab.widget(1)
+    lab.wait_drawn(picture)
+    states = dict(text.split()[:2] for text in texts(lab, card, ".lk-stages li"))
+    assert states["unsqueeze"] == "✓" and states["select"] == "✗" and states["view"] == "·"
+    assert "select ✗\nwrong" in texts(lab, card, ".lk-stages li"), "for a screen reader"
+    assert "expected" in picture.inner_text() and "yours" in picture.inner_text()
+    lab.screenshot("exercise_stages")
+
+
 def test_a_failed_check_shows_the_card_and_a_short_error(lab):
     lab.open([ALONE, 'course.check("start_here.warm_up", lambda views: -1)'], run=False)
     lab.command("notebook:run-all-cells")

@@ -22,7 +22,7 @@ import sys
 import pytest
 
 from labkit.course import exercises
-from labkit.course.checks import failing_cases
+from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Raises
 
 SEEDS = (11, 2_024, 987_654)
@@ -108,6 +108,8 @@ class Answers:
                 assert failures, f"passes though it {why}"
             else:
                 assert not failures, "\n".join(f"{k}: {v}" for k, v in failures[0].rows().items())
+                stages = outcomes(exercise, make(), seed) if exercise.stages else []
+                assert [stage.name for stage in stages if stage.failures] == []
 
         return test_answers
 

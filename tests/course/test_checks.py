@@ -415,6 +415,10 @@ def test_a_stub_is_your_turn_and_no_attempt(monkeypatch, tmp_path):
     def stub(views):
         raise NotImplementedError
 
+    assert repr(check("start_here.warm_up", stub)).startswith(
+        "ExerciseCard(start_here.warm_up: your"
+    )
+    monkeypatch.setenv("LABKIT_UNFINISHED", "fails")
     with pytest.raises(NotAttempted, match="your turn"):
         check("start_here.warm_up", stub)
     assert not (tmp_path / "progress.json").exists()

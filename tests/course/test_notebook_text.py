@@ -317,3 +317,54 @@ def test_front_matter_of_form_2_says_what_is_missing():
     assert front_matter_problems(less) == ["metadata.labkit has no 'exercise_minutes'"]
     plain = {**about, "needs": [], "builds": ""}
     assert front_matter_text(plain).endswith("\n\n45 min + 30 min exercises")
+
+
+EXERCISE = """
+# %% [markdown]
+# Add up the values. `add_up([1, 2])` is 3.
+
+# %% tags=["exercise"] id="stub"
+def add_up(values):
+    raise NotImplementedError
+
+# %% id="check"
+course.check("toys.add_up", add_up)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def add_up(values):
+#     return sum(values)  # nobody else writes this line
+# ```
+#
+# Python has it already.
+# </details>
+
+# %% [markdown]
+# ## Next
+"""
+
+
+def test_a_solution_of_form_2_stands_in_no_cell_and_only_the_solved_edition_runs_it():
+    notebook = from_text(FORM_2 + EXERCISE)
+    assert not [cell for cell in notebook["cells"] if "nobody else" in cell["source"]]
+    (task,) = tasks(notebook)
+    assert task.statement == "Add up the values. `add_up([1, 2])` is 3."
+    assert task.solution_code.startswith("def add_up(values):\n    return sum")
+    assert task.solution_words == "Python has it already."
+    text = to_text(notebook)
+    assert text.index('id="check"') < text.index("nobody else") < text.index("## Next")
+    assert "<details>" not in text
+    assert text_of(from_text(text, notebook)) == text_of(notebook)
+    nbformat.validate(json.loads(text_of(notebook)))
+    assert leaks(notebook, text_of(notebook))
+    assert leaks(notebook, text_of(student(notebook))) == []
+    assert "nobody else" not in text_of(student(notebook))
+    (answer,) = [cell for cell in solved(notebook)["cells"] if cell["id"] == "stub"]
+    assert "nobody else" in answer["source"] and "solution" not in answer["metadata"]
+
+
+def test_a_solution_above_every_exercise_is_refused():
+    with pytest.raises(ValueError, match="above the first exercise"):
+        from_text(FORM_2 + '\n# %% [markdown] tags=["solution"]\n# words\n')

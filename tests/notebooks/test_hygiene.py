@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from labkit.course import exercises
+from labkit.course.cards import card
 from labkit.course.claims import SUPPORTS, all_claims
 from labkit.course.claims_index import build_index, index_problems
 from labkit.course.editions import leaks, solved, student, tasks
@@ -121,7 +122,8 @@ def test_exercise_has_cases_that_come_back(exercise):
                 assert difference(as_plain(given), as_plain(again)) == ""
             except TypeError:  # a class of the exercise's own: compared by its text
                 assert repr(given) == repr(again)
-    assert len(exercise.hints) >= 3 and exercise.must_fail and exercise.statement
+    assert len(exercise.hints) >= 3 and exercise.must_fail
+    assert card(exercise.id).statement, "the markdown above the stub says what to do"
 
 
 @pytest.mark.parametrize("module", exercises.modules())

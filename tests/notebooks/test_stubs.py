@@ -1,4 +1,4 @@
-"""An exercise not begun says "your turn": it is no attempt, and costs no hint."""
+"""An exercise not begun shows its card: it is no attempt, costs no hint, and stops no notebook."""
 
 import ast
 import itertools
@@ -7,6 +7,7 @@ import pytest
 
 from labkit.course.checks import NotAttempted
 from labkit.course.notebook_form import notebook_name, notebook_paths, read_notebook, tags
+from labkit.widgets.exercise_card import ExerciseCard
 
 
 def stubs():
@@ -26,5 +27,12 @@ def test_an_untouched_stub_is_no_attempt(imports, stub, check, monkeypatch):
     namespace = {}
     exec(compile(ast.parse(imports), "imports", "exec"), namespace)
     exec(compile(ast.parse(stub), "stub", "exec"), namespace)
+    *_, call = ast.parse(check).body
+    assert isinstance(call, ast.Expr), "the check is the last thing its cell does"
+    answered = compile(ast.Expression(call.value), "check", "eval")
+    card = eval(answered, namespace)
+    assert isinstance(card, ExerciseCard) and "your turn" in repr(card)
+    assert card.statement and card.solution == ""
+    monkeypatch.setenv("LABKIT_UNFINISHED", "fails")
     with pytest.raises(NotAttempted, match="your turn"):
-        exec(compile(ast.parse(check), "check", "exec"), namespace)
+        eval(answered, namespace)

@@ -1,10 +1,12 @@
 """Strides: a view machine on sizes, strides and offset, and layouts named by a permutation."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Wrong, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
 
 NOTEBOOK = "2_core_code/3_strides"
 
@@ -14,6 +16,10 @@ Step = tuple[str, tuple[Any, ...]]
 OPERATIONS = (
     "transpose", "permute", "select", "narrow", "expand", "unsqueeze", "squeeze", "view", "unfold",
     "as_strided",
+)  # fmt: skip
+EASY_FIRST = (
+    "transpose", "select", "permute", "narrow", "unsqueeze", "squeeze", "expand", "as_strided",
+    "unfold", "view",
 )  # fmt: skip
 
 
@@ -90,17 +96,38 @@ def _real_step(tensor: torch.Tensor, name: str, arguments: tuple[Any, ...]) -> t
     return result
 
 
-def _chain(rng: Rng, size: int) -> tuple[Meta, int, list[Step]]:
+def _tensor(rng: Rng, size: int) -> torch.Tensor:
     shape = rng.sizes(rank=min(4, 1 + size // 2), largest=min(6, 2 + size), smallest=1)
     if rng.chance(0.06):
         shape = (*shape, 0)
-    tensor = torch.empty(shape, dtype=torch.int8)
+    return torch.empty(shape, dtype=torch.int8)
+
+
+def _chain(rng: Rng, size: int) -> tuple[Meta, int, list[Step]]:
+    return _steps(rng, size, _tensor(rng, size), OPERATIONS)
+
+
+def _only(name: str) -> Callable[[Rng, int], tuple[Meta, int, list[Step]]]:
+    """Cases of one operation alone; the view it starts from is seldom contiguous."""
+
+    def case(rng: Rng, size: int) -> tuple[Meta, int, list[Step]]:
+        tensor = _tensor(rng, size)
+        return _steps(
+            rng, size // 3, tensor.permute(rng.sample(range(tensor.dim()), tensor.dim())), (name,)
+        )
+
+    return case
+
+
+def _steps(
+    rng: Rng, size: int, tensor: torch.Tensor, names: tuple[str, ...]
+) -> tuple[Meta, int, list[Step]]:
     start = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
     length = tensor.untyped_storage().nbytes()
     steps: list[Step] = []
     for _ in range(1 + round(size * 11 / 8)):
-        name = rng.choice(OPERATIONS)
-        if name == "as_strided" and rng.chance(0.6):
+        name = rng.choice(names)
+        if name == "as_strided" and len(names) > 1 and rng.chance(0.6):
             name = rng.choice(("transpose", "view", "expand"))
         arguments = _arguments(rng, name, tensor)
         steps.append((name, arguments))
@@ -176,21 +203,48 @@ def _hint_for(name: str, text: str) -> Hint:
     return Hint(text, when=lambda evidence: _first_difference(evidence).startswith(f"{name}("))
 
 
+def _layout(line: str) -> Meta | None:
+    """The view that a line of `seen` tells of, zero for what nobody can see; None for an error."""
+    told = re.search(r"sizes \((.*)\), strides \((.*)\), offset (.*)$", line)
+    if told is None:
+        return None
+    sizes, strides, (offset,) = (
+        tuple(0 if word == "-" else int(word) for word in text.split(", ") if word)
+        for text in told.groups()
+    )
+    return sizes, strides, offset
+
+
+def _two_views(case: Case, got: Any, right: Any) -> Any:
+    """The answer's view beside PyTorch's, after the first step in which they part.
+
+    Only one of the two where the other refused the step.
+    """
+    from labkit import show
+
+    theirs, ours = next(pair for pair in zip(right, got, strict=True) if pair[0] != pair[1])
+    told = {"yours": _layout(ours), "expected": _layout(theirs)}
+    layouts = {name: layout for name, layout in told.items() if layout is not None}
+    storage = torch.arange(case.inputs[1])
+    try:
+        views = [storage.as_strided(*layout) for layout in layouts.values()]
+        return show.strides(*views, names=[*layouts], compare=len(views) == 2)
+    except RuntimeError:  # the answer's view leaves the storage: that can be drawn, not made
+        drawn = show.strides(*[storage] * len(layouts), names=[*layouts])
+        for name, layout in layouts.items():
+            drawn.edit(name, *layout)
+        return drawn
+
+
 view_machine = Exercise(
     id="strides.view_machine",
-    statement=(
-        "Write view_machine(meta, name, arguments, length): meta is (sizes, strides, offset) in "
-        "elements, name one of transpose, permute, select, narrow, expand, unsqueeze, squeeze, "
-        "view, unfold, as_strided, arguments what the method takes, length the elements of the "
-        "storage. Return the new (sizes, strides, offset), or raise the class PyTorch raises "
-        "(IndexError or RuntimeError). What nobody can see is not compared: strides of axes of "
-        "size 1, strides and offset of an empty view."
-    ),
     rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
     case=_chain,
     expected=_expected,
     drive=_drive_machine,
     smaller=_shorter_chains,
+    picture=_two_views,
+    stages=(*(Stage(name, case=_only(name)) for name in EASY_FIRST), Stage("together")),
     cases=400,
     sizes=8,
     minutes=35,

@@ -1,0 +1,28 @@
+// The little of Markdown that a task is written in, as nodes: paragraphs, lists, code, emphasis.
+const prose = {
+  words: (text) =>
+    text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+      if (part.startsWith("`")) return lk.h("code", {}, part.slice(1, -1));
+      return part.startsWith("**") ? lk.h("b", {}, part.slice(2, -2)) : part;
+    }),
+  item: (line) => line.match(/^\s*(?:[*-]|\d+\.) +(.*)$/)?.[1],
+  block(text) {
+    const lines = text.split("\n");
+    if (text.startsWith("```")) return lk.h("pre", { class: "lk-mono" }, lines.slice(1, -1).join("\n"));
+    if (/^(\||    )/.test(text)) return lk.h("pre", { class: "lk-mono" }, text);
+    if (prose.item(lines[0]) === undefined) return lk.h("p", {}, ...prose.words(lines.join(" ")));
+    const items = [];
+    for (const line of lines) {
+      const start = prose.item(line);
+      if (start !== undefined) items.push(start);
+      else items[items.length - 1] += ` ${line.trim()}`;
+    }
+    return lk.h("ul", {}, ...items.map((item) => lk.h("li", {}, ...prose.words(item))));
+  },
+  blocks: (text) =>
+    lk.h(
+      "div",
+      { class: "lk-prose" },
+      ...(text.match(/^```[^]*?^```|^[^\n]+(?:\n(?!```)[^\n]+)*/gm) ?? []).map(prose.block),
+    ),
+};
