@@ -9,12 +9,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from labkit.cuda.report_html import report_html
+
 Space = Literal["global", "shared", "variable"]
 Kind = Literal[
     "race", "out_of_bounds", "uninitialised", "misaligned", "barrier_divergence", "deadlock",
     "shuffle", "warp_mask", "assert", "trap",
 ]  # fmt: skip
 Index = tuple[int, int, int]
+
+
+def element(array: str, offset: int, size: int) -> str:
+    """The word of an array at so many bytes: y[3] (byte 12), where words of 4 bytes are touched."""
+    named = array or "memory"
+    if size <= 0 or offset % size:
+        return f"{named}[byte {offset}]"
+    return f"{named}[{offset // size}] (byte {offset})"
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ class Step:
     stale: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A traced launch."""
 
@@ -213,6 +223,16 @@ class Report:
     def __str__(self) -> str:
         return "\n".join(self._rows())
 
+    def __repr__(self) -> str:
+        return f"Report({self.kernel}, {len(self.accesses)} accesses, {self._found()})"
+
+    def _repr_html_(self) -> str:
+        """The short form for a page: what each access cost, and what was found."""
+        return report_html(self, self._found())
+
+    def _found(self) -> str:
+        return f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
+
     def _rows(self) -> Iterable[str]:
         yield (
             f"{self.kernel}, grid {self.grid}, block {self.block}: {self.events} events in "
@@ -230,6 +250,6 @@ class Report:
             waves = f"{a.wavefronts:>9}{a.ideal_wavefronts:>8}" if a.space == "shared" else ""
             row = f"{a.line:>5} {a.access:<7}{a.space:<9}{a.array:<12}{a.size:>5}{a.requests:>10}{a.lanes:>10}"  # noqa: E501
             yield (row + sectors + waves).rstrip()
-        yield f"{len(self.findings)} findings" if len(self.findings) != 1 else "1 finding"
+        yield self._found()
         for finding in self.findings:
             yield f"  {finding}"

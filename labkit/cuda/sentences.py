@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from labkit.cuda.report import Finding
+from labkit.cuda.report import Finding, element
 
 
 def with_sentence(finding: Finding, array_size: int) -> Finding:
@@ -13,7 +13,7 @@ def with_sentence(finding: Finding, array_size: int) -> Finding:
 
 
 def _element(finding: Finding) -> str:
-    return f"{finding.array or 'memory'}[byte {finding.offset}]"
+    return element(finding.array, finding.offset, finding.size)
 
 
 def _race(finding: Finding, array_size: int) -> str:

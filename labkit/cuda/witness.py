@@ -12,7 +12,7 @@ from labkit.cuda.arguments import Operand, as_operand
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import ArgumentError, InvalidValueError
 from labkit.cuda.module import RawKernel
-from labkit.cuda.report import Finding, Report
+from labkit.cuda.report import Finding, Report, element
 from labkit.cuda.trace import Trace
 
 Expected = Callable[[], bool] | Sequence[Any] | None
@@ -60,7 +60,7 @@ class Witness:
             change = f"{step.before:#x}" + (f" -> {step.after:#x}" if step.access != "read" else "")
             lines.append(
                 f"  line {step.line}: block {step.block} thread {step.thread} {step.access} "
-                f"{step.array}[byte {step.offset}] {change}{stale}"
+                f"{element(step.array, step.offset, step.size)} {change}{stale}"
             )
         return "\n".join(lines)
 

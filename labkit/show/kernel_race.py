@@ -5,7 +5,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.cuda.report import Report, Step
+from labkit.cuda.report import Report, Step, element
 from labkit.cuda.witness import Witness
 
 _FORMATS = {
@@ -116,4 +116,4 @@ def _name(report: Report, word: Word) -> str:
     array, offset, size = word
     if _format(report, array, size) and offset % size == 0:
         return f"{array}[{offset // size}]"
-    return f"{array or 'memory'}[byte {offset}]"
+    return element(array, offset, size)

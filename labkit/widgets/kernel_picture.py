@@ -92,10 +92,9 @@ def _draw_line(picture: Picture, run: Data, number: int | None, y: float, flagge
     for x, (counter, ideal) in zip((52, 132), COUNTERS, strict=True):
         counted = [one for one in here if one[ideal]]
         if counted:
-            requests = sum(one["requests"] for one in counted)
-            total, best = (sum(one[name] for one in counted) for name in (counter, ideal))
-            picture.rect(x, y, 74, ROW - 2, HEAT, LINE, opacity=0.55 * heat(total, best))
-            words = f"{short_number(total / requests)} / {short_number(best / requests)}"
+            worst = max(heat(one[counter], one[ideal]) for one in counted)
+            picture.rect(x, y, 74, ROW - 2, HEAT, LINE, opacity=0.55 * worst)
+            words = f"{_each(counted, counter)} / {_each(counted, ideal)}"
             picture.text(x + 37, y + 12, words, 10, INK, "middle")
     active = next((one for one in run["lines"] if one["line"] == number), None)
     if active and active["runs"]:
@@ -103,6 +102,12 @@ def _draw_line(picture: Picture, run: Data, number: int | None, y: float, flagge
         picture.text(232, y + 12, f"{active['efficiency']:.0%}", 10, INK, "middle")
     picture.text(44, y + 12, str(number), 11, ALERT if flagged else MUTED, "end")
     picture.text(264, y + 12, _short(run["source"][number - 1].expandtabs(4), 92), 11)
+
+
+def _each(accesses: Sequence[Data], counter: str) -> str:
+    """The counter per request of each access: one number where they agree."""
+    per_request = (short_number(one[counter] / one["requests"]) for one in accesses)
+    return ", ".join(dict.fromkeys(per_request))
 
 
 def _request_height(run: Data, request: Data) -> float:

@@ -86,6 +86,27 @@ function kernelRace({ model, run, save }) {
     };
     return { element: h("div", { class: "lk-k-board" }, ...body), seat, cells: kept.flatMap(([, warp]) => warp.cells) };
   }
+  // No schedule was given: which function finds one, ready to be copied.
+  function search() {
+    const { grid, block, kernel } = run();
+    const lines = [
+      "from labkit.cuda.witness import find_witness",
+      `race = report.findings[${Math.min(model.get("finding"), run().findings.length - 1)}]`,
+      `witness = find_witness(kernel, ${index(grid)}, ${index(block)}, args, race)`,
+      "show.kernel(report, witness=witness)",
+    ].join("\n");
+    return [
+      h(
+        "p",
+        {},
+        "A race goes wrong only in some orders. The race finder, ",
+        h("code", {}, "find_witness"),
+        `, searches for one: give it the arguments that ${kernel} was launched with, and play back what it finds.`,
+      ),
+      h("pre", { class: "lk-mono lk-k-search" }, lines),
+      lk.copyButton("copy", "copy the lines that search for a schedule", () => lines),
+    ];
+  }
   function restart() {
     const of = shownPlay();
     if (stepper) stepper.stop();
@@ -93,7 +114,7 @@ function kernelRace({ model, run, save }) {
     if (!of) {
       play.replaceChildren(
         ...(finding()?.kind === "race"
-          ? [h("p", { class: "lk-muted" }, "no schedule to play back was given for this race")]
+          ? search()
           : []),
       );
       return;

@@ -17,7 +17,6 @@ function kernelSource({ model, run, save }) {
   const short = (value) => String(Number(value.toFixed(2)));
   const heat = (counter, ideal) =>
     ideal && counter ? Math.min(1, Math.max(0, Math.log2(counter / ideal) / 5)) : 0;
-  const sum = (accesses, name) => accesses.reduce((total, one) => total + one[name], 0);
   const cell = (text, share, title) =>
     h(
       "span",
@@ -26,18 +25,21 @@ function kernelSource({ model, run, save }) {
     );
   const empty = () => h("span", { class: "lk-k-heat lk-k-none" });
 
-  // What one source line, or one file elsewhere, cost: a cell per counter.
+  // What one source line, or one file elsewhere, cost: a cell per counter. Accesses that cost
+  // differently stand apart: a mean of a good and a bad one says nothing of either.
   function counters(accesses, used) {
     return used.map(({ name, counter, ideal }) => {
       const counted = accesses.filter((one) => one[ideal]);
       if (!counted.length) return empty();
-      const requests = sum(counted, "requests"),
-        total = sum(counted, counter),
-        best = sum(counted, ideal);
+      const each = (which) => [...new Set(counted.map((one) => short(one[which] / one.requests)))];
+      const said = counted.map(
+        (one) =>
+          `${one.access} ${one.array || "memory"}: ${one[counter]} ${name} in ${one.requests} requests, ${one[ideal]} at best`,
+      );
       return cell(
-        `${short(total / requests)} / ${short(best / requests)}`,
-        heat(total, best),
-        `${total} ${name} in ${requests} requests, ${best} at best`,
+        `${each(counter).join(", ")} / ${each(ideal).join(", ")}`,
+        Math.max(...counted.map((one) => heat(one[counter], one[ideal]))),
+        said.join("; "),
       );
     });
   }

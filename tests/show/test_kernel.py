@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import labkit.cuda as cuda
+from labkit.cuda.report import element
 from labkit.cuda.witness import find_witness
 from labkit.show.kernel import kernel
 from labkit.widgets.base import unpack_columns
@@ -25,6 +26,8 @@ extern "C" __global__ void late(const float* x, float* y) {
     y[threadIdx.x] = s[63 - threadIdx.x];
 }
 """
+
+TEMPLATE = """template <typename T> __global__ void twice(T* y) { y[threadIdx.x] *= 2; }"""
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,26 @@ def test_shared_words_show_what_nobody_has_written(module):
     writes = [one for one in play["steps"] if one["access"] == "write"]
     assert all(one["before"] == "never written" for one in writes)
     assert {one["after"] for one in writes} <= {str(i) for i in range(64)}
+
+
+def test_a_bare_report_is_a_short_table(column, module):
+    page = column._repr_html_()
+    assert "✗ 32 sectors" in page and "✗ 32 wavefronts" in page
+    assert repr(column) == "Report(column, 4 accesses, 0 findings)"
+    y = np.zeros(64, np.float32)
+    found = traced(module, "late", block=64, args=(y, y.copy()))
+    assert "✗ kernel.cu:" in found._repr_html_()
+    assert "&lt;" in traced(cuda.RawModule(TEMPLATE, name_expressions=["twice<float>"]),
+                            "twice<float>", args=(y,))._repr_html_()  # fmt: skip
+
+
+def test_a_race_is_told_in_elements(module):
+    y = np.zeros(64, np.float32)
+    report = traced(module, "late", block=64, args=(y, y.copy()))
+    race = next(one for one in report.findings if one.kind == "race")
+    assert f"s[{race.offset // 4}] (byte {race.offset})" in race.message
+    assert element("y", 6, 4) == "y[byte 6]"
+    assert element("", 8, 4) == "memory[2] (byte 8)"
 
 
 def test_several_launches_are_compared(module, column):

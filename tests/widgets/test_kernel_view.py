@@ -97,6 +97,13 @@ def test_the_picture_has_the_lines_the_findings_and_a_request():
     assert written(KernelView([run([], [])]).svg())
 
 
+def test_accesses_of_one_line_that_differ_stand_apart():
+    both = [access(cost=32), access(array="out", cost=4)]
+    assert "32, 4 / 4" in written(KernelView([run(both)]).svg())
+    alike = [access(cost=4), access(array="out", requests=3, cost=12, ideal=12)]
+    assert "4 / 4" in written(KernelView([run(alike)]).svg())
+
+
 def test_heat_is_none_at_the_ideal_and_doubles_evenly():
     assert heat(4, 4) == heat(0, 0) == heat(3, 4) == 0
     assert heat(8, 4) == pytest.approx(0.2)
