@@ -15,18 +15,22 @@ from labkit.widgets.broadcast_view import BroadcastView
 MAX_REAL_ELEMENTS = 65_536
 
 
-def broadcast(*operands: Any, names: Sequence[str] | None = None) -> BroadcastView:
+def broadcast(
+    *operands: Any, names: Sequence[str] | None = None, at: int | str | None = None
+) -> BroadcastView:
     """The operands' shapes aligned right to left, one dimension per step.
 
     operands  tensors (torch, labkit, NumPy), or shapes: tuples, lists or torch.Size, which stand
               for contiguous tensors
     names     one per operand; taken from the call as written where not given
+    at        the step to open at: its number, from 1, or words of its text
 
     A failure is drawn too: the steps end at the first dimension, from the right, whose sizes
     differ with none of them 1, and PyTorch's own message stands below.
 
     Raises   TypeError    no operand, or one that is neither tensor nor shape
-             ValueError   a size that is negative, or names that do not match the operands
+             ValueError   a size that is negative, names that do not match the operands, or no
+                          step `at`
     """
     if not operands:
         raise TypeError("show.broadcast needs at least one tensor or shape")
@@ -55,7 +59,7 @@ def broadcast(*operands: Any, names: Sequence[str] | None = None) -> BroadcastVi
         ],
         sizes=sizes, strides=strides, steps=steps, message=message, index=[0] * len(sizes or []),
         frame=0,
-    )  # fmt: skip
+    ).open_at(at)  # fmt: skip
 
 
 Shape = tuple[int, ...]

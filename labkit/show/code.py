@@ -25,13 +25,16 @@ def code(
     marks: Sequence[Mapping[str, Any]] = (),
     stations: Sequence[Mapping[str, Any]] = (),
     title: str = "",
+    at: int | str | None = None,
 ) -> CodeView:
     """The sources side by side; `links`, `marks` and `stations` as `CodeView` takes them.
 
     sources  each a Python class, function or module (its own file and line numbers), a Path, a
              pane that `torch_file` returned, or a mapping with `title` and `text`
+    at       the station to open at: its number, from 1, or words of its text
 
-    Raises   TypeError   a source that is none of these
+    Raises   TypeError    a source that is none of these
+             ValueError   no station `at`
     """
     return CodeView(
         [_pane(source) for source in sources],
@@ -39,7 +42,7 @@ def code(
         marks=marks,
         stations=stations,
         title=title,
-    )
+    ).open_at(at)
 
 
 def torch_file(path: str, symbol: str = "", lines: int = SYMBOL_LINES) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from labkit.cuda import inspect
 from labkit.cuda import source as cuda_source
 from labkit.cuda.errors import CompileError, NvrtcMissingError
-from labkit.cuda.inspect import AsmLine, Compiled
+from labkit.cuda.inspect import AsmLine, Compiled, recorded
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.widgets.code_view import CodeView
 
@@ -23,6 +23,7 @@ def compile(  # noqa: A001  (it shadows the builtin only inside this module)
     kernel: RawKernel | RawModule | Path | str,
     arch: str = "sm_90",
     options: Sequence[str] = (),
+    at: int | str | None = None,
 ) -> CodeView:
     """The source, its PTX and its SASS side by side; a line lights what was made of it.
 
@@ -30,18 +31,20 @@ def compile(  # noqa: A001  (it shadows the builtin only inside this module)
              or CUDA C++ text
     arch     the GPU generation, "sm_80" to "sm_120"; no GPU is needed
     options  further compiler options, such as "-DTILE=32"
+    at       the station to open at: its number, from 1, or words of its text
 
     Each kernel's first line says how many registers and bytes it takes; a spill is a warning. A
-    source that the compiler refuses is shown with what it said. Where NVRTC or the disassembler is
-    not installed, a pane says how to get it.
+    source that the compiler refuses is shown with what it said. Where NVRTC is not installed,
+    sources that lessons show have recordings; for others a pane says how to get it.
 
     Raises   TypeError           something else was given
              InvalidValueError   this compiler does not know the arch
+             ValueError          no station `at`
     """
     text, path, names, own = _asked(kernel)
     panes: list[dict[str, Any]] = [{"title": Path(path).name, "text": text, "language": "cuda"}]
     try:
-        made = inspect.compile_source(text, arch, names, path=path, options=(*own, *options))
+        made = _made(text, path, arch, names, (*own, *options))
     except NvrtcMissingError as error:
         panes.append(_note(f"PTX for {arch}", str(error)))
         return CodeView(panes, title=f"{Path(path).name}: not compiled here")
@@ -67,8 +70,25 @@ def compile(  # noqa: A001  (it shadows the builtin only inside this module)
         links=[[(0, line, line), *made_of[line]] for line in lines],
         stations=[_station(line, made_of[line], [name for _, name, _ in asm]) for line in lines],
         marks=_resources(made, text, only),
-        title=f"{only or Path(path).name} through NVRTC {made.compiler}",
-    )
+        title=f"{only or Path(path).name} through NVRTC {made.compiler}"
+        + (", recorded" if isinstance(made, recorded.Recorded) else ""),
+    ).open_at(at)
+
+
+def _made(
+    text: str, path: str, arch: str, names: Sequence[str], options: Sequence[str]
+) -> Compiled | recorded.Recorded:
+    """Compiled here, or as it was recorded where a lesson shows this very source.
+
+    Raises   NvrtcMissingError   neither
+    """
+    try:
+        return inspect.compile_source(text, arch, names, path=path, options=options)
+    except NvrtcMissingError:
+        found = recorded.find(text, arch, names, options)
+        if found is None:
+            raise
+        return found
 
 
 def _asked(kernel: Any) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
@@ -109,7 +129,9 @@ def _station(line: int, places: Sequence[Place], names: Sequence[str]) -> dict[s
     return {"pane": 0, "lines": (line, line), "text": f"line {line}: {' and '.join(counts)}"}
 
 
-def _resources(made: Compiled, text: str, only: str | None) -> list[dict[str, Any]]:
+def _resources(
+    made: Compiled | recorded.Recorded, text: str, only: str | None
+) -> list[dict[str, Any]]:
     """A mark on each kernel's line: what it takes of the machine."""
     parsed = cuda_source.parse(text)
     marks = []

@@ -19,7 +19,11 @@ KEYS = {
 
 
 def dispatch(
-    op: Any, *args: Any, contexts: Sequence[str] | None = None, **kwargs: Any
+    op: Any,
+    *args: Any,
+    contexts: Sequence[str] | None = None,
+    at: int | str | None = None,
+    **kwargs: Any,
 ) -> DispatchView:
     """The call is made, and every step of its way through the dispatcher can be walked.
 
@@ -29,14 +33,16 @@ def dispatch(
               (a pass-through Python mode). Left out, all that take this call; "plain" is the
               thread as it is now. An operator that writes its argument is run once, in the first
               context; where the others do not work on copies they are predicted, not run.
+    at        the step to open at: its number, from 1, or words of its text
 
     Raises   TypeError    op is no operator, or the arguments do not fit its schema
              KeyError     no operator of that name
-             ValueError   no such context, or no context at all
+             ValueError   no such context, no context at all, or no step `at`
     """
     operator = resolved(op, args, kwargs)
     calls, left_out = explained_in_contexts(operator, args, kwargs, contexts)
-    return DispatchView(KEYS, _table(operator), shortened(calls), left_out=left_out)
+    view = DispatchView(KEYS, _table(operator), shortened(calls), left_out=left_out)
+    return view.open_at(at)
 
 
 def dispatch_table(op: Any, slot: str = "CPU") -> DispatchView:

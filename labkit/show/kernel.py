@@ -20,15 +20,18 @@ def kernel(
     *reports: Report | Witness,
     witness: Witness | Sequence[Witness] = (),
     title: str = "",
+    at: int | str | None = None,
 ) -> KernelView:
     """Source with counters per line, requests of a warp lane by lane, findings and their races.
 
     reports  of traced launches, `kernel(grid, block, args, trace=Trace())`; several are compared.
              A `Witness` alone shows the schedule it found.
     witness  schedules that went wrong (`labkit.cuda.witness.find_witness`), to play back
+    at       the request to open at: its number in the order kept, from 1, or words of what it is,
+             such as "line 4: write out"
 
     Raises   TypeError    something else was given, such as the None of an untraced launch
-             ValueError   no report
+             ValueError   no report, or no request `at`
     """
     witnesses = [witness] if isinstance(witness, Witness) else list(witness)
     runs = []
@@ -41,7 +44,7 @@ def kernel(
             raise TypeError(
                 f"show.kernel takes reports of launches made with trace=Trace(), not {one!r}"
             )
-    return KernelView(runs, title=title)
+    return KernelView(runs, title=title).open_at(at)
 
 
 def _run(report: Report, witnesses: Sequence[Witness]) -> dict[str, Any]:

@@ -10,15 +10,21 @@ from labkit.widgets.tile_view import TileView
 MAX_CELLS = 1 << 20
 
 
-def tiles(tensor: Any, indices: Mapping[str, Any] | None = None, title: str = "") -> TileView:
+def tiles(
+    tensor: Any,
+    indices: Mapping[str, Any] | None = None,
+    title: str = "",
+    at: int | str | None = None,
+) -> TileView:
     """The grid of a tensor of at most two dimensions and, per index, the cells it picks.
 
     tensor   torch or labkit tensor, or array, of 0, 1 or 2 dimensions and at most 2**20 elements
     indices  text shown -> index (what would stand between the brackets), one step each. The small
              number in a picked cell counts the places of the result that read it in order; a cell
              that several places read carries the first and a plus sign.
+    at       the step to open at: its number, from 1, or words of its text
 
-    Raises   ValueError   more than two dimensions, or too many elements
+    Raises   ValueError   more than two dimensions, too many elements, or no step `at`
              IndexError   an index that does not fit, as the tensor itself raises it
     """
     values = _grid(tensor)
@@ -39,7 +45,7 @@ def tiles(tensor: Any, indices: Mapping[str, Any] | None = None, title: str = ""
                 "marks": {"source": _marks(picked, max(1, values.shape[1]))},
             }
         )
-    return TileView(layers, frames, title=title)
+    return TileView(layers, frames, title=title).open_at(at)
 
 
 def _marks(picked: Any, cols: int) -> list[tuple[int, int, str]]:

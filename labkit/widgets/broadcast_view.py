@@ -39,6 +39,9 @@ class BroadcastView(LabWidget):
             return f"{said}: fails at dim {self.steps[-1]['dim']}"
         return f"{said} gives {self.sizes}"
 
+    def step_texts(self) -> list[str]:
+        return [step["text"] for step in self.steps]
+
     def svg(self) -> str:
         rank = max([len(one["sizes"]) for one in self.operands] + [len(self.sizes or [])])
         names = [one["name"] for one in self.operands]

@@ -1,4 +1,6 @@
 // Panes of text: hover lights the partners of a line, stations walk, marks say what is wrong where.
+const WIDEST = 92; // characters of a line that count for a pane's width
+
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "code");
   const panes = model.get("panes"), links = model.get("links"), marks = model.get("marks"), stations = model.get("stations");
@@ -28,13 +30,14 @@ function render({ model, el }) {
     const groups = line === null ? [] : partners(pane, line);
     for (const [p, first, last] of groups.flat()) for (let n = first; n <= last; n++) rows[p].get(n)?.classList.add("lk-linked");
     root.dataset.linked = root.querySelectorAll(".lk-linked").length;
-    for (const [p, first] of groups.flat()) if (p !== pane) reveal(rows[p].get(first));
+    const shown = new Set([pane]); // of several places in a pane the first one is scrolled to
+    for (const [p, first] of groups.flat()) if (!shown.has(p)) { shown.add(p); reveal(rows[p].get(first)); }
   }
   // Scrolls the pane only: scrollIntoView would move the whole notebook.
   function reveal(row) {
     const box = row?.parentElement;
     if (!box) return;
-    const top = row.offsetTop - box.offsetTop;
+    const top = row.offsetTop; // from the pane, which is positioned
     if (top < box.scrollTop || top + 40 > box.scrollTop + box.clientHeight) box.scrollTop = Math.max(0, top - box.clientHeight / 3);
   }
   const columns = panes.map((pane, index) => {
@@ -59,7 +62,9 @@ function render({ model, el }) {
       rows[index].get(cursor)?.classList.add("lk-cursor");
       reveal(rows[index].get(cursor)); light(index, cursor);
     });
-    return lk.h("section", {}, lk.h("div", { class: "lk-row lk-code-title" }, lk.h("b", {}, pane.title), lk.copyButton("copy", `copy ${pane.title}`, () => pane.lines.join("\n"))), body);
+    // As wide as its lines: where two do not fit side by side they stand one above the other.
+    const wide = Math.min(WIDEST, Math.max(...pane.lines.map((text) => text.replaceAll("\t", "    ").length), 24));
+    return lk.h("section", { style: `flex-basis:min(100%, calc(${wide + 6} * var(--lk-code-ch)))` }, lk.h("div", { class: "lk-row lk-code-title" }, lk.h("b", {}, pane.title), lk.copyButton("copy", `copy ${pane.title}`, () => pane.lines.join("\n"))), body);
   });
   function station() {
     const now = stations[Math.min(model.get("frame"), stations.length - 1)];

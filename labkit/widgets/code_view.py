@@ -64,6 +64,9 @@ class CodeView(LabWidget):
             **kwargs,
         )
 
+    def step_texts(self) -> list[str]:
+        return [station["text"] for station in self.stations]
+
     def summary(self) -> str:
         """The panes' titles, and the number of stations."""
         titles = ", ".join(pane["title"] for pane in self.panes)

@@ -95,6 +95,13 @@ class DispatchView(LabWidget):
             self.table = _packed(self._load(change["new"]))
             self.rule = 0
 
+    def step_texts(self) -> list[str]:
+        if not self.calls:
+            return []
+        return [
+            step["text"] for step in self.calls[min(self.context, len(self.calls) - 1)]["steps"]
+        ]
+
     def summary(self) -> str:
         """The operator, and its hops in the context shown or what its table holds."""
         if not self.calls:

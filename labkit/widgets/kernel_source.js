@@ -129,7 +129,7 @@ function kernelSource({ model, run, save }) {
   });
   // Scrolls the pane only: scrollIntoView would move the whole notebook.
   function reveal(row) {
-    const top = row.offsetTop - body.offsetTop;
+    const top = row.offsetTop;
     if (top < body.scrollTop + 24 || top + 24 > body.scrollTop + body.clientHeight)
       body.scrollTop = Math.max(0, top - body.clientHeight / 3);
   }

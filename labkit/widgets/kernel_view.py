@@ -1,7 +1,7 @@
 """A traced CUDA kernel: lines with their counters, each request of a warp, races played back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import traitlets
@@ -87,6 +87,24 @@ class KernelView(LabWidget):
             **start | kwargs,
         )
         self._given = list(runs)
+
+    def step_texts(self) -> list[str]:
+        """One per request: its line, what it does, and whose it is."""
+        run = self._given[self.run]
+        texts = []
+        for one in run["requests"]:
+            access, block = run["accesses"][one["access"]], ", ".join(map(str, one["block"]))
+            what = f"{access['access']} {access['array']}"
+            texts.append(f"line {access['line']}: {what}, block ({block}), warp {one['warp']}")
+        return texts
+
+    def open_at(self, step: int | str | None) -> Self:
+        super().open_at(step)
+        if step is not None:
+            request = self._given[self.run]["requests"][self.frame]
+            self.place = self.runs[self.run]["accesses"][request["access"]]["place"]
+            self.page = "requests"
+        return self
 
     def summary(self) -> str:
         """The kernel, its two ratios and the number of findings."""

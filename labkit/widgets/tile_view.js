@@ -32,6 +32,22 @@ function render({ model, el }) {
   const tools = lk.h("div", { class: "lk-row" }, slider ? lk.h("label", { class: "lk-row lk-muted" }, "only cells ≥", slider, thresholdText) : null, boxes || null);
   root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper ? stepper.element : frames[0].text && lk.h("div", {}, frames[0].text), tools, grids, reading].filter(Boolean));
 
+  const statuses = model.get("statuses"), statusOf = (i, at) => layers[i].status ? statuses[columns[`status${i}`][at] - 1] : undefined;
+  const tally = (i) => statuses.map(([name], k) => [name, columns[`status${i}`].reduce((n, one) => n + (one === k + 1), 0)]).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
+  if (layers.some((layer) => layer.status)) root.append(lk.h("div", { class: "lk-row lk-muted" }, ...statuses.map(([name, sign, colour]) =>
+    lk.h("span", {}, lk.h("span", { class: "lk-swatch", style: `background:${colour}` }), ` ${sign} ${name}`))));
+  // The ground of a cell that was covered so, and its sign where there is room.
+  function cover(g, [name, sign, colour], x, y, size, colours) {
+    g.globalAlpha = name === "missing" ? 0.12 : 0.42; g.fillStyle = colour; g.fillRect(x, y, size, size); g.globalAlpha = 1;
+    if (name === "wrong" && size > 7) {
+      g.save(); g.beginPath(); g.rect(x, y, size, size); g.clip(); g.strokeStyle = colour; g.lineWidth = 1.5; g.beginPath();
+      for (let at = -size; at < size; at += 7) { g.moveTo(x + at, y + size); g.lineTo(x + at + size, y); }
+      g.stroke(); g.restore();
+    }
+    if (size < 12) return;
+    g.fillStyle = colours.ink; g.font = `bold ${Math.min(12, size * 0.5)}px ${colours.mono}`; g.textAlign = "left";
+    g.fillText(sign, x + 2, y + Math.min(8, size / 3)); g.textAlign = "center";
+  }
   const text = (i, at) => {
     const layer = layers[i];
     if (layer.texts.length) return layer.texts[at];
@@ -39,7 +55,7 @@ function render({ model, el }) {
     return layer.whole ? String(value) : String(Number(value.toPrecision(4)));
   };
   const panes = layers.map((layer, i) => {
-    const canvas = lk.focusable(lk.h("canvas", { role: "img", "aria-label": `${layer.name}, ${layer.rows} rows, ${layer.cols} columns; arrow keys read cells` }));
+    const canvas = lk.focusable(lk.h("canvas", { role: "img", "aria-label": `${layer.name}, ${layer.rows} rows, ${layer.cols} columns${layer.status ? `, ${tally(i)}` : ""}; arrow keys read cells` }));
     const size = Math.max(1, Math.min(MAX_CELL, Math.floor(640 / Math.max(1, layer.cols)), Math.floor(420 / Math.max(1, layer.rows))));
     canvas.style.width = `${Math.max(1, layer.cols * size) + 2}px`; canvas.style.height = `${Math.max(1, layer.rows * size) + 2}px`;
     const pick = (row, col) => {
@@ -58,7 +74,7 @@ function render({ model, el }) {
       chosen === i ? pick(row + move[0], col + move[1]) : pick(0, 0);
     });
     const note = !layer.rows || !layer.cols ? lk.h("div", { class: "lk-muted" }, "no cells") : null;
-    return { canvas, size, element: lk.h("figure", {}, lk.h("figcaption", { class: "lk-mono" }, `${layer.name} ${layer.rows}×${layer.cols}`), canvas, note) };
+    return { canvas, size, element: lk.h("figure", {}, lk.h("figcaption", { class: "lk-mono" }, `${layer.name} ${layer.rows}×${layer.cols}${layer.status ? `: ${tally(i)}` : ""}`), canvas, note) };
   });
   grids.append(...panes.map((pane) => pane.element));
 
@@ -81,6 +97,8 @@ function render({ model, el }) {
         g.fillStyle = `rgb(${heatColour(share)})`; ink = share > 0.6 ? "#ffffff" : "#1b1f24";
       }
       g.fillRect(x, y, size, size);
+      const status = statusOf(i, at);
+      if (status) cover(g, status, x, y, size, colours);
       if (marks.has(at)) { g.globalAlpha = 0.5; g.fillStyle = lk.palette[4]; g.fillRect(x, y, size, size); g.globalAlpha = 1; }
       if (size > 5) { g.strokeStyle = marks.has(at) ? colours.ink : colours.line; g.lineWidth = marks.has(at) ? 1.5 : 1; g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1); }
       if (size >= MIN_TEXT_CELL) {
@@ -106,7 +124,7 @@ function render({ model, el }) {
     else {
       const layer = layers[i], at = row * layer.cols + col, mark = (frame.marks[layer.name] || []).find((m) => m[0] === row && m[1] === col);
       reading.textContent = `${layer.name}[${row}, ${col}] = ${text(i, at)}${layer.unit ? " " + layer.unit : ""}` +
-        (layer.owners ? `, owner ${Number(columns[`owners${i}`][at])}` : "") + (mark ? `, marked${mark[2] ? " " + mark[2] : ""}` : "");
+        (statusOf(i, at) ? `, ${statusOf(i, at)[0]}` : "") + (layer.owners ? `, owner ${Number(columns[`owners${i}`][at])}` : "") + (mark ? `, marked${mark[2] ? " " + mark[2] : ""}` : "");
     }
     lk.drew(root);
   }

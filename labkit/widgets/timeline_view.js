@@ -1,10 +1,12 @@
 // Lanes of spans on a canvas: zoom, pan, walk events, see what orders what and what may overlap.
 const LANE = 38, LABEL = 130, FOOT = 26;
 
-// At most nine whole numbers between the two: steps have no fractions.
-function wholeSteps(from, to) {
-  const first = Math.ceil(from), by = Math.max(1, Math.ceil((to - first) / 8)), ticks = [];
-  for (let t = first; t <= to; t += by) ticks.push(t);
+// Round numbers between the two, 1, 2 or 5 times a power of ten apart: at most nine. Steps have no fractions.
+function roundTicks(from, to, whole) {
+  const rough = Math.max((to - from) / 8, 1e-12), power = 10 ** Math.floor(Math.log10(rough));
+  const round = power * [1, 2, 5, 10].find((times) => times * power >= rough * (1 - 1e-9));
+  const by = whole ? Math.max(1, Math.round(round)) : round, ticks = [];
+  for (let k = Math.ceil(from / by - 1e-9); k * by <= to + by * 1e-9; k++) ticks.push(Number((k * by).toPrecision(12)));
   return ticks;
 }
 
@@ -77,8 +79,13 @@ function render({ model, el }) {
     }
     g.restore();
     g.fillStyle = colours.muted; g.font = `11px ${colours.mono}`; g.textAlign = "center";
-    const ticks = unit === "steps" ? wholeSteps(from, from + shown) : [0, 1, 2, 3, 4].map((k) => from + (shown * k) / 4);
-    ticks.forEach((t, k) => g.fillText(`${Number(t.toPrecision(4))}${k === ticks.length - 1 ? " " + unit : ""}`, Math.min(w - 40, x(t)), hgt - 9));
+    const ticks = roundTicks(from, from + shown, unit === "steps");
+    g.strokeStyle = colours.line; g.lineWidth = 1;
+    ticks.forEach((t, k) => {
+      g.beginPath(); g.moveTo(x(t), hgt - FOOT); g.lineTo(x(t), hgt - FOOT + 5); g.stroke();
+      g.fillText(`${t}${k === ticks.length - 1 ? " " + unit : ""}`, Math.min(w - 40, x(t)), hgt - 9);
+    });
+    root.dataset.ticks = ticks.join(" ");
     const span = spans[chosen];
     details.replaceChildren(...(span ? [lk.h("b", { class: "lk-mono" }, span.name), ` ${span.start}–${span.end} ${unit}`,
       ...(span.reads.length ? [`, reads ${span.reads.join(", ")}`] : []), ...(span.writes.length ? [`, writes ${span.writes.join(", ")}`] : []),

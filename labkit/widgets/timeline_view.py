@@ -1,5 +1,6 @@
 """Lanes of spans: host threads, streams, copy engines, stages; arrows, races, queue lengths."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,9 @@ class TimelineView(LabWidget):
             **kwargs,
         )
 
+    def step_texts(self) -> list[str]:
+        return [frame["text"] for frame in self.frames]
+
     def summary(self) -> str:
         """Lanes, spans, races and the length of the whole."""
         text = f"{len(self.lanes)} lanes, {len(self.spans)} spans"
@@ -113,9 +117,25 @@ class TimelineView(LabWidget):
                 ends = [(x(a["end"]), y(a["lane"]) + 14), (x(b["start"]), y(b["lane"]) + 14)]
                 picture.line(ends, arrow=True)
         foot = 66 + len(self.lanes) * LANE_HEIGHT
-        picture.text(LABEL_WIDTH, foot, f"{start:g}", 10, MUTED)
-        picture.text(PICTURE_WIDTH - 14, foot, f"{self._end():g} {self.unit}", 10, MUTED, "end")
+        for tick in round_ticks(start, self._end(), whole=self.unit == "steps"):
+            picture.line([(x(tick), foot - 16), (x(tick), foot - 11)], LINE)
+            picture.text(x(tick), foot, f"{tick:g}", 10, MUTED, "middle")
+        picture.text(LABEL_WIDTH - 16, foot, self.unit, 10, MUTED, "end")
         return picture.svg()
+
+
+def round_ticks(start: float, end: float, whole: bool) -> list[float]:
+    """Round numbers between the two, 1, 2 or 5 times a power of ten apart: at most nine.
+
+    whole   no fractions: steps have none
+    """
+    rough = max((end - start) / 8, 1e-12)
+    power = 10.0 ** math.floor(math.log10(rough))
+    by = power * next(times for times in (1, 2, 5, 10) if times * power >= rough * (1 - 1e-9))
+    if whole:
+        by = max(1.0, round(by))
+    first, last = math.ceil(start / by - 1e-9), math.floor(end / by + 1e-9)
+    return [float(f"{number * by:.12g}") for number in range(first, last + 1)]
 
 
 def _span(span: Mapping[str, Any], lanes: int) -> dict[str, Any]:

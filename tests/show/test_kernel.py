@@ -158,3 +158,11 @@ def test_only_reports_can_be_shown(module):
         kernel(untraced)
     with pytest.raises(ValueError, match="at least one"):
         kernel()
+
+
+def test_it_opens_at_the_request_worth_seeing(column):
+    view = kernel(column, at="line 7: write y")
+    request = view._given[0]["requests"][view.frame]
+    access = view._given[0]["accesses"][request["access"]]
+    assert (access["line"], access["array"], view.page) == (7, "y", "requests")
+    assert view.runs[0]["places"][view.place][1] == 7

@@ -36,3 +36,18 @@ def test_bad_input_is_named(layers, frames, message):
 
 def test_an_empty_grid_is_drawn():
     assert "0x3" in TileView([{"name": "none", "values": np.zeros((0, 3))}]).svg()
+
+
+def test_coverage_is_told_by_colour_sign_and_number():
+    status = np.array([["right", "wrong"], ["missing", ""]])
+    layer = {"name": "coverage", "values": np.full((2, 2), ""), "status": status}
+    view = TileView([layer])
+    assert repr(view) == "TileView(coverage 2x2 (1 right, 1 wrong, 1 missing))"
+    column = unpack_columns(view.schema, view.data)["status0"]
+    assert column.tolist() == [1, 2, 3, 0]
+    picture = view.svg()
+    assert picture.count(">✓<") == picture.count(">✗<") == picture.count(">○<") == 1
+    with pytest.raises(ValueError, match="status 'half' is not one of right, wrong, missing"):
+        TileView([layer | {"status": np.full((2, 2), "half")}])
+    with pytest.raises(ValueError, match=r"is \(2, 2\), its status \(1, 2\)"):
+        TileView([layer | {"status": status[:1]}])

@@ -1,7 +1,7 @@
 import pytest
 
 from labkit.show.timeline import timeline
-from labkit.widgets.timeline_view import TimelineView
+from labkit.widgets.timeline_view import TimelineView, round_ticks
 
 SPANS = [
     {"lane": "host", "name": "launch", "start": 0, "end": 1, "kind": "call"},
@@ -14,7 +14,21 @@ def test_lanes_keep_their_order_and_the_text_form_counts():
     view = timeline(SPANS, edges=[("launch", "kernel")], races=[("kernel", "copy", "both use x")])
     assert view.lanes == ["host", "stream 1", "stream 2"]
     assert repr(view) == "TimelineView(3 lanes, 3 spans, 1 races, 5 steps)"
-    assert all(f">{text}</text>" in view.svg() for text in ("host", "kernel", "5 steps"))
+    assert all(f">{text}</text>" in view.svg() for text in ("host", "kernel", "5", "steps"))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "whole", "ticks"),
+    [
+        (0.3, 13.7, False, [2, 4, 6, 8, 10, 12]),
+        (0, 5.85, True, [0, 1, 2, 3, 4, 5]),
+        (0, 100, True, [0, 20, 40, 60, 80, 100]),
+        (0.0031, 0.0069, False, [0.0035, 0.004, 0.0045, 0.005, 0.0055, 0.006, 0.0065]),
+        (7, 7, False, [7]),
+    ],
+)
+def test_the_axis_has_round_numbers(start, end, whole, ticks):
+    assert round_ticks(start, end, whole) == ticks
 
 
 def test_the_picture_follows_the_step():
