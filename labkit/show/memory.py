@@ -6,11 +6,13 @@ from typing import Any
 from labkit.memory.explain_oom import explain_oom
 from labkit.memory.replay import replay
 from labkit.memory.restricted_pickle import SnapshotError, collector_paused
+from labkit.memory.snapshot_report import tables
 from labkit.show.memory_live import follow_allocator, follow_torch_cuda
 from labkit.show.memory_progress import after_this_cell
 from labkit.show.memory_sources import (
     Source,
     allocator_of,
+    columns_of,
     names_torch_cuda,
     read_source,
     read_trace,
@@ -39,6 +41,8 @@ def memory(
     what_if: Sequence[str] | None = None,
     frame: int | None = None,
     autopsy: Sequence[str] | None = None,
+    events: tuple[int, int] | None = None,
+    whole: bool = False,
 ) -> MemoryMap:
     """The memory map of one source, or of two at equal entry numbers.
 
@@ -54,6 +58,8 @@ def memory(
     frame     how many entries are done at first; by default all
     autopsy   sentences on why memory ran out, shown in a panel of their own; by default what
               `labkit.memory.explain_oom` finds, where the trace holds an out-of-memory error
+    events    (first, last): only these entries of a trace, as of a slice
+    whole     everything is kept in the page, however large: for one that no kernel will serve
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
@@ -64,7 +70,7 @@ def memory(
     if live:
         return _live(sources, every, title)
     with collector_paused():  # a collection now would walk every dict of the snapshot
-        return _map(sources, device, title, what_if, frame, autopsy)
+        return _map(sources, device, title, what_if, frame, autopsy, events, whole)
 
 
 def _map(
@@ -74,8 +80,10 @@ def _map(
     what_if: Sequence[str] | None,
     frame: int | None,
     autopsy: Sequence[str] | None,
+    events: tuple[int, int] | None,
+    whole: bool,
 ) -> MemoryMap:
-    found = [read_source(source, device) for source in sources]
+    found = [read_source(source, device, events) for source in sources]
     traces = [read_trace(source, device) for source in found]
     first = found[0]
     total = first.device_total or _total_from_trace(traces[0])
@@ -92,6 +100,10 @@ def _map(
         replay=run,
         remarks=[remark for source in found for remark in source.remarks],
         autopsy=autopsy,
+        tables=lambda: [
+            table.as_dict() for table in tables(*(columns_of(source, device) for source in found))
+        ],
+        whole=whole,
         frame=entries if frame is None else frame,
     )
     if run:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.call_sites import regions
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
 from labkit.memory.snapshot import Columns, columns, load, load_columns
 from labkit.memory.snapshot_findings import findings
+from labkit.memory.snapshot_range import between
 from labkit.show.memory_progress import reading
 
 LISTED_CANDIDATES = 60
@@ -47,15 +49,23 @@ class Source:
         return self.snapshot
 
 
-def read_source(source: Any, device: int | None = None) -> Source:
+def read_source(
+    source: Any, device: int | None = None, events: tuple[int, int] | None = None
+) -> Source:
     """An allocator of labkit, a snapshot (dict, file, bytes), or torch.cuda ("cuda").
 
     device  which device of a snapshot's file; by default the one with the longest trace
+    events  (first, last): only these entries, and the memory as it was after them
 
     Raises   TypeError      none of these
              RuntimeError   torch.cuda was asked for and there is none
              SnapshotError, FileNotFoundError   as `labkit.memory.snapshot.load`
     """
+    if events is not None:
+        whole = read_source(source, device)
+        chosen = columns_of(whole, device).device
+        part = between(whole.reread(), *events, chosen)
+        return Source(whole.name, part, device_total=whole.device_total, remarks=whole.remarks)
     allocator = allocator_of(source)
     if allocator is not None:
         return _from_allocator(allocator)
@@ -106,13 +116,21 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
         "stack_starts": found.stacks.starts,
         "stack_members": found.stacks.members,
         "settings": found.settings,
+        "regions": [tuple(region) for region in regions(found)],
         "decisions": dict(decisions or {}),
     }
 
 
+def columns_of(source: Source, device: int | None) -> Columns:
+    """The columns of one device of the source, made once."""
+    if source.found is None:
+        source.found = columns(source.reread(), device)
+    return source.found
+
+
 def read_trace(source: Source, device: int | None) -> dict[str, Any]:
     """The trace of one device of the source; what is wrong with it is added to the remarks."""
-    found = columns(source.reread(), device) if source.found is None else source.found
+    found = columns_of(source, device)
     source.remarks += [f"Not as PyTorch writes it: {finding}." for finding in findings(found)]
     return trace_of(found, source.decisions)
 

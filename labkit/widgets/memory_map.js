@@ -141,7 +141,9 @@ function render({ model, el }) {
   function paintTimeline(p) {
     const own = store.traces[p.index], t = lk.theme(root), width = roomFor(), height = 150;
     const [from, to] = p.index === 0 ? ui.view : [0, own.n];
-    const top = Math.max(1, ...reservedIn(own, from, to), own.live[own.peak]) * 1.04;
+    const regions = own.meta.regions ?? [];
+    const top = Math.max(1, ...reservedIn(own, from, to), own.live[own.peak])
+      * 1.04 * (height / (height - timelines.regionsHigh(regions)));
     const key = [width, from, to, ui.colour, ui.stream, ui.pool, ui.least, ui.text, t.paper, own.n].join();
     const scale = window.devicePixelRatio || 1;
     if (p.key !== key) {
@@ -166,6 +168,7 @@ function render({ model, el }) {
       pen.globalAlpha = 0.8; pen.fillStyle = t.paper; pen.fillRect(7, at - 6, label.length * 6.2 + 4, 12); pen.globalAlpha = 1;
       pens.words(pen, label, 9, at, { size: 10, fill: t.ink, align: "left" });
     }
+    timelines.drawRegions(pen, regions, { x, from, to, width, theme: t });
     let labelled = -Infinity;
     for (const i of Object.keys(own.meta.ooms).map(Number).sort((a, b) => a - b)) {
       const at = x(i + 1);
@@ -245,7 +248,7 @@ function render({ model, el }) {
     const i = k - 1, { columns, meta } = trace, action = meta.actions[columns.action[i]], size = memory.bytes(columns.size[i]);
     const phase = meta.notes[columns.note[i]];
     const time = columns.time[i] / 1000;
-    const where = `${time ? `${time < 1e4 ? time.toFixed(2) : Math.round(time).toLocaleString("en")} ms after the first; ` : ""}stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}`;
+    const where = `${time ? `${time < 1e4 ? time.toFixed(2) : Math.round(time).toLocaleString("en")} ms after the first; ` : ""}stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}${regionsAt(trace, i).map((name) => `, in ${name}`).join("")}`;
     if (action === "oom") return `${action}: ${size} wanted, ${memory.bytes(meta.ooms[i])} free on the device; ${where}`;
     return `${action} ${size} at ${memory.hex(trace.addresses[columns.place[i]])}; ${where}`;
   }
@@ -425,6 +428,8 @@ function stackList(frames) {
   if (!python.length || !native.length) return list(frames);
   return lk.h("div", {}, list(python), lk.h("details", {}, lk.h("summary", { class: "lk-muted" }, `${native.length} C++ frames`), list(native)));
 }
+const regionsAt = (trace, i) => (trace.meta.regions ?? [])
+  .filter(([, first, last]) => first <= i && i < last).map(([name]) => name);
 const isRequest = (trace, i) => { const a = trace.columns.action[i]; return a === trace.code.alloc || a === trace.code.free_requested || a === trace.code.oom; };
 function requestsAt(trace, k) { let count = 0; for (let i = 0; i < k; i++) if (isRequest(trace, i)) count++; return count; }
 function stepAtRequest(trace, requests) {

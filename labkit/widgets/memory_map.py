@@ -1,5 +1,6 @@
 """Segments and blocks of a caching allocator over time, one trace entry forward or back."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ SAVED_BYTES = 2_000_000
 CHUNK_BYTES = 4_000_000
 """Of one message: a Jupyter server takes websocket messages up to 10 MB."""
 
+Tables = Callable[[], list[dict[str, Any]]]
 WhatIf = Callable[[str], Mapping[str, Any]]
 
 
@@ -27,6 +29,8 @@ class MemoryMap(LabWidget):
     what_if  rows {settings, peak_reserved, peak_allocated, fragmentation, retries, ran_out}
     replay   called in the kernel with a settings string; returns such a row
     autopsy  sentences on why memory ran out
+    tables   {title, head, rows, missing}, from the function given
+    whole    nothing is left to the kernel, however large
     remarks  sentences shown above the map
 
     Python reads, and may set, `frame`: how many entries have been done. `update` shows a longer
@@ -44,6 +48,7 @@ class MemoryMap(LabWidget):
     meta = traitlets.Dict().tag(sync=True)
     data = traitlets.Bytes(b"").tag(sync=True)
     what_if: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    tables: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     autopsy: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(
@@ -56,6 +61,8 @@ class MemoryMap(LabWidget):
         autopsy: Sequence[str] = (),
         remarks: Sequence[str] = (),
         live: str = "",
+        tables: Tables = list,
+        whole: bool = False,
         frame: int | None = None,
     ) -> None:
         if not 1 <= len(traces) <= 2:
@@ -68,6 +75,7 @@ class MemoryMap(LabWidget):
             "can_replay": replay is not None,
         }
         self._traces = traces
+        self._saved_bytes = sys.maxsize if whole else SAVED_BYTES
         self._held: tuple[dict[str, Any], bytes] | None = None
         meta, data = self._state(live)
         entries = len(traces[0]["events"]["action"])
@@ -76,6 +84,7 @@ class MemoryMap(LabWidget):
             data=data,
             what_if=[dict(row) for row in what_if],
             autopsy=list(autopsy),
+            tables=tables(),
             frame=entries if frame is None else frame,
         )
         self.on_msg(self._answer)
@@ -99,7 +108,7 @@ class MemoryMap(LabWidget):
         """What the page and a saved notebook hold: everything, or the last entries."""
         meta, data = self._packed(self._traces, live)
         self._held = None
-        if len(data) > SAVED_BYTES:
+        if len(data) > self._saved_bytes:
             entries = sum(len(trace["events"]["action"]) for trace in self._traces)
             share = SAVED_BYTES / len(data) / 2
             kept = [cut(t, int(len(t["events"]["action"]) * share)) for t in self._traces]

@@ -10,9 +10,13 @@ function whyTable(why, memory) {
 function memoryPanels({ model, store, go, trace, state, other }) {
   const body = lk.h("div", { class: "lk-mm-panel" }), tabs = lk.h("div", { class: "lk-row lk-mm-tabs", role: "group", "aria-label": "panels" });
   const element = lk.h("div", {}, tabs, body);
-  const kinds = [["figures", "Figures", figures], ["autopsy", "Why it ran out", autopsy], ["settings", "Other settings", whatIf]];
+  const kinds = [["figures", "Figures", figures], ["sites", "Call sites", sites],
+    ["autopsy", "Why it ran out", autopsy], ["settings", "Other settings", whatIf]];
   let open = "figures", waiting = null;
-  const available = (kind) => kind === "figures" || (kind === "autopsy" ? model.get("autopsy").length : model.get("what_if").length || model.get("meta").can_replay);
+  const available = (kind) => ({
+    figures: true, sites: model.get("tables").length, autopsy: model.get("autopsy").length,
+    settings: model.get("what_if").length || model.get("meta").can_replay,
+  })[kind];
 
   function update() {
     tabs.replaceChildren(...kinds.filter(([kind]) => available(kind)).map(([kind, label]) =>
@@ -32,6 +36,18 @@ function memoryPanels({ model, store, go, trace, state, other }) {
       rows.map(([name, pick]) => lk.h("tr", {}, lk.h("td", {}, name), columns.map(([, totals]) => lk.h("td", {}, memory.bytes(pick(totals)))))),
       lk.h("tr", {}, lk.h("td", {}, "blocks, segments"), columns.map(([, x]) => lk.h("td", {}, `${x.live.toLocaleString("en")}, ${x.segments}`))),
       lk.h("tr", {}, lk.h("td", {}, "free memory outside the largest free block"), columns.map(([, x]) => lk.h("td", {}, x.free ? `${(100 * (1 - x.largest / x.free)).toFixed(0)} %` : "none free"))));
+  }
+  const MOST_ROWS = 40;
+  function sites() {
+    const cells = (kind, row) => lk.h("tr", {}, row.map((text) => lk.h(kind, {}, text)));
+    return lk.h("div", { class: "lk-mm-sites" }, model.get("tables").map((table) => lk.h("section", {},
+      lk.h("h4", {}, table.title),
+      table.rows.length
+        ? lk.h("table", {}, cells("th", table.head),
+          table.rows.slice(0, MOST_ROWS).map((row) => cells("td", row)))
+        : lk.h("p", { class: "lk-muted" }, table.missing),
+      table.rows.length > MOST_ROWS
+        ? lk.h("p", { class: "lk-muted" }, `and ${table.rows.length - MOST_ROWS} more`) : null)));
   }
   function autopsy() {
     const ooms = Object.keys(trace().meta.ooms).map(Number);

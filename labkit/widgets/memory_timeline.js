@@ -78,5 +78,25 @@ const timelines = (() => {
     return -1;
   }
 
-  return { paint, lifeAt, rgba };
+  const HIGH = 12, DEEPEST = 3, PER_LETTER = 6.2;
+  // Pixels that the bars need above what else is drawn.
+  const regionsHigh = (regions) => Math.min(DEEPEST,
+    regions.reduce((most, [, , , depth]) => Math.max(most, depth + 1), 0)) * (HIGH + 1);
+
+  // Bars along the top for the named parts of the program, an inner one below its outer one.
+  function drawRegions(pen, regions, { x, from, to, width, theme }) {
+    for (const [name, first, last, depth] of regions) {
+      if (last < from || first > to || depth >= DEEPEST) continue;
+      const left = Math.max(0, x(first)), wide = Math.max(1.5, Math.min(width, x(last)) - left);
+      const top = depth * (HIGH + 1);
+      pen.fillStyle = theme.panel; pen.fillRect(left, top, wide, HIGH);
+      pen.fillStyle = theme.accent; pen.fillRect(left, top + HIGH - 2, wide, 2);
+      const letters = Math.floor((wide - 6) / PER_LETTER);
+      if (letters < 4) continue;
+      const text = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+      pens.words(pen, text, left + 3, top + 5, { size: 10, fill: theme.ink, align: "left" });
+    }
+  }
+
+  return { paint, lifeAt, rgba, drawRegions, regionsHigh };
 })();

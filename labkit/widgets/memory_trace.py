@@ -10,7 +10,8 @@ Array = NDArray[Any]
 Trace = Mapping[str, Any]
 """events, segments, blocks: name -> array, as a snapshot's columns; actions, streams, pools, notes:
 what their small numbers mean; frames [(function, file, line)], stack_starts, stack_members;
-settings; optionally decisions {entry number: {...}}."""
+settings; optionally decisions {entry number: {...}} and regions [(name, first entry, the one behind
+the last, depth)]."""
 
 MIN_BLOCK_SIZE = 512
 SEGMENT_ACTIONS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
@@ -56,6 +57,7 @@ def encode(trace: Trace) -> tuple[dict[str, Any], dict[str, Array]]:
         "settings": trace.get("settings", {}),
         "ooms": {str(i): int(events["address"][i]) for i in np.flatnonzero(oom)},
         "decisions": {str(i): why for i, why in trace.get("decisions", {}).items()},
+        "regions": [list(region) for region in trace.get("regions", ())],
         "entries": len(oom),
     }
     return meta, {name: _exact_in_javascript(values) for name, values in packed.items()}
@@ -88,6 +90,11 @@ def cut(trace: Trace, keep: int) -> dict[str, Any]:
         "stack_starts": np.concatenate([[0], np.cumsum([len(stack) for stack in kept])]),
         "stack_members": np.searchsorted(frames, all_members),
         "frames": [trace["frames"][i] for i in frames.tolist()],
+        "regions": [
+            (name, max(first - dropped, 0), last - dropped, depth)
+            for name, first, last, depth in trace.get("regions", ())
+            if last > dropped
+        ],
         "decisions": {
             i - dropped: why for i, why in trace.get("decisions", {}).items() if i >= dropped
         },

@@ -68,6 +68,19 @@ def _read(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
+def widget_page(widget: Any, title: str) -> str:
+    """The HTML page of one widget that was made in this process."""
+    from ipywidgets import Widget
+
+    data, _ = widget._repr_mimebundle_()
+    output = nbformat.v4.new_output("display_data", data)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=[output])])
+    notebook.cells[0].metadata["transient"] = {"remove_source": True}
+    saved = Widget.get_manager_state(widgets=[widget])
+    notebook.metadata["widgets"] = {STATE: saved}
+    return render_page(notebook, title)
+
+
 def _replace_views(notebook: Any) -> list[str]:
     """Put a named place with its picture where each widget was; returns the models' ids."""
     used = []
