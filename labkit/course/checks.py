@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -14,6 +13,7 @@ from labkit.course.digest import digest
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
 from labkit.course.exercises import find
 from labkit.course.guard import Guard, Run, is_running, trip
+from labkit.course.keeper import kept_for_all
 from labkit.course.progress_file import (
     Attempt,
     record_attempt,
@@ -29,7 +29,8 @@ SHRUNK = 200
 """Candidates of `smaller` tried, at most."""
 SHOWN = 4
 """Failing cases kept of one attempt."""
-TOTAL_SECONDS = 60.0
+TOTAL_SECONDS = 120.0
+"""Of CPU, for all cases together."""
 
 
 class CheckFailed(AssertionError):
@@ -65,6 +66,19 @@ class CheckFailed(AssertionError):
         return [f"{type(self).__name__}: {self}"]
 
 
+class TimeUsedUp(CheckFailed):
+    """An answer was stopped: that is no verdict, so no attempt is counted and no hint earned."""
+
+    def _message(self) -> str:
+        return (
+            f"{self.exercise.id}: stopped on case {self.evidence.number} of {self.exercise.cases} "
+            f"(seed {self.seed}): your answer {self.evidence.got}.\n"
+            f"  {'input':<12}{self.evidence.input}\n"
+            "  No attempt is counted. Nothing is known to be wrong: it may need fewer steps, or "
+            "never end."
+        )
+
+
 class NotAttempted(CheckFailed):
     """Some part of the answer still raises NotImplementedError; no attempt is counted."""
 
@@ -95,7 +109,10 @@ class Passed:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one stage: "done", "wrong" (with failing cases) or "open"."""
+    """What became of one stage: "done", "wrong" (with failing cases) or "open".
+
+    An open one that was stopped holds that as its failing case.
+    """
 
     name: str
     state: str
@@ -112,6 +129,7 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
     record  False leaves the progress file alone (for demonstrations)
 
     Raises   CheckFailed    the smallest failing case found, with the next hint it earned
+             TimeUsedUp     it was stopped; and nothing is known to be wrong
              NotAttempted   an unfinished answer, where LABKIT_UNFINISHED=fails
     """
     if is_running():
@@ -124,13 +142,16 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
     stages = [[outcome.name, outcome.state] for outcome in found] if exercise.stages else []
     if record:
         record_stages(exercise.id, stages)
-    failures = next((outcome.failures for outcome in found if outcome.failures), [])
-    if failures:
+    wrong = [outcome.failures for outcome in found if outcome.state == "wrong"]
+    if wrong:
+        failures = wrong[0]
         attempt = Attempt(seed, [evidence.rows() for evidence in failures])
         hint = record_attempt(exercise, digest(answer), attempt, failures[0]) if record else ""
         failed = CheckFailed(exercise, seed, failures, hint, stages)
         _show(exercise, failures[0], with_card=record)
         raise failed
+    if stopped := [outcome.failures for outcome in found if outcome.failures]:
+        raise TimeUsedUp(exercise, seed, stopped[0], "", stages)
     if any(outcome.state == "open" for outcome in found):
         return _your_turn(exercise)
     if record:
@@ -153,7 +174,8 @@ def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
             found.append(Outcome(name, "open"))
             continue
         failures = [dataclasses.replace(evidence, stage=name) for evidence in failures]
-        found.append(Outcome(name, "wrong" if failures else "done", failures))
+        verdict = "open" if failures and failures[0].kind == "time" else "wrong"
+        found.append(Outcome(name, verdict if failures else "done", failures))
         stopped = any(evidence.kind in ("time", "banned") for evidence in failures)
     return found
 
@@ -174,6 +196,7 @@ def give_up(exercise_id: str) -> Any:
     return card(exercise_id)
 
 
+@kept_for_all()
 def failing_cases(
     exercise: Exercise, answer: Any, seed: int, search: bool = True
 ) -> list[Evidence]:
@@ -184,7 +207,6 @@ def failing_cases(
     Raises   NotAttempted   before any failing case the answer raises NotImplementedError
     """
     tester = Tester(exercise, answer, seed)
-    started = time.monotonic()
     failures: list[tuple[int, Evidence]] = []
     smallest = exercise.sizes
     for number, size in _schedule(exercise):
@@ -195,13 +217,12 @@ def failing_cases(
                 raise
             break
         if found is not None:
+            if found[1].kind == "time" and failures:
+                break  # what is known to be wrong says more
             smallest = size if not failures else smallest
             failures.append(found)
             if not search or len(failures) == SHOWN or found[1].kind in ("time", "banned"):
                 break
-        if time.monotonic() - started > TOTAL_SECONDS:
-            failures.append(tester.too_slow(number))
-            break
     if search and failures and failures[0][1].kind not in ("time", "banned"):
         failures += tester.search(smallest)
         failures.sort(key=lambda pair: pair[0])
@@ -225,6 +246,7 @@ class Tester:
     def __init__(self, exercise: Exercise, answer: Any, seed: int) -> None:
         self.exercise, self.answer, self.seed = exercise, answer, seed
         self.guard = Guard(exercise)
+        self.cpu, self.asked = 0.0, 0
 
     def ask(self, number: int, size: int) -> tuple[int, Evidence] | None:
         """(weight, evidence) when the answer fails this case.
@@ -242,9 +264,11 @@ class Tester:
             number, failure = self.exercise.cases + extra, None
             with contextlib.suppress(NotAttempted):
                 failure = self.ask(number, extra * (largest + 1) // SEARCHED)
+            if failure and failure[1].kind == "time":
+                break
             if failure:
                 found.append(failure)
-                if failure[1].kind == "time" or len(found) == SHOWN:
+                if len(found) == SHOWN:
                     break
         return found
 
@@ -259,6 +283,8 @@ class Tester:
             for inputs in self.exercise.smaller(*failure[1].inputs):
                 tries += 1
                 found = self._ask_inputs(tuple(inputs), failure[1].number)
+                if found is not None and found[1].kind == "time":
+                    return failure
                 if found is not None and found[0] < failure[0]:
                     failure, improved = found, True
                     break
@@ -274,12 +300,6 @@ class Tester:
         with contextlib.suppress(NotAttempted):
             return self._judged(number - 1, Case(inputs), given, run)
         return None
-
-    def too_slow(self, number: int) -> tuple[int, Evidence]:
-        """Evidence for an answer that is under the limit on each case and far over it in all."""
-        done = f"{number + 1} of {self.exercise.cases} cases in {TOTAL_SECONDS:g} s"
-        promise = f"all {self.exercise.cases} cases in {TOTAL_SECONDS:g} s"
-        return 0, Evidence("time", "(all of them)", promise, "", done, "", number + 1)
 
     def _judged(
         self, number: int, case: Case, given: tuple[Any, ...], run: Run
@@ -313,9 +333,12 @@ class Tester:
         exercise = self.exercise
         if run.banned:
             return "banned", "the answer works this out itself", NOTHING, f"called {run.banned[0]}"
-        if run.timed_out:
-            limit = f"an answer within {exercise.seconds:g} s"
-            return "time", limit, NOTHING, "was stopped, still running"
+        self.cpu, self.asked = self.cpu + run.cpu, self.asked + 1
+        if run.late:
+            return "time", "an answer in time", NOTHING, run.late
+        if self.cpu > TOTAL_SECONDS:
+            used = f"used {self.cpu:.0f} s of CPU on {self.asked} cases, {TOTAL_SECONDS:g} allowed"
+            return "time", "all answers in time", NOTHING, used
         if changed := _changed(given, case.inputs):
             return "mutated", "the inputs stay as they were", NOTHING, f"input {changed}"
         got: Any = Raised(run.error) if run.error is not None else run.value

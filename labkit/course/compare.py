@@ -20,23 +20,31 @@ PLAIN = (
 SEQUENCES = (tuple, list, torch.Size)
 TENSORS = (torch.Tensor, torch.nn.Parameter)
 LONGEST = 300
+DEEPEST = 100
+"""Containers in containers that are still followed."""
 
 
-def as_plain(value: Any, allowed: tuple[type, ...] = ()) -> Any:
+def as_plain(value: Any, allowed: tuple[type, ...] = (), depth: int = 0) -> Any:
     """The same data in plain classes: NumPy scalars become Python's, torch.Size a tuple.
 
-    Raises   TypeError   a value that is not plain data, a tensor, or of an allowed class
+    Raises   TypeError   a value that is not plain data, a tensor, or of an allowed class; or
+                         containers nested without end
     """
     kind = type(value)
+    if depth > DEEPEST:
+        raise TypeError(f"returned containers in containers, more than {DEEPEST} deep")
     if kind in PLAIN or kind in TENSORS or kind in allowed or kind is np.ndarray:
         return value
     if kind in SEQUENCES:
-        items = [as_plain(item, allowed) for item in value]
+        items = [as_plain(item, allowed, depth + 1) for item in value]
         return items if kind is list else tuple(items)
     if kind in (set, frozenset):
-        return kind(as_plain(item, allowed) for item in value)
+        return kind(as_plain(item, allowed, depth + 1) for item in value)
     if kind is dict:
-        return {as_plain(k, allowed): as_plain(v, allowed) for k, v in value.items()}
+        return {
+            as_plain(k, allowed, depth + 1): as_plain(v, allowed, depth + 1)
+            for k, v in value.items()
+        }
     if kind.__module__ == "numpy" and isinstance(value, np.generic):
         return value.item()
     if kind.__module__.startswith("labkit.") and (
@@ -136,8 +144,20 @@ def _said(at: str, expected: Any, got: Any) -> str:
     return f"{where}expected {wanted}, got {in_words(got)}"
 
 
+def in_print(text: str) -> str:
+    """The text as any screen and file can hold it: half a surrogate pair is written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def in_words(value: Any) -> str:
     """A value as short text: tensors with their metadata, long reprs cut in the middle."""
+    text = in_print(_in_words(value, 0))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 60]} ... {text[-55:]}"
+
+
+def _in_words(value: Any, depth: int) -> str:
+    if depth > DEEPEST:
+        return "..."
     if isinstance(value, torch.Tensor) and not _is_readable(value):
         kind = "nested" if value.is_nested else "quantized" if value.is_quantized else value.layout
         text = f"tensor(dtype={value.dtype}, device={value.device}, {kind})"
@@ -148,13 +168,14 @@ def in_words(value: Any) -> str:
             f"{f', values={value.tolist()}' if value.numel() <= 24 else ''})"
         )
     elif type(value) in (tuple, list):
-        inner = ", ".join(in_words(item) for item in value)
+        inner = ", ".join(_in_words(item, depth + 1) for item in value)
         if type(value) is tuple:
             text = f"({inner},)" if len(value) == 1 else f"({inner})"
         else:
             text = f"[{inner}]"
     elif type(value) is dict:
-        text = "{" + ", ".join(f"{in_words(k)}: {in_words(v)}" for k, v in value.items()) + "}"
+        pairs = ((_in_words(k, depth + 1), _in_words(v, depth + 1)) for k, v in value.items())
+        text = "{" + ", ".join(f"{k}: {v}" for k, v in pairs) + "}"
     else:
         try:
             text = repr(value)

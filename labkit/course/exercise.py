@@ -228,7 +228,10 @@ class Exercise:
                functions. Runs under the same guard as the answer
     returns    classes of return values allowed beside plain data and tensors
     tolerance  relative difference allowed between floats
-    cases      how many are tried; seconds: the limit for one of them
+    cases      how many are tried
+    seconds    of CPU time that the answer may use on one of them, other processes it started
+               included: several times what a plain right answer needs
+    waits      seconds in which nothing of it runs: it waits for ever
     sizes      the largest `size` that `case` is asked for
     banned     dotted names the answer may not call: a function ("torch.broadcast_shapes",
                "torch.Tensor.expand"), a module ("labkit.core.promotion") or everything
@@ -251,7 +254,8 @@ class Exercise:
     returns: tuple[type, ...] = ()
     tolerance: float = 0.0
     cases: int = 200
-    seconds: float = 2.0
+    seconds: float = 5.0
+    waits: float = 10.0
     sizes: int = 8
     banned: tuple[str, ...] = ()
     processes: bool = False
@@ -269,8 +273,8 @@ class Exercise:
         module, dot, name = self.id.partition(".")
         if not (dot and module.isidentifier() and name.isidentifier()):
             raise ValueError(f"exercise id {self.id!r} must read '<module>.<name>'")
-        if self.cases < 1 or self.seconds <= 0 or self.sizes < 0:
-            raise ValueError(f"{self.id}: cases, seconds and sizes must be positive")
+        if self.cases < 1 or min(self.seconds, self.waits) <= 0 or self.sizes < 0:
+            raise ValueError(f"{self.id}: cases, seconds, waits and sizes must be positive")
         if not self.hints or not self.must_fail:
             raise ValueError(f"{self.id} needs hints and must_fail, got neither or one of them")
         if self.rung not in RUNGS:

@@ -2,14 +2,16 @@
 
 While it runs, functions that are out of reach (the checker's own and the banned ones) hold code
 that raises `Banned`, so a reference saved earlier does not help; torch operators are watched by a
-recording mode. What an answer tried stays on record even when it catches every exception.
+recording mode. What an answer tried stays on record even when it catches every exception, and
+what it changed of the process is put back.
+
+A process cannot guard against its own user: who wants to pass without answering can. What is
+guarded are the rules that an exercise states, against the ways around them that look like answers.
 """
 
 import contextlib
 import importlib
 import inspect
-import io
-import signal
 import subprocess
 import sys
 import threading
@@ -21,36 +23,58 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
+from labkit.course.keeper import Output, kept, libraries_kept
+from labkit.course.stopwatch import timed
 
-AGAIN_SECONDS = 0.005
-"""How soon the alarm rings again for an answer that swallowed it."""
 KEPT_OUTPUT = 400
+STARTS = {
+    "os.exec", "os.fork", "os.forkpty", "os.kill", "os.posix_spawn", "os.spawn", "os.system",
+    "pty.spawn", "subprocess.Popen", "_thread.start_joinable_thread", "_thread.start_new_thread",
+}  # fmt: skip
+"""Audit events of processes and threads that are started or ended."""
 
 
 class Banned(BaseException):
     """An answer called what it may not; not an Exception, so `except Exception` lets it pass."""
 
 
-class TimeUp(BaseException):
-    """An answer ran longer than it may."""
-
-
 @dataclass
 class Run:
-    """What one call of an answer did."""
+    """What one call of an answer did.
+
+    late  "" or why it was stopped: it used up its time
+    cpu   seconds of CPU it used
+    """
 
     value: Any = None
     error: BaseException | None = None
-    timed_out: bool = False
+    late: str = ""
+    cpu: float = 0.0
     banned: list[str] = field(default_factory=list)
     printed: str = ""
 
 
-_current: list[tuple[Run, int]] = []
-"""The answer running now and its thread, if any."""
+_current: list["Running"] = []
+"""The answer running now, if any."""
 _originals: dict[str, types.FunctionType] = {}
 """What is out of reach now, by name, with the code it had."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """An answer being run: in which thread, and which threads are none of its doing."""
+
+    run: Run
+    thread: int
+    others: frozenset[int]
+    processes: bool
+
+    def is_here(self) -> bool:
+        """Whether the thread that asks is the answer's, or one it started."""
+        here = threading.get_ident()
+        return here == self.thread or here not in self.others
 
 
 def is_running() -> bool:
@@ -60,8 +84,8 @@ def is_running() -> bool:
 
 def trip(name: str) -> None:
     """Put a banned call on record and raise."""
-    for run, _ in _current:
-        run.banned.append(name)
+    for running in _current:
+        running.run.banned.append(name)
     raise Banned(f"the answer called {name}")
 
 
@@ -70,9 +94,18 @@ def sealed_call(name: str, *args: Any, **kwargs: Any) -> Any:
 
     Jupyter's own threads may start a thread or a process at any moment.
     """
-    if any(thread == threading.get_ident() for _, thread in _current):
+    if any(running.is_here() for running in _current):
         trip(name)
     return _originals[name](*args, **kwargs)
+
+
+def _audit(event: str, arguments: Any) -> None:
+    """Refuse processes and threads to the answers that may not have them, however they ask."""
+    if _current and event in STARTS and not _current[-1].processes and _current[-1].is_here():
+        trip(event)
+
+
+sys.addaudithook(_audit)
 
 
 class Guard:
@@ -98,6 +131,7 @@ class Guard:
             from torch.utils._python_dispatch import _disable_current_modes
 
             sealed[inspect.unwrap(_disable_current_modes)] = "torch's mode switch"
+        self.others = frozenset(sys._current_frames()) - {threading.get_ident()}
         self.sealed = [(f, f.__code__, _raising(f, name)) for f, name in sealed.items()]
         self.originals = {name: _twin(function) for function, name in sealed.items()}
 
@@ -110,30 +144,36 @@ class Guard:
     def run(self, answer: Callable[..., Any], inputs: tuple[Any, ...]) -> Run:
         """Call the answer on these inputs; whatever it does comes back as a `Run`."""
         run = Run()
-        output = io.StringIO()
+        output = Output()
         drive = self.exercise.drive
         call, given = (answer, inputs) if drive is None else (drive, (answer, *inputs))
+        limits = self.exercise.seconds, self.exercise.waits
+        profile = sys.getprofile()
         with (
+            libraries_kept(),
             self._out_of_reach(answer),
             self._watching(),
             contextlib.redirect_stdout(output),
-            _alarm(self.exercise.seconds, run) as armed,
+            timed(*limits, Guard.run.__code__) as timing,
         ):
-            _current.append((run, threading.get_ident()))
+            running = Running(run, timing.thread, self.others, self.exercise.processes)
+            _current.append(running)
             try:
-                armed.append(True)
-                run.value = call(*given)
-                armed.clear()
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                armed.clear()
-                run.error = error
+                with kept():
+                    try:
+                        timing.armed = True
+                        run.value = call(*given)
+                    except KeyboardInterrupt:
+                        raise
+                    except BaseException as error:
+                        run.error = error
+                    finally:
+                        timing.armed = False
+                        sys.setprofile(profile)
             finally:
-                armed.clear()
-                _current.pop()
-        run.timed_out = run.timed_out or isinstance(run.error, TimeUp)
-        run.printed = output.getvalue()[:KEPT_OUTPUT].rstrip()
+                _current.remove(running)
+        run.late, run.cpu = timing.why, timing.used()
+        run.printed = in_print(output.getvalue()[:KEPT_OUTPUT].rstrip())
         return run
 
     @contextlib.contextmanager
@@ -211,44 +251,6 @@ class _BannedImports:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if any(name == root or name.startswith(f"{root}.") for root in self.roots):
             trip(f"import {name}")
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float, run: Run) -> Iterator[list[bool]]:
-    """Interrupt the main thread when an answer takes too long; elsewhere there is no limit."""
-    armed: list[bool] = []
-    if threading.current_thread() is not threading.main_thread() or not hasattr(
-        signal, "setitimer"
-    ):
-        yield armed
-        return
-    own = Guard.run.__code__
-
-    def ring(number: int, frame: types.FrameType | None) -> None:
-        if armed and frame is not None and frame.f_code is not own:
-            if run.timed_out:  # swallowed: raise once more on the very next line, in its handler
-                while frame is not None and frame.f_code is not own:
-                    frame.f_trace = next_line
-                    frame = frame.f_back
-                sys.settrace(next_line)
-            run.timed_out = True
-            raise TimeUp(f"took longer than {seconds:g} s")
-
-    def next_line(frame: types.FrameType, event: str, argument: Any) -> Any:
-        if armed and event == "line":
-            raise TimeUp(f"took longer than {seconds:g} s")
-        return next_line
-
-    traced = sys.gettrace()
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
-    try:
-        yield armed
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if sys.gettrace() is not traced:
-            sys.settrace(traced)
 
 
 def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionType, str]]:

@@ -18,8 +18,8 @@ from labkit.cuda.trace import Trace
 Array = NDArray[Any]
 GUARD_BYTES = 256
 GUARD = 0xA5
-SECONDS = 1.0
-"""After so long a kernel is ended: no lesson needs more."""
+SECONDS = 2.0
+"""Of CPU time, after which a kernel is ended: no lesson needs a tenth of it."""
 KEPT_MODULES = 64
 
 

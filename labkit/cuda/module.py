@@ -153,7 +153,7 @@ class RawKernel:
         stream       the current one by default
         trace        a `Trace`: run at once, watched, and return its report (emulator only)
         order        "forward", "reverse" or a seed: the order of a block's threads (emulator only)
-        timeout_s    end the kernel after so long (emulator only)
+        timeout_s    end the kernel after so much CPU time (emulator only)
 
         Raises   ArgumentError, InvalidLaunchError   before anything runs
                  KernelFailure                       when the work is waited for

@@ -19,6 +19,8 @@ from labkit.cuda.report_reader import ReportReader
 
 _REQUEST = struct.Struct("<IIIIQQII")
 _ALL = 0xFFFFFFFF
+TRACING = 3
+"""Times the driver's limit: a traced launch takes longer."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Trace:
         )  # fmt: skip
         body = launch_message(operation, order, trace=True, tail=tail)
         try:
-            answer = driver.worker.request(Command.TRACE, body, max(60.0, driver.timeout_s))
+            answer = driver.worker.request(Command.TRACE, body, TRACING * driver.timeout_s)
         except WorkerDied as death:
             raise failure(operation, death.report, trace=True) from None
         except WorkerRefused as refusal:

@@ -405,7 +405,7 @@ def test_an_answer_that_waits_for_ever_is_stopped_and_leaves_nothing():
         pids.append(process.pid)
         process.join()
 
-    quick = dataclasses.replace(introduction.two_process_sum, seconds=0.5)
+    quick = dataclasses.replace(introduction.two_process_sum, waits=0.5)
     (evidence,) = failing_cases(quick, waits, seed=1)
     assert evidence.kind == "time"
     with pytest.raises(ProcessLookupError):

@@ -21,8 +21,9 @@ def shorter(values):
 
 
 add_up = Exercise(
-    id="toys.add_up", case=numbers, expected=total, smaller=shorter, seconds=0.3, cases=40, **ABOUT
-)
+    id="toys.add_up", case=numbers, expected=total, smaller=shorter, seconds=0.3, waits=0.5,
+    cases=40, **ABOUT,
+)  # fmt: skip
 
 
 def first_of(values):

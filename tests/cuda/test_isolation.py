@@ -59,7 +59,7 @@ def module(small_device):
 @pytest.mark.parametrize(
     ("kernel", "code", "line", "message"),
     [
-        ("hangs", "cudaErrorLaunchTimeout", 2, r"did not end within 0\.3 s"),
+        ("hangs", "cudaErrorLaunchTimeout", 2, r"did not end within 0\.3 s of running"),
         ("wild", "cudaErrorIllegalAddress", 5, "memory that does not exist, at address 0x"),
         ("deadlocks", "cudaErrorLaunchFailure", 9, r"\(16\) wait at line 9 for __syncthreads"),
         ("asserts", "cudaErrorAssert", 15, r"thread \(3, 0, 0\).*`x\[threadIdx\.x\] < 3` failed"),

@@ -172,6 +172,7 @@ def _drive_c(answer: Any, name: str, pairs: list[Pair]) -> dict[str, Any]:
     if ran.status:
         a, b, n = pairs[min(len(sums), len(pairs) - 1)]
         how = {-signal.SIGSEGV: "touched memory past the end of a vector"}
+        how[-signal.SIGXCPU] = "does not come to an end"
         how[-signal.SIGBUS] = how[-signal.SIGSEGV]
         ended = how.get(ran.status, f"ended with status {ran.status}")
         found["crash"] = f"{name}Vector_add {ended}; lengths: a {len(a)}, b {len(b)}, c {n}"
@@ -238,7 +239,7 @@ generic_add = Exercise(
     smaller=_fewer_calls,
     show=_show_calls,
     cases=64,
-    seconds=75.0,
+    seconds=60.0,
     processes=True,
     minutes=25,
     difficulty=3,

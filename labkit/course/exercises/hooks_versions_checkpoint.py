@@ -622,7 +622,7 @@ checkpoint = Exercise(
     tolerance=1e-9,
     cases=80,
     sizes=30,
-    seconds=4,
+    seconds=6,
     banned=("torch.utils.checkpoint.*",),
     hints=(
         Hint("Dropout gradients differ run to run", when=lambda e: "dropout" in e.input
@@ -632,7 +632,7 @@ checkpoint = Exercise(
         Hint("Other code has drawn numbers since: put the generator back when you are done",
              when=lambda e: "random" in e.property),
         Hint("Compute all saved tensors in one go, when the first of them is asked for",
-             when=lambda e: "too often" in e.property or e.kind == "time"),
+             when=lambda e: "too often" in e.property),
         Hint("Once the last tensor is there, leave the function: raise an exception in your pack "
              "hook and catch it outside", when=lambda e: "to the end" in e.property),
         Hint("The first pack hook returns something that is not the tensor: a number will do",

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 import labkit.cuda as cuda
+from labkit.course import kernel_bench
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Wrong
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.report import Report
@@ -33,7 +34,7 @@ class Emulated:
     def kernel(cls, source: str, item: str) -> Any:
         """The learner's kernel for items of one C type."""
         if cls.driver is None:
-            cls.driver = EmulatorDriver(capacity=64 << 20, timeout_s=5.0)
+            cls.driver = EmulatorDriver(capacity=64 << 20, timeout_s=kernel_bench.SECONDS)
         if (source, item) not in cls.kernels:
             module = cuda.RawModule(source, options=(f"-DITEM={item}",), driver=cls.driver)
             cls.kernels[source, item] = module.get_function("nchw_to_nhwc")

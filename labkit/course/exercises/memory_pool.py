@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Wrong
+from labkit.course.stopwatch import ends
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.memory_calls import MemoryCalls
 from labkit.memory.caching_allocator import CachingAllocator
@@ -181,7 +182,6 @@ record_the_stream = Exercise(
     show=_show_images,
     cases=24,
     sizes=6,
-    seconds=4.0,
     minutes=15,
     difficulty=3,
     hints=(
@@ -547,7 +547,7 @@ repair_the_pool = Exercise(
     show=_show_trace,
     banned=("labkit.memory.caching_allocator", "labkit.memory.allocator_state"),
     cases=40,
-    seconds=6.0,
+    seconds=10.0,
     minutes=40,
     difficulty=5,
     hints=(
@@ -592,8 +592,6 @@ class BusyDriver:
 
     total   bytes; streams count the work that was queued and that has run
     """
-
-    PATIENCE = 1.0
 
     def __init__(self, total: int) -> None:
         self._total, self._used, self._next = total, 0, 0x600000000000
@@ -690,8 +688,9 @@ class BusyDriver:
         thread = threading.Thread(target=act, daemon=True)
         self.threads.append(thread)
         thread.start()
-        thread.join(self.PATIENCE if where == "wait" else 0.02)
-        if where == "wait" and thread.is_alive():
+        if where != "wait":
+            thread.join(0.02)
+        elif not ends(thread):
             self.problems.append("another thread had to wait for the lock during a device wait")
 
 
@@ -809,8 +808,7 @@ class BusyRun:
     def _join(self) -> None:
         self.driver.intruder = None
         for thread in self.driver.threads:
-            thread.join(BusyDriver.PATIENCE)
-            if thread.is_alive():
+            if not ends(thread):
                 self.errors.append("a second thread never came back")
         self.driver.threads = []
 
@@ -870,7 +868,7 @@ clear_while_busy = Exercise(
     drive=_drive_busy,
     smaller=_shorter_run,
     cases=60,
-    seconds=2.5,
+    waits=2.0,  # a pool that holds its lock while it waits for another thread never ends
     processes=True,
     minutes=30,
     difficulty=5,
@@ -884,7 +882,7 @@ clear_while_busy = Exercise(
         Hint(
             "Wait without the lock: take the pending chunks out under it, wait for their events "
             "outside, and take it again.",
-            when=lambda evidence: "lock" in evidence.property or evidence.kind == "time",
+            when=lambda evidence: "lock" in evidence.property,
         ),
         "Who owns a chunk that was handed out? Remember its size until it comes back; close must "
         "not forget it.",

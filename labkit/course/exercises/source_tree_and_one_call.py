@@ -294,15 +294,10 @@ find_the_file = Exercise(
     show=_show_tree,
     cases=60,
     sizes=LARGEST,
-    seconds=2.0,
     minutes=20,
     difficulty=3,
     hints=(
-        Hint(
-            "The time is up: {input}. Read every file once, before the first question, into a "
-            "dictionary.",
-            when=lambda evidence: evidence.kind == "time",
-        ),
+        "Thousands of questions: read every file once, before the first, into a dictionary.",
         Hint(
             "Which is it, add or add.out? An overload is part of the name; no other overload may "
             "answer for it.",

@@ -128,7 +128,7 @@ as_strided_guard = Exercise(
     expected=_inside_and_overlap,
     smaller=_fewer_axes,
     cases=3000,
-    seconds=1.0,
+    seconds=2.0,
     sizes=8,
     minutes=20,
     difficulty=3,
@@ -149,12 +149,9 @@ as_strided_guard = Exercise(
             "stride.",
             when=lambda e: _part(1)(e) and 1 in e.inputs[0],
         ),
-        Hint(
-            "Too many elements to visit. With more elements than places between the first and "
-            "the last, two must meet; if every stride is larger than all that the smaller ones "
-            "reach together, none do.",
-            when=lambda e: e.kind == "time",
-        ),
+        "Too many elements to visit? With more elements than places between the first and the "
+        "last, two must meet; if every stride is larger than all that the smaller ones reach "
+        "together, none do.",
         Hint(
             "Strides 2 and 3 interleave: 0 2 4 and 3 5 7 never meet. Sorting the strides is a "
             "quick yes, and says nothing when it fails. Enumerate {input}.",

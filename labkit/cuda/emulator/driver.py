@@ -60,7 +60,7 @@ class EmulatorDriver:
 
     capacity    bytes of device memory; default $LABKIT_EMULATOR_MEMORY (MiB), else 4 GiB
     seed        None runs queued work in order; an int picks any legal order, reproducibly
-    timeout_s   a kernel that runs longer is ended and reported
+    timeout_s   a kernel that uses more CPU time is ended and reported
 
     A process forked from one that has a driver cannot use it: each call says so, as CUDA does.
 

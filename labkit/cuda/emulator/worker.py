@@ -8,18 +8,18 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 import weakref
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from labkit.core import compile_cache
+from labkit.core import compile_cache, cpu_time
 from labkit.cuda.emulator import build
 
 _HEADER = struct.Struct("<II")
 _MAP = struct.Struct("<QQQ")
-_GRACE_S = 1.0  # for a hanging worker to say where it hangs
+_GRACE_S = 5.0  # for a hanging worker to say where it hangs
+_STANDSTILL_S = 30.0  # of a worker that neither runs nor answers
 
 
 class Command(IntEnum):
@@ -120,10 +120,9 @@ class Worker:
             self._socket.sendall(_HEADER.pack(command, len(body)) + body)
         except OSError:
             raise WorkerDied(self._unexplained()) from None
-        deadline = time.monotonic() + timeout_s
-        if not self._readable(deadline):
+        if not self._answers(timeout_s):
             os.kill(self._process.pid, signal.SIGUSR1)
-            if not self._readable(time.monotonic() + _GRACE_S):
+            if not self._readable(_GRACE_S):
                 raise WorkerDied(_timed_out(timeout_s))
         header = self._receive(_HEADER.size)
         if header is None:
@@ -141,12 +140,29 @@ class Worker:
             raise WorkerRefused(answer)
         return answer
 
-    def _readable(self, deadline: float) -> bool:
+    def _answers(self, timeout_s: float) -> bool:
+        """Whether an answer comes within so many seconds of the worker's CPU time.
+
+        A worker that no longer runs is given up after a while, too.
+        """
+        assert self._process is not None
+        pid, stood = self._process.pid, 0.0
+        began = used = cpu_time.of_process(pid)
+        while (left := began + timeout_s - used) > 0 and stood < _STANDSTILL_S:
+            patience = min(max(left, 0.05), 1.0)
+            if self._readable(patience):
+                return True
+            before, used = used, cpu_time.of_process(pid)
+            if used - before < 0.01 * patience:
+                stood += patience
+        return False
+
+    def _readable(self, seconds: float) -> bool:
         """True once an answer, or the end of the worker, can be read; Ctrl-C gets through."""
         assert self._socket is not None
         poller = select.poll()
         poller.register(self._socket, select.POLLIN)
-        return bool(poller.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        return bool(poller.poll(seconds * 1000))
 
     def _receive(self, length: int) -> bytes | None:
         assert self._socket is not None
@@ -181,7 +197,8 @@ class Worker:
 
 
 def _timed_out(timeout_s: float) -> dict[str, Any]:
-    return {"kind": "timeout", "message": f"the kernel did not end within {timeout_s:g} s"}
+    message = f"the kernel did not end within {timeout_s:g} s of running"
+    return {"kind": "timeout", "message": message}
 
 
 def _end(resources: list[Any]) -> None:

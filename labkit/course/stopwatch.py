@@ -1,0 +1,227 @@
+"""An answer's clock: how much CPU time it used, and how long nothing of it ran.
+
+Wall time judges nobody, because other programs move it. An answer is stopped when it has used its
+CPU time, in this process and in those it started; one that waits for ever uses none, so the
+seconds in which nothing of it ran are counted as well. A thread of its own looks, and interrupts
+the answer: by a signal, which also ends `time.sleep`, or by an exception put into its thread.
+
+    Differs   a single call into C that never looks at signals ends when it ends; the CPU time it
+              took is counted all the same.
+"""
+
+import contextlib
+import ctypes
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from time import monotonic, process_time, sleep, thread_time
+from typing import Any
+
+from labkit.core import cpu_time
+
+TICK_SECONDS = 0.05
+AGAIN_SECONDS = 0.005
+"""How soon an answer that swallowed the interruption is interrupted again."""
+QUIET_TICKS = 100
+WINDOW_SECONDS = 1.0
+RUNNING = 0.01
+"""Below this share of CPU in a window, nothing ran: a hundred others on a core leave it more."""
+SIGNAL = signal.SIGURG
+"""Ignored unless handled, so an answer that takes the handler away kills nothing."""
+
+
+class TimeUp(BaseException):
+    """An answer used up its time."""
+
+
+class Timing:
+    """The clock of one call of an answer, in the thread that calls it.
+
+    cpu_limit    seconds of CPU time
+    wait_limit   seconds in which nothing of it ran
+    why          "" or why it was stopped
+    """
+
+    def __init__(self, cpu_limit: float, wait_limit: float) -> None:
+        self.cpu_limit, self.wait_limit = cpu_limit, wait_limit
+        self.thread = threading.get_ident()
+        self.armed = self.rung = False
+        self.why = ""
+        self.waited = self.watching = 0.0
+        self.children = 0.0
+        self._before: dict[int, float] | None = None
+        self._latest: dict[int, float] = {}
+        self._window = self._began = monotonic()
+        self._start = process_time()
+        self._used_before = 0.0
+
+    def used(self) -> float:
+        """Seconds of CPU so far; those of other processes as of the last window."""
+        return process_time() - self._start - self.watching + self.children
+
+    def look(self) -> None:
+        """Count what ran since the last window, and say whether a limit is reached."""
+        began = thread_time()
+        now = monotonic()
+        if now - self._window >= WINDOW_SECONDS:
+            self._count_children()
+            if self.used() - self._used_before < RUNNING * (now - self._window):
+                self.waited += now - self._window
+            self._window, self._used_before = now, self.used()
+        self.watching += thread_time() - began
+        self.judge()
+
+    def _count_children(self) -> None:
+        now = cpu_time.of_descendants()
+        if self._before is None:  # those of earlier calls live on: only what they use from now on
+            self._before = dict(now)
+        self._latest.update(now)
+        before = self._before
+        self.children = sum(used - before.get(pid, 0.0) for pid, used in self._latest.items())
+
+    def judge(self) -> None:
+        """Say why the time is up, if it is."""
+        used = self.used()
+        if self.why:
+            return
+        if used > self.cpu_limit:
+            took = monotonic() - self._began
+            busy = f"; the machine was busy: that took {took:.0f} s" if took > 2 * used + 1 else ""
+            self.why = f"used {used:.1f} s of CPU of the {self.cpu_limit:g} s allowed{busy}"
+        elif self.waited > self.wait_limit:
+            self.why = (
+                f"waits: for {self.waited:.0f} s nothing of it ran, and it used {used:.1f} s of "
+                f"CPU of the {self.cpu_limit:g} s allowed"
+            )
+
+    def interrupt(self) -> None:
+        """Raise `TimeUp` in the answer's thread, at its next line."""
+        if self.thread == threading.main_thread().ident and signal.getsignal(SIGNAL) is _ring:
+            signal.pthread_kill(self.thread, SIGNAL)
+        else:
+            _raise_in(self.thread, TimeUp)
+
+
+_current: Timing | None = None
+_lock = threading.Lock()
+_watcher: threading.Thread | None = None
+_own: types.CodeType | None = None
+
+
+@contextlib.contextmanager
+def timed(cpu_limit: float, wait_limit: float, own: types.CodeType) -> Iterator[Timing]:
+    """The clock runs inside, and interrupts while it is `armed`.
+
+    own  the code of the function that calls the answer: it is never interrupted itself
+    """
+    global _current, _own, _watcher
+    with _lock:
+        outer, outer_own = _current, _own
+        _current = timing = Timing(cpu_limit, wait_limit)
+        _own = own
+        if _watcher is None or not _watcher.is_alive():  # a forked child has none
+            _watcher = threading.Thread(target=_watch, daemon=True, name="labkit-stopwatch")
+            _watcher.start()
+    traced = sys.gettrace()
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = lambda about: _unless_ours(about, unraisable)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(SIGNAL, _ring) if is_main else None
+    try:
+        yield timing
+    finally:
+        with _lock:
+            _current, _own = outer, outer_own
+        if is_main:
+            signal.signal(SIGNAL, before)
+        else:
+            _raise_in(timing.thread, None)
+        if sys.gettrace() is not traced:
+            sys.settrace(traced)
+        sys.unraisablehook = unraisable
+        timing.judge()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """What a driver has to clean up is not interrupted."""
+    timing = _current
+    if timing is None or not timing.armed:
+        yield
+        return
+    timing.armed = False
+    try:
+        yield
+    finally:
+        timing.armed = True
+
+
+def ends(thread: threading.Thread) -> bool:
+    """Wait for a thread; False when nothing of this process ran for a while: it never ends."""
+    while thread.is_alive():
+        before = _ran()
+        thread.join(WINDOW_SECONDS)
+        if thread.is_alive() and _ran() - before < RUNNING * WINDOW_SECONDS:
+            return False
+    return True
+
+
+def _ran() -> float:
+    """CPU time of this process, without what watching took."""
+    return process_time() - (_current.watching if _current is not None else 0.0)
+
+
+def _unless_ours(about: Any, otherwise: Callable[[Any], Any]) -> None:
+    """An interruption that lands in a destructor is swallowed there; the next one is not."""
+    if about.exc_type is not TimeUp:
+        otherwise(about)
+
+
+def _watch() -> None:
+    """Look at what is timed, tick by tick; end when nothing was for a while."""
+    global _watcher
+    quiet = 0
+    while True:
+        with _lock:
+            timing = _current
+            quiet = quiet + 1 if timing is None else 0
+            if quiet > QUIET_TICKS:
+                _watcher = None
+                return
+        if timing is not None and timing.armed:
+            timing.look()
+            with _lock:
+                if timing.why and timing.armed and timing is _current:
+                    timing.interrupt()
+        sleep(AGAIN_SECONDS if timing is not None and timing.why else TICK_SECONDS)
+
+
+def _ring(number: int, frame: types.FrameType | None) -> None:
+    """Raise in the answer; when it swallowed that once, again on its very next line."""
+    timing = _current
+    if timing is None or not timing.armed or frame is None or frame.f_code is _own:
+        return
+    if timing.rung:
+        trace = _next_line(timing)
+        while frame is not None and frame.f_code is not _own:
+            frame.f_trace = trace
+            frame = frame.f_back
+        sys.settrace(trace)
+    timing.rung = True
+    raise TimeUp(timing.why)
+
+
+def _next_line(timing: Timing) -> Callable[..., Any]:
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if timing.armed and event == "line":
+            raise TimeUp(timing.why)
+        return trace
+
+    return trace
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    target = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target)
