@@ -1,7 +1,7 @@
 """Learners' convolutions put to work: the sizes as a struct, random data, values in float64."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,20 @@ def run(
         code, kernel, grid, block, (*arrays, conv.sizes()), order=order, trace=True,
         shared_mem=shared_mem, names=names,
     )  # fmt: skip
+
+
+def lanes(done: Launched, each: Mapping[tuple[str, Any], int]) -> str:
+    """What `kernel_bench.few_lanes` says, given how often a thread needs each array.
+
+    each  (access, which array argument, or "shared") -> times one thread asks for it
+    """
+    assert done.report is not None
+    count = kernel_bench.warps(done.report.grid, done.report.block)
+    fewest = {
+        (access, array if isinstance(array, str) else done.names[array]): count * times
+        for (access, array), times in each.items()
+    }
+    return kernel_bench.few_lanes(done.report, fewest)
 
 
 def data(

@@ -1,7 +1,8 @@
 """A learner's kernel put to work: arrays between guard bytes, any order of threads, a trace."""
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +57,37 @@ class Launched:
         """What the trace found, as "line 4: out of bounds: ..."."""
         found = self.report.findings if self.report else ()
         return [f"line {one.line}: {one.kind.replace('_', ' ')}: {one.message}" for one in found]
+
+
+ALL_LANES = "at work together"
+"""What a check says of a kernel that `few_lanes` has nothing against."""
+LEEWAY = 2
+"""Times the fewest requests: a warp may take its part in two goes."""
+
+
+def warps(grid: Sequence[int], block: Sequence[int]) -> int:
+    """The warps of a launch."""
+    return math.prod(grid) * math.ceil(math.prod(block) / 32)
+
+
+def few_lanes(report: Report, fewest: Mapping[tuple[str, str], int]) -> str:
+    """ALL_LANES, or which array is asked for by a few lanes at a time.
+
+    One thread that does the work of all makes one request per element, where a warp makes one for
+    32 of them: its results are right and its findings none, so only the requests tell.
+
+    fewest  (access, name of the array, or "shared") -> requests when all lanes work together
+    """
+    for (access, array), enough in fewest.items():
+        which = {"space": "shared"} if array == "shared" else {"array": array}
+        requests = report.total("requests", access=access, **which)
+        if requests > LEEWAY * enough:
+            lanes = report.total("lanes", access=access, **which) / requests
+            done = "read" if access == "read" else "written"
+            return (
+                f"{array} is {done} in {requests} requests of {lanes:.1f} lanes; {enough} would do"
+            )
+    return ALL_LANES
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course import conv_bench
+from labkit.course import conv_bench, kernel_bench
 from labkit.course.conv_bench import off
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.cuda import inspect
@@ -78,6 +78,7 @@ BACKWARD = {
     "findings": [],
     "bytes around the arrays": "untouched",
     "atomics": 0,
+    "lanes": kernel_bench.ALL_LANES,
 }
 
 
@@ -124,6 +125,9 @@ def _drive_backward(answer: Any, conv: Conv, block: int, order: Any, seed: int) 
         if done.outside != "untouched":
             found["bytes around the arrays"] = f"{kernel}: {done.outside}"
         found["atomics"] += done.report.total("lanes", access="atomic")
+        few = conv_bench.lanes(done, {("write", len(read[name])): 1})
+        if few != kernel_bench.ALL_LANES:
+            found["lanes"] = f"{kernel}: {few}"
     return found
 
 
@@ -243,6 +247,7 @@ PRODUCT = {
     "written to global memory": "y, once",
     "divisions in the product's loop": "none",
     "bytes spilled": 0,
+    "lanes": kernel_bench.ALL_LANES,
 }
 
 
@@ -293,6 +298,7 @@ def _drive_product(answer: Any, conv: Conv, name: str, order: Any, seed: int) ->
     read = report.total("lanes", access="read", space="global")
     needed = conv.depth * (positions * down + conv.w[0] * across)
     sectors = report.total("sectors", access="read", space="global") / (y.size * conv.depth)
+    slabs = math.ceil(conv.depth / WARPS) + TILE // WARPS  # loads of a thread, the last ragged
     shared = [*report.select(space="shared")]
     worst = max(shared, key=lambda one: one.wavefronts / max(1, one.ideal_wavefronts), default=None)
     waves = worst.wavefronts / max(1, worst.ideal_wavefronts) if worst else 0.0
@@ -320,6 +326,16 @@ def _drive_product(answer: Any, conv: Conv, name: str, order: Any, seed: int) ->
         if conv == REGULAR
         else "",
         "bytes spilled": spilled(text),
+        "lanes": conv_bench.lanes(
+            done,
+            {
+                ("read", 0): slabs,
+                ("read", 1): slabs,
+                ("write", 2): 4,
+                ("read", "shared"): 4 * WARPS * slabs,
+                ("write", "shared"): 2 * slabs,
+            },
+        ),
     }
     return {key: PRODUCT[key] if value == "" else value for key, value in found.items()}
 

@@ -49,6 +49,7 @@ REPAIRED = {
     "bytes around the arrays": "untouched",
     "times an element of y is written": 1.0,
     "sectors per store": "as few as neighbours need",
+    "lanes": kernel_bench.ALL_LANES,
 }
 
 
@@ -65,6 +66,7 @@ def _drive_repaired(
     )
     if done.report is None:
         return {"the launch": done.failure}
+    each = {("read", 0): conv.depth, ("read", 1): conv.depth, ("write", 2): 1}
     stores = [*done.report.select(access="write", array=done.names[2])]
     wasted = sum(one.sectors - one.ideal_sectors for one in stores)
     found = {
@@ -76,6 +78,7 @@ def _drive_repaired(
         "sectors per store": f"{wasted} more than neighbours need"
         if wasted > sum(one.requests for one in stores)
         else "",
+        "lanes": conv_bench.lanes(done, each),
     }
     return {key: REPAIRED[key] if value == "" else value for key, value in found.items()}
 
@@ -214,6 +217,7 @@ TILED = {
     "bytes around the arrays": "untouched",
     "elements of x read": "each once per block that needs it",
     "wavefronts per shared request": "at most 2",
+    "lanes": kernel_bench.ALL_LANES,
 }
 
 
@@ -249,6 +253,13 @@ def _drive_tiled(
         done.report.total("lanes", access="read", array=done.names[0]),
         reads_needed(conv, tile),
     )
+    loads = conv.x[1] * math.prod(
+        math.ceil((tile[i] + conv.w[3 - i] - 1) / tile[i]) for i in (0, 1)
+    )
+    each = {
+        ("read", 0): loads, ("read", 1): conv.depth, ("write", 2): 1,
+        ("read", "shared"): 2 * conv.depth, ("write", "shared"): loads,
+    }  # fmt: skip
     shared = [one for one in done.report.select(space="shared") if one.wavefronts_per_request > 2]
     worst = max(shared, key=lambda one: one.wavefronts_per_request, default=None)
     found = {
@@ -260,6 +271,7 @@ def _drive_tiled(
         "wavefronts per shared request": f"{worst.wavefronts_per_request:.1f} in line {worst.line}"
         if worst
         else "",
+        "lanes": conv_bench.lanes(done, each),
     }
     return {key: TILED[key] if value == "" else value for key, value in found.items()}
 

@@ -47,6 +47,7 @@ RIGHT = {
     "times an element of y is read": 1.0,
     "requests for y": "few enough",
     "sectors per request": "as few as neighbours need",
+    "lanes": kernel_bench.ALL_LANES,
 }
 """What `_drive_saxpy` says of a kernel without fault."""
 
@@ -89,6 +90,9 @@ def _drive_saxpy(
         "sectors per request": f"{per_request:.1f}"
         if wasted > sum(one.requests for one in every)
         else "",
+        "lanes": kernel_bench.few_lanes(
+            done.report, {("read", done.names[0]): enough, ("write", done.names[1]): enough}
+        ),
     }
     if count == 0:
         found["times an element of y is read"] = 1.0

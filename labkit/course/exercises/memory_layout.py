@@ -1,5 +1,6 @@
 """Memory layout: an NCHW to NHWC kernel held to its counters, and formats read off metadata."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def _drive_kernel(
         grid, block, (picture.x, picture.y, channels, pixels),
         trace=cuda.Trace(requests=1), order=order,
     )  # fmt: skip
+    x, y = list(report.arrays)[:2]
     ratios = {}
     for name, which, counter in (
         ("sectors read / ideal", {"space": "global", "access": "read"}, "sectors"),
@@ -88,6 +90,13 @@ def _drive_kernel(
         "findings": [str(finding) for finding in report.findings][:2],
         "elements written": report.total("lanes", space="global", access="write"),
         "y": picture.y,
+        "lanes": kernel_bench.few_lanes(
+            report,
+            {
+                ("read", x): shape[0] * channels * math.ceil(pixels / 32),
+                ("write", y): shape[0] * pixels * math.ceil(channels / 32),
+            },
+        ),
         **ratios,
     }
 
@@ -103,6 +112,8 @@ def _judge_kernel(case: Case, got: Any) -> str | Wrong | None:
         return f"y[n, h, w, c] is x[n, c, h, w] for the sizes {shape}"
     if got["elements written"] != picture.x.size:
         return Wrong("the kernel writes every element once", picture.x.size)
+    if got["lanes"] != kernel_bench.ALL_LANES:
+        return f"the lanes of a warp work together, but {got['lanes']}"
     if shape[1] % 32 == 0 and (shape[2] * shape[3]) % 32 == 0:
         for name, limit in (
             ("sectors read / ideal", 1.25),
@@ -122,7 +133,8 @@ reorder_kernel = Exercise(
         "pixels): x has sizes [n, channels, pixels], y [n, pixels, channels], and ITEM is float, "
         "double or short. Any sizes of at least 1; each element is written once. Where channels "
         "and pixels are multiples of 32: at most 1.25 times the ideal sectors read and written, "
-        "and at most 1.1 times the ideal wavefronts in shared memory, for all three types. The "
+        "and at most 1.1 times the ideal wavefronts in shared memory, for all three types. All "
+        "lanes of a warp work together, in blocks of any size. The "
         "trace must find nothing in any order of threads. For c = 1 the kernel copies."
     ),
     rules=("one kernel, at most 1024 threads per block",),
