@@ -89,6 +89,19 @@ class WithAStack(Streams):
         return Using()
 
 
+@answers.right("wait_stream")
+class OneEventForEveryWait(Streams):
+    """A wait takes the record of its moment: to record the event again moves no earlier wait."""
+
+    def __init__(self, driver):
+        super().__init__(driver)
+        self.shared = self.event()
+
+    def wait_stream(self, stream, other):
+        self.shared.record(other)
+        self.shared.wait(stream)
+
+
 @answers.wrong("wait_stream", "synchronises the host")
 class SynchronisesTheHost(Streams):
     def wait_stream(self, stream, other):

@@ -622,8 +622,9 @@ custom_function = Exercise(
         "Was your backward recorded?",
         "Use differentiable operations and saved tensors only",
         Hint("An attribute of ctx lives as long as the node; a saved tensor goes when the node is "
-             "released", when=lambda e: "kept after" in e.property or "True" in e.got),
-        Hint("With gradients of None: add only what is there", when=lambda e: "NoneType" in e.got),
+             "released", when=lambda e: "kept after" in e.property),
+        Hint("With gradients of None: add only what is there",
+             when=lambda e: e.kind == "raised" and "NoneType" in e.got),
         Hint("backward returns one value per argument of forward, None for the int",
              when=lambda e: "number of gradients" in e.got),
     ),

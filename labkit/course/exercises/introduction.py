@@ -609,7 +609,8 @@ two_process_sum = Exercise(
         "given to init_process_group turns waiting into an error.",
         Hint(
             "A group was still initialised when its process ended, or is in the notebook's own "
-            "process: destroy_process_group() belongs into finally.",
+            "process. Each process that joins one calls destroy_process_group() before it ends; "
+            "in finally it does so after an error too.",
             when=_says("left initialised"),
         ),
         Hint("A process outlived your function: join each of them.", when=_says("processes left")),

@@ -1,9 +1,10 @@
 """Start here: count the bytes that views share, and tell a number from a measurement."""
 
 from itertools import product
+from math import prod
 from typing import Any
 
-from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng
 
 NOTEBOOK = "0_start_here"
 
@@ -61,6 +62,16 @@ def _fewer_views(views: list[View]) -> Any:
             yield ([*before, (sizes, strides, 0, itemsize), *after],)
 
 
+def _too_many(evidence: Evidence) -> bool:
+    return isinstance(evidence.value, int) and evidence.value > evidence.right
+
+
+def _share_bytes(views: list[View]) -> bool:
+    """Whether some byte is named twice."""
+    named = sum(prod(sizes) * itemsize for sizes, _, _, itemsize in views)
+    return named > _bytes_covered(views)
+
+
 warm_up = Exercise(
     id="start_here.warm_up",
     statement=(
@@ -79,8 +90,15 @@ warm_up = Exercise(
         Hint(
             "Your total {got} is larger than what is covered: can two views, or two indices of one "
             "view, share a byte?",
+            when=lambda evidence: _too_many(evidence) and _share_bytes(*evidence.inputs),
+        ),
+        Hint(
+            "Your total {got} is larger than what is covered, and no byte of {input} is named "
+            "twice: how many indices has a view with a size 0?",
             when=lambda evidence: (
-                isinstance(evidence.value, int) and evidence.value > evidence.right
+                _too_many(evidence)
+                and not _share_bytes(*evidence.inputs)
+                and any(0 in sizes for sizes, *_ in evidence.inputs[0])
             ),
         ),
         "For stride 0 the same byte is named many times: what collects distinct things?",

@@ -325,7 +325,8 @@ wait_stream = Exercise(
         "The log shows a host wait inside wait_stream, or the wrong queue waits.",
         "A queue can wait for a mark in another queue.",
         "Record here, make the other wait for that record: event_record(event, other), then "
-        "stream_wait_event(stream, event), with a new event each time.",
+        "stream_wait_event(stream, event). A wait takes the record of that moment: to record the "
+        "event again moves no wait that was made before.",
     ),
     must_fail=(
         "synchronises the host",

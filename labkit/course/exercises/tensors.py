@@ -78,7 +78,9 @@ promote = Exercise(
         Hint(
             "Wrong for {input}: does either of the two hold every value of the other? uint8 with "
             "int8 needs int16; float16 with bfloat16 needs float32.",
-            when=lambda evidence: len(_kinds(evidence)) == 1,
+            when=lambda evidence: (
+                len(evidence.inputs[0]) > 1 and _kinds(evidence) in ({"dimensioned"}, {"zero-dim"})
+            ),
         ),
         Hint(
             "A Python number has a kind (bool, int, float, complex) but no width: it changes the "
