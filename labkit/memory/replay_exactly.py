@@ -100,7 +100,7 @@ def replay_exactly(
     *,
     device_total: int = 2**40,
     memory_fraction: float | None = None,
-    orders_by_birth: bool = True,
+    orders_by_birth: bool | None = None,
     device: int = 0,
     title: str = "snapshot",
 ) -> Outcome:
@@ -108,13 +108,14 @@ def replay_exactly(
 
     device_total     bytes; growing segments size their reservations by it, and the fraction counts
     memory_fraction  the one in force during the recording, which no snapshot shows
-    orders_by_birth  False for recordings of releases before 2.13: ties go to the lower address
+    orders_by_birth  how equal free blocks tie: True, the older segment's first, as from 2.13 on;
+                     False, the lower address; None, whichever follows the recording further
 
     Differs  Births of segments older than the trace are not recorded: they count by address.
     """
-    options = (device_total, memory_fraction, orders_by_birth, device, title)
+    orders = (True, False) if orders_by_birth is None else (orders_by_birth,)
     with damage_told("replay_exactly"):
-        return _replay(snapshot, *options)[0]
+        return _best(snapshot, device_total, memory_fraction, orders, device, title)[0]
 
 
 def explicit_releases(snapshot: Snapshot, device: int = 0) -> set[int]:
@@ -126,10 +127,29 @@ def explicit_releases(snapshot: Snapshot, device: int = 0) -> set[int]:
     entries = entries_of(snapshot, device)
     if not any(request.unsure for request in requests(entries)):
         return set()
-    attempts = [_replay(snapshot, 2**40, None, births, device, "") for births in (True, False)]
-    best = max(attempts, key=lambda attempt: attempt[0].compared["trace entries"])
+    best = _best(snapshot, 2**40, None, (True, False), device, "")
     kept = [index for index, entry in enumerate(entries) if entry["action"] != "snapshot"]
     return {kept[index] for index in best[1]}
+
+
+def _best(
+    snapshot: Snapshot,
+    device_total: int,
+    memory_fraction: float | None,
+    orders: tuple[bool, ...],
+    device: int,
+    title: str,
+) -> tuple[Outcome, set[int]]:
+    """The first order that gives the whole recording, else the one that gives most of it.
+
+    No file names its release; the first reuse of one of two equal free blocks gives it away.
+    """
+    attempts = []
+    for births in orders:
+        attempts.append(_replay(snapshot, device_total, memory_fraction, births, device, title))
+        if attempts[-1][0].difference is None:
+            return attempts[-1]
+    return max(attempts, key=lambda attempt: sum(attempt[0].equal.values()))
 
 
 def _replay(

@@ -4,6 +4,7 @@ A snapshot shows the end, and its trace how it got there. What is in the trace b
 the allocator itself (requests, frees, `empty_cache`) can be made again; all else must follow.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -134,8 +135,9 @@ def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list
     """The memory map just before trace entry number `entry`, in the snapshot's own format.
 
     The trace is undone from its end. A freed block's rounded size is not recorded, but free room
-    of at most 1 MiB behind a block of the large pool can only belong to the block, so the map is
-    exact unless `max_split_size` is set or growing segments are used.
+    of at most 1 MiB behind a block of the large pool can only belong to the block, and so can what
+    lies before the first allocation behind it. The map is exact unless `max_split_size` is set or
+    growing segments are used.
     """
     settings = settings_of(snapshot)
     ranges, live = _ranges_and_blocks(snapshot, device)
@@ -153,6 +155,7 @@ def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list
             _remove(ranges, address, undone["size"])
         elif action in _RELEASES:
             _add(ranges, _Range.of_entry(undone, settings.large_segment_size))
+    _find_tails(live, entries[entry:])
     return [_segment(piece, live, device) for piece in sorted(ranges, key=lambda r: r.address)]
 
 
@@ -163,6 +166,27 @@ class _Live:
     requested: int
     state: str
     frames: Any = None
+    next_start: int = 0  # where the first allocation behind it began while it lived
+
+
+def _find_tails(live: dict[int, _Live], entries: list[dict[str, Any]]) -> None:
+    """Each block knows where memory was first taken behind it: free memory is taken from its start.
+
+    A rest of at most 1 MiB that the block kept ends there, whatever was free behind it.
+    """
+    starts = sorted(live)
+    freed: set[int] = set()
+    for entry in entries:
+        address = entry.get("addr", 0)
+        if entry["action"] == "free_completed":
+            freed.add(address)
+        elif entry["action"] == "alloc":
+            place = bisect_left(starts, address) - 1
+            if place < 0 or starts[place] in freed:
+                continue
+            block = live[starts[place]]
+            if 0 <= address - block.address - block.size <= SMALL_SIZE:
+                block.next_start = min(block.next_start or address, address)
 
 
 @dataclass
@@ -258,8 +282,12 @@ def _segment(piece: _Range, live: dict[int, _Live], device: int) -> dict[str, An
             blocks.append(_block(position, block.address - position, 0, FREE))
         following = inside[index + 1].address if index + 1 < len(inside) else end
         gap = following - block.address - block.size
-        own_rest = not piece.is_small and not piece.is_expandable and gap <= SMALL_SIZE
-        size = block.size + gap if own_rest else block.size
+        size = block.size
+        if not piece.is_small and not piece.is_expandable:
+            if gap <= SMALL_SIZE:
+                size += gap
+            elif block.next_start:
+                size = block.next_start - block.address
         blocks.append(_block(block.address, size, block.requested, block.state, block.frames))
         position = block.address + size
     if position < end:

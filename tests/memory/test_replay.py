@@ -1,6 +1,7 @@
 """Recorded histories made again: exactly, from the middle, and under other settings."""
 
 import json
+import random
 
 import pytest
 
@@ -124,10 +125,97 @@ def test_recordings_of_a_real_card(path):
         load(path),
         device_total=about["device_total_bytes"],
         memory_fraction=about["memory_fraction"],
-        orders_by_birth=False,
     )
     assert outcome.difference is None
     assert outcome.compared["trace entries"] == about["trace_entries"]
+
+
+class DownwardDevice(SimulatedDevice):
+    """Each segment lies below the one before, so that age and address disagree."""
+
+    def __init__(self, total):
+        super().__init__(total)
+        self.lowest, self.behind = 1 << 46, {}
+
+    def malloc(self, size):
+        address = super().malloc(size)
+        if address is None:
+            return None
+        self.lowest -= size
+        self.behind[self.lowest] = address
+        return self.lowest
+
+    def free(self, address):
+        super().free(self.behind.pop(address))
+
+
+@pytest.mark.parametrize("by_birth", [True, False])
+def test_the_order_of_ties_is_found_in_the_recording(by_birth):
+    device = DownwardDevice(GIB)
+    allocator = CachingAllocator(device)
+    allocator.orders_by_birth = by_birth
+    allocator.record_memory_history("all", None)
+    for _ in range(3):
+        held = [allocator.malloc(30 * MIB) for _ in range(4)]
+        for address in held:
+            allocator.free(address)
+    snapshot = allocator.snapshot()
+    first, again = (
+        [e["addr"] for e in entries_of(snapshot) if e["action"] == "alloc"][i] for i in (0, 4)
+    )
+    assert (first == again) == by_birth
+    assert replay_exactly(snapshot).difference is None
+    assert replay_exactly(snapshot, orders_by_birth=by_birth).difference is None
+    assert replay_exactly(snapshot, orders_by_birth=not by_birth).difference is not None
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("by_birth", [True, False])
+def test_random_programs_tell_their_order(by_birth, seed):
+    rng = random.Random(seed)
+    allocator = CachingAllocator(DownwardDevice(4 * GIB))
+    allocator.orders_by_birth = by_birth
+    allocator.record_memory_history("all", None)
+    alive = []
+    for _ in range(600):
+        if alive and rng.random() < 0.48:
+            allocator.free(alive.pop(rng.randrange(len(alive))))
+        else:
+            alive.append(allocator.malloc(rng.choice([700, 90_000, 3 * MIB, 12 * MIB, 30 * MIB])))
+    assert replay_exactly(allocator.snapshot()).difference is None
+
+
+def with_a_tail_from_before_the_trace():
+    """A block that kept 983,040 bytes too few to split off, its neighbour freed: all before."""
+    allocator = CachingAllocator(SimulatedDevice(GIB))
+    first, neighbour = allocator.malloc(4 * MIB), allocator.malloc(3 * MIB)
+    allocator.free(first)
+    kept = allocator.malloc(4 * MIB - 983_040)
+    assert kept == first
+    allocator.free(neighbour)
+    allocator.record_memory_history("all", None)
+    return allocator, kept
+
+
+def test_a_tail_from_before_the_trace_is_found_by_what_starts_behind_it():
+    allocator, kept = with_a_tail_from_before_the_trace()
+    behind = allocator.malloc(2 * MIB)
+    assert behind == kept + 4 * MIB
+    allocator.free(kept)
+    allocator.malloc(MIB + 512)
+    snapshot = allocator.snapshot()
+    block = segments_before(snapshot)[0]["blocks"][0]
+    assert (block["address"], block["size"]) == (kept, 4 * MIB)
+    assert replay_exactly(snapshot).difference is None
+
+
+def test_what_starts_there_after_the_block_is_gone_says_nothing():
+    allocator, kept = with_a_tail_from_before_the_trace()
+    allocator.free(kept)
+    allocator.malloc(3 * MIB + 512)
+    assert allocator.malloc(2 * MIB) == kept + 3 * MIB + 512
+    block = segments_before(allocator.snapshot())[0]["blocks"][0]
+    assert block["size"] == 4 * MIB - 983_040
 
 
 def test_a_device_that_was_not_recorded_is_refused():
