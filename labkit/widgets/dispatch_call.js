@@ -105,6 +105,9 @@ function dispatchCall(shared) {
   const walk = h("div", {}),
     matrix = h("div", {}),
     path = h("div", { class: "lk-path" });
+  // The way of the call is shown first; how each key set came about unfolds below it.
+  const unfold = lk.focusable(h("summary", {}, "the bits: which key sets were joined, what the thread added, who wins")),
+    bitSets = h("details", { class: "lk-bits" }, unfold, matrix);
   let stepper = null;
   const goTo = (hop, kind) => {
     const place = call().steps.findIndex(
@@ -261,7 +264,7 @@ function dispatchCall(shared) {
     );
   }
   return {
-    elements: [walk, matrix, path],
+    elements: [walk, path, bitSets],
     draw: drawCall,
     restart: makeStepper,
     follow: () => stepper?.set(frame()),

@@ -18,7 +18,7 @@ function dispatchCells(shared) {
   const schema = h("div", { class: "lk-mono lk-muted lk-schema" }),
     tools = h("div", { class: "lk-row" });
   const grid = h("div", { class: "lk-scroll" }),
-    registered = h("div", { class: "lk-registered" });
+    registered = h("details", { class: "lk-registered" }); // newest first per key
   const element = h(
     "div",
     {},
@@ -169,10 +169,8 @@ function dispatchCells(shared) {
   }
   function drawRegistered() {
     registered.replaceChildren(
-      h(
-        "div",
-        { class: "lk-muted" },
-        "registrations, newest first per key: choose one to see the cells it fills",
+      lk.focusable(
+        h("summary", {}, `${table().registrations.length} registrations: choose one to see the cells it fills`),
       ),
       ...table().registrations.map((entry) =>
         lk.button(

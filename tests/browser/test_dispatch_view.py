@@ -27,6 +27,9 @@ def test_dispatch_view(lab):
     call.locator("input[type=range]").focus()
     lab.press(*["ArrowRight"] * 6)
     lab.wait_until("w.frame", 6)
+    assert not call.get_by_text("wins: AutogradCPU, slot 96").is_visible()  # simple at first
+    call.locator("summary", has_text="the bits").focus()
+    lab.press("Enter")
     call.get_by_text("wins: AutogradCPU, slot 96").wait_for()
     lab.screenshot("dispatch_view_winner", of=call)
     call.get_by_role("button", name="the call: inference mode").click()
