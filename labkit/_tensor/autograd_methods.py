@@ -6,11 +6,11 @@ Source   torch/_tensor.py; torch/csrc/autograd/python_variable.cpp
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd import tensor_state, variable
 from labkit.autograd.backward import backward
 from labkit.autograd.handles import RemovableHandle
 from labkit.autograd.node import Node
-from labkit.autograd.retain import retain_grad
+from labkit.autograd.variables import tensor_state, variable
+from labkit.autograd.variables.retain import retain_grad
 from labkit.core.tensor_impl import TensorImpl
 
 

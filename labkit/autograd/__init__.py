@@ -19,7 +19,7 @@ from labkit.autograd.grad_mode import (
     set_grad_enabled,
 )
 from labkit.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from labkit.autograd.install import install
+from labkit.autograd.kernels.install import install
 from labkit.autograd.recording import recording
 
 __all__ = [

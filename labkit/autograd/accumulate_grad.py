@@ -7,9 +7,7 @@ import sys
 from typing import Any
 
 from labkit.autograd.handles import Hooks
-from labkit.autograd.meta import AutogradMeta
-from labkit.autograd.node import ACCUMULATE_GRAD_PRIORITY, Node
-from labkit.autograd.recording import ENGINE
+from labkit.autograd.node import ACCUMULATE_GRAD_PRIORITY, InputMetadata, Node
 from labkit.autograd.state import STATE
 from labkit.core import memory_format
 from labkit.core.strides import is_non_overlapping_and_dense
@@ -25,13 +23,12 @@ class AccumulateGrad(Node):
     """
 
     sequence_nr = ACCUMULATE_GRAD_PRIORITY
-    is_hooked = True  # its leaf may get hooks at any time
     only_reference = 3
-    """References to a gradient nobody else holds: the input buffer's, `apply`'s, getrefcount's."""
+    """References to a gradient nobody else holds: the list's, `accumulate`'s, getrefcount's."""
 
     def __init__(self, variable: TensorImpl) -> None:
         self.variable = variable
-        self.inputs = (variable.sizes, variable.dtype, variable.device)
+        self.inputs = (InputMetadata(variable.sizes, variable.dtype, variable.device),)
 
     @classmethod
     def name(cls) -> str:
@@ -48,29 +45,46 @@ class AccumulateGrad(Node):
 
         Raises   RuntimeError   the leaf was written by a recorded call since
         """
-        variable = self.variable
-        meta = variable.autograd_meta
-        if (meta.view_edge if meta.is_view else meta.edge) is not None and grads[0] is not None:
-            raise RuntimeError("leaf variable has been moved into the graph interior")
-        if grads[0] is not None and meta.requires_grad:
-            self._accumulate(variable, meta, grads)
-        _call_post_accumulate_hooks(variable, meta)  # even if nothing came, as in PyTorch
+        self.accumulate(grads)
+        self.call_post_accumulate_hooks()  # even if nothing came, as in PyTorch
         return ()
 
-    def _accumulate(self, variable: TensorImpl, meta: AutogradMeta, grads: list[Any]) -> None:
+    def accumulate(self, grads: list[Any]) -> None:
+        """The leaf's `grad` is set, or has grown.
+
+        grads   the gradient alone, in a list: the caller must hold it in no other way
+
+        Raises   RuntimeError   the leaf was written by a recorded call since
+        """
+        variable = self.variable
+        meta = variable.autograd_meta
         grad = grads[0]
-        held = meta.grad
-        if held is None:
+        if grad is None:
+            return
+        if (meta.view_edge if meta.is_view else meta.edge) is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior")
+        if not meta.requires_grad:
+            return
+        if meta.grad is None:
             unshared = sys.getrefcount(grad) <= self.only_reference
             meta.grad = self._first(variable, grad, unshared)
         elif not STATE.grad:
-            aten.add_.Tensor(held, grad)
+            aten.add_.Tensor(meta.grad, grad)
         else:
-            meta.grad = aten.add.Tensor(held, grad)
-        if ENGINE.recorder is not None:
-            text = "set" if held is None else "added"
-            value = ENGINE.recorder.value(meta.grad)
-            ENGINE.recorder.note("accumulate", self, text=text, value=value)
+            meta.grad = aten.add.Tensor(meta.grad, grad)
+
+    def call_post_accumulate_hooks(self) -> None:
+        """Each has seen the leaf, with its gradient.
+
+        Raises   RuntimeError   one returned something
+        """
+        for hook in tuple((self.variable.autograd_meta.post_accumulate_hooks or {}).values()):
+            result = hook(self.variable)
+            if result is not None:
+                raise RuntimeError(
+                    "Tensor post accumulate grad hooks should return None; "
+                    f"{hook!r} returned {type(result).__name__}"
+                )
 
     def _first(self, variable: TensorImpl, grad: TensorImpl, unshared: bool) -> TensorImpl:
         """The gradient itself where it can be had, else a copy laid out like the leaf.
@@ -100,14 +114,3 @@ def _same_layout(grad: TensorImpl, wanted: tuple[int, ...]) -> bool:
     """The strides agree wherever they matter: where there is more than one element."""
     pairs = zip(grad.sizes, grad.strides, wanted, strict=True)
     return all(mine == theirs for size, mine, theirs in pairs if size > 1)
-
-
-def _call_post_accumulate_hooks(variable: TensorImpl, meta: AutogradMeta) -> None:
-    if meta.post_accumulate_hooks:
-        for hook in tuple(meta.post_accumulate_hooks.values()):
-            result = hook(variable)
-            if result is not None:
-                raise RuntimeError(
-                    "Tensor post accumulate grad hooks should return None; "
-                    f"{hook!r} returned {type(result).__name__}"
-                )

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from labkit.autograd import variable
-from labkit.autograd.engine import execute
+from labkit.autograd.engine.engine import execute
 from labkit.autograd.formulas.basics import zeros_like
 from labkit.autograd.node import Edge, InputMetadata, Node
-from labkit.autograd.retain import retain_grad
+from labkit.autograd.variables import variable
+from labkit.autograd.variables.retain import retain_grad
 from labkit.core.memory_format import contiguous_strides
 from labkit.core.tensor_impl import TensorImpl, empty_strided
 from labkit.ops import copy

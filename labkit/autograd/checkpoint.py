@@ -9,13 +9,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from labkit.autograd import variable
 from labkit.autograd.backward import backward
 from labkit.autograd.function import Function
 from labkit.autograd.grad_mode import enable_grad, no_grad
 from labkit.autograd.graph import saved_tensors_hooks
-from labkit.autograd.saved_variable import SavedVariable, save
 from labkit.autograd.state import STATE
+from labkit.autograd.variables import variable
+from labkit.autograd.variables.saved_variable import SavedVariable, save
 from labkit.core.device import CPU
 from labkit.core.generator import default_generator
 from labkit.core.tensor_impl import TensorImpl

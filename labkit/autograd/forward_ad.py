@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from labkit.autograd.formulas.basics import zeros_like
-from labkit.autograd.forward_rules import FORWARD, set_tangent, tangent_of
-from labkit.autograd.state import SPECIAL
-from labkit.autograd.variable import can_require_grad
+from labkit.autograd.kernels.forward_rules import FORWARD, set_tangent, tangent_of
+from labkit.autograd.variables.variable import can_require_grad
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 
@@ -43,12 +42,10 @@ class dual_level:
             raise RuntimeError(
                 "Nested forward mode AD is not supported at the moment: a dual level is open"
             )
-        SPECIAL.count += 1
         FORWARD.level = next(_levels)
         return FORWARD.level
 
     def __exit__(self, *_exception: object) -> None:
-        SPECIAL.count -= 1
         FORWARD.level = 0
 
 

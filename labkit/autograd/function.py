@@ -21,19 +21,25 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd import forward_rules, function_outputs
+from labkit.autograd import function_outputs
 from labkit.autograd.anomaly import note_forward
+from labkit.autograd.formulas.basics import zeros
+from labkit.autograd.kernels import forward_rules
 from labkit.autograd.node import Node, next_sequence_nr
-from labkit.autograd.saved_variable import BACKWARD_TWICE, SavedVariable, save, save_output
 from labkit.autograd.state import ANOMALY, STATE
-from labkit.autograd.variable import (
+from labkit.autograd.variables.saved_variable import (
+    BACKWARD_TWICE,
+    SavedVariable,
+    save,
+    save_output,
+)
+from labkit.autograd.variables.variable import (
     edge_of_history,
     gradient_edge,
     requires_grad,
     set_history,
 )
-from labkit.core.tensor_impl import TensorImpl, empty_strided
-from labkit.ops import copy
+from labkit.core.tensor_impl import TensorImpl
 
 
 class FunctionCtx(Node):
@@ -42,7 +48,6 @@ class FunctionCtx(Node):
     Source   torch/autograd/function.py  FunctionCtx
     """
 
-    is_hooked = True  # the user's code may ask which node is running
     has_saved = True
     function: type["Function"]
     needs_input_grad: tuple[bool, ...] = ()
@@ -116,14 +121,10 @@ class FunctionCtx(Node):
 
     def _whole(self, number: int, grad: Any) -> Any:
         """Zeros where no gradient came."""
-        sizes, dtype, device = self.inputs[3 * number : 3 * number + 3]
-        if grad is not None or sizes is None:
+        metadata = self.inputs[number]
+        if grad is not None or metadata.is_undefined:
             return grad
-        from labkit.core.memory_format import contiguous_strides
-
-        zeros = empty_strided(sizes, contiguous_strides(sizes), dtype, device)
-        copy.store(zeros, copy.scalar_raw(0, dtype))
-        return zeros
+        return zeros(metadata.shape, metadata.dtype, metadata.device)
 
     def _per_edge(self, results: tuple[Any, ...]) -> list[Any]:
         name, expected = self.name(), len(self.is_tensor_input)

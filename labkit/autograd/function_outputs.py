@@ -5,9 +5,10 @@ Source   torch/csrc/autograd/custom_function.cpp  _wrap_outputs, _process_backwa
 
 from typing import Any
 
-from labkit.autograd import history, variable
-from labkit.autograd.meta import CreationMeta, ViewMeta
 from labkit.autograd.node import Node
+from labkit.autograd.variables import variable
+from labkit.autograd.variables.meta import CreationMeta, ViewMeta
+from labkit.autograd.variables.rebase import rebase_base
 from labkit.core.tensor_impl import TensorImpl
 
 
@@ -85,13 +86,11 @@ def _viewed(tensor: TensorImpl) -> TensorImpl:
 def _rebase(ctx: Node, output: TensorImpl, number: int) -> None:
     output.bump_version()
     if output.base is not None and isinstance(output.autograd_meta, ViewMeta):
-        from labkit.autograd.rebase import rebase_base  # it calls operators
-
         rebase_base(output, ctx)
         return
     old = variable.edge_of_history(output)
     variable.set_gradient_edge(output, (ctx, number))
-    history.move_hooks(output, old, (ctx, number))
+    variable.move_hooks(output, old, (ctx, number))
 
 
 def _check_dirty(dirty: set[int], outputs: tuple[Any, ...]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.autograd import variable
 from labkit.autograd.backward import grad
 from labkit.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from labkit.autograd.state import STATE
+from labkit.autograd.variables import variable
 from labkit.core.formats import encode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy

@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from labkit.autograd import tensor_state, variable
 from labkit.autograd.backward import GradientEdge
-from labkit.autograd.exec_info import ExecInfo
+from labkit.autograd.engine.exec_info import ExecInfo
 from labkit.autograd.handles import RemovableHandle
 from labkit.autograd.node import Node
-from labkit.autograd.state import SPECIAL, STATE
+from labkit.autograd.state import STATE
+from labkit.autograd.variables import tensor_state, variable
 from labkit.core.device import CPU
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
@@ -33,11 +33,9 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if STATE.saved_hooks_refused:
             raise RuntimeError(STATE.saved_hooks_refused)
-        SPECIAL.count += 1
         STATE.saved_hooks = (*STATE.saved_hooks, (self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *_exception: object) -> None:
-        SPECIAL.count -= 1
         STATE.saved_hooks = STATE.saved_hooks[:-1]
 
 

@@ -11,6 +11,7 @@ Source   torch/csrc/autograd/function.h  Node
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from labkit.autograd.handles import Hooks, RemovableHandle
@@ -32,18 +33,27 @@ In `Node.next_edges` a missing edge (its input needs no gradient) is None or an 
 """
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class InputMetadata:
     """What the gradient for one input of a node must look like.
 
     Source   torch/csrc/autograd/input_metadata.h  InputMetadata
     """
 
-    __slots__ = ("device", "dtype", "shape")
+    shape: Any
+    dtype: Any
+    device: Any
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, device: Any) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.device = device
+    @property
+    def is_undefined(self) -> bool:
+        """No gradient will ever come: the output is no tensor, or has no derivative."""
+        return self.shape is None
+
+    def fits(self, grad: Any) -> bool:
+        """The gradient looks like this already."""
+        return bool(
+            grad.sizes == self.shape and grad.dtype is self.dtype and grad.device == self.device
+        )
 
     def __repr__(self) -> str:
         return f"InputMetadata(shape={list(self.shape)}, dtype={self.dtype}, device={self.device})"
@@ -60,11 +70,8 @@ class Node:
 
     sequence_nr: int = 0
     next_edges: tuple[Any, ...] = ()
-    inputs: tuple[Any, ...] = ()
-    """Per input of this node (output of the forward call): sizes, dtype, device, one after the
-    other, in one flat tuple: making it must cost next to nothing."""
-    is_hooked = False
-    """Some hook may have to fire: the engine takes the longer way."""
+    inputs: tuple[InputMetadata, ...] = ()
+    """Per input of this node, which is an output of the forward call."""
     has_saved = False
     """`release_variables` has something to do."""
     pre_hooks: Hooks | None = None
@@ -102,12 +109,11 @@ class Node:
     @property
     def num_inputs(self) -> int:
         """How many gradients this node takes."""
-        return len(self.inputs) // 3
+        return len(self.inputs)
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
-        flat = self.inputs
-        return tuple(InputMetadata(*flat[i : i + 3]) for i in range(0, len(flat), 3))
+        return self.inputs
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr
@@ -151,7 +157,6 @@ class Node:
         """
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
-            self.is_hooked = True
         return RemovableHandle(self.pre_hooks, hook)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -161,7 +166,6 @@ class Node:
         """
         if self.post_hooks is None:
             self.post_hooks = Hooks()
-            self.is_hooked = True
         return RemovableHandle(self.post_hooks, hook)
 
     def tensor_hooks(self) -> list[tuple[Hooks, int]] | None:

@@ -11,10 +11,19 @@ Source   torch/csrc/autograd/engine.cpp  Engine::evaluate_function
 Differs  PyTorch's engine keeps no record; its node hooks show a part of this.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
+
+from labkit.autograd.accumulate_grad import AccumulateGrad
+from labkit.autograd.engine.engine import ENGINE
+from labkit.autograd.engine.exec_info import ExecInfo
+from labkit.autograd.engine.graph_task import GraphTask
+from labkit.autograd.node import Node, nodes_from
+from labkit.autograd.variables.saved_variable import UNPACK_OBSERVERS
+from labkit.ops import copy
 
 Kind = Literal[
     "start", "ready", "pop", "unpack", "hook", "buffer", "accumulate", "capture", "skip",
@@ -108,8 +117,6 @@ class Recorder:
 
     def graph(self, roots: list[Any]) -> None:
         """All nodes from these roots have numbers and edges."""
-        from labkit.autograd.node import nodes_from  # node.py is what this describes
-
         for node in nodes_from(*roots):
             note = self.nodes[self.number(node)]
             note.edges = [
@@ -122,8 +129,6 @@ class Recorder:
             return None
         numbers = None
         if tensor.numel() <= self.most_elements:
-            from labkit.ops import copy  # a recording without tensors needs no operators
-
             numbers = copy.values(tensor).reshape(-1).tolist()
         return Value(tuple(tensor.sizes), str(tensor.dtype), tensor.version, numbers)
 
@@ -142,14 +147,75 @@ class Recorder:
         )  # fmt: skip
 
 
-class _Engine:
-    recorder: Recorder | None = None
-    watched = False
-    """Unpacking looks closer: somebody records, or a computed tensor was detached in place."""
-    detached = False
+class RecordedTask(GraphTask):
+    """A backward call whose steps the recorder is told."""
 
+    def __init__(self, recorder: Recorder, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.recorder = recorder
 
-ENGINE = _Engine()
+    def run(self) -> None:
+        """The whole call, from "start" to "end"."""
+        self.recorder.graph([self.root])
+        counts = {self.recorder.number(node): n for node, n in self.dependencies.items()}
+        self.recorder.note("start", self.root, dependencies=counts)
+        super().run()
+        self.recorder.note("end")
+
+    def push(self, node: Node, buffer: list[Any]) -> None:
+        """A node is ready; that the root is goes without saying."""
+        super().push(node, buffer)
+        if node is not self.root:
+            self.recorder.note("ready", node, self.queue)
+
+    def pop(self) -> tuple[Node, list[Any]]:
+        """The node that runs."""
+        node, buffer = super().pop()
+        self.recorder.note("pop", node, self.queue)
+        return node, buffer
+
+    def abandon(self, node: Node, error: BaseException) -> None:
+        """The error that leaves the engine."""
+        self.recorder.note("error", text=f"{type(error).__name__}: {error}")
+        super().abandon(node, error)
+
+    def capture(self, node: Node, info: ExecInfo, grads: list[Any]) -> None:
+        """The gradients that were asked for."""
+        super().capture(node, info, grads)
+        for input_nr, result_nr in info.captures:
+            value = self.recorder.value(grads[input_nr])
+            self.recorder.note("capture", node, slot=result_nr, value=value)
+
+    def apply(self, node: Node, grads: list[Any], needs: tuple[Any, ...]) -> Sequence[Any]:
+        """What an AccumulateGrad does to its leaf is a step, before the leaf's hooks see it."""
+        if not isinstance(node, AccumulateGrad):
+            return super().apply(node, grads, needs)
+        text = "set" if node.variable.autograd_meta.grad is None else "added"
+        node.accumulate(grads)
+        if grads[0] is not None:
+            value = self.recorder.value(node.variable.autograd_meta.grad)
+            self.recorder.note("accumulate", node, text=text, value=value)
+        node.call_post_accumulate_hooks()
+        return ()
+
+    def release(self, node: Node) -> None:
+        """What was saved is gone."""
+        super().release(node)
+        self.recorder.note("release", node, self.queue)
+
+    def add(self, node: Node, input_nr: int, buffer: list[Any], gradient: Any) -> None:
+        """A gradient comes to a buffer."""
+        super().add(node, input_nr, buffer, gradient)
+        value, waiting = self.recorder.value(buffer[input_nr]), self.dependencies[node]
+        self.recorder.note("buffer", node, self.queue, slot=input_nr, waiting=waiting, value=value)
+
+    def call_hook(
+        self, node: Node, kind: str, hook: Callable[..., Any], *values: Any, slot: int = 0
+    ) -> Any:
+        """A hook fires; that of `retain_grad` is the lab's own, and has no name."""
+        name = "" if kind == "retain_grad" else getattr(hook, "__name__", "")
+        self.recorder.note("hook", node, text=f"{kind} {name}".strip(), slot=slot)
+        return super().call_hook(node, kind, hook, *values, slot=slot)
 
 
 @contextmanager
@@ -157,13 +223,23 @@ def recording(most_elements: int = 256, recorder: Recorder | None = None) -> Ite
     """Inside the `with`, backward calls add their steps to the recorder's list.
 
     recorder  what to add them to; one that describes tensors differently, say
-
-    Outside, the engine asks once per step whether somebody records.
     """
-    before, ENGINE.recorder = ENGINE.recorder, recorder or Recorder(most_elements)
-    ENGINE.watched = True
+    recorder = recorder or Recorder(most_elements)
+    before = ENGINE.new_task
+    ENGINE.new_task = partial(RecordedTask, recorder)
+    UNPACK_OBSERVERS.append(recorder.unpacked)
     try:
-        yield ENGINE.recorder
+        yield recorder
     finally:
-        ENGINE.recorder = before
-        ENGINE.watched = before is not None or ENGINE.detached
+        UNPACK_OBSERVERS.remove(recorder.unpacked)
+        ENGINE.new_task = before
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Inside the `with`, nobody is told when a saved tensor is looked at."""
+    observers, UNPACK_OBSERVERS[:] = UNPACK_OBSERVERS[:], []
+    try:
+        yield
+    finally:
+        UNPACK_OBSERVERS[:] = observers

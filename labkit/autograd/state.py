@@ -3,11 +3,12 @@
 Source   c10/core/AutogradState.h  AutogradState
 """
 
-import threading
 from typing import Any
 
+from labkit.core.thread_local_state import CarriedLocal
 
-class _State(threading.local):
+
+class _State(CarriedLocal):
     grad = True
     """Calls are recorded."""
     inference = False
@@ -25,20 +26,13 @@ class _State(threading.local):
     depth = 0
     """How many backward calls are running inside one another."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: list[Any] = []
+        """The nodes that can run, of all backward calls of this thread."""
+
 
 STATE = _State()
-
-
-class _Special:
-    """How many unusual conditions hold anywhere: anomaly mode, dual levels, saved-tensor hooks.
-
-    Kernels ask for nothing of the kind while this is 0; one plain attribute is all they read.
-    """
-
-    count = 0
-
-
-SPECIAL = _Special()
 
 
 class _Anomaly:
@@ -49,7 +43,6 @@ class _Anomaly:
 
     def switch(self, enabled: bool, check_nan: bool) -> None:
         """Anomaly mode is on or off from now on."""
-        SPECIAL.count += enabled - self.enabled
         self.enabled, self.check_nan = enabled, check_nan
 
 

@@ -1,6 +1,5 @@
 """What a tensor is: sizes, strides and an offset over a storage, plus a shared version."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from labkit.core.memory_format import (
     is_contiguous,
 )
 from labkit.core.storage import Storage, StorageImpl
+from labkit.core.thread_local_state import CarriedLocal
 
 
 class VersionCounter:
@@ -55,7 +55,7 @@ class _KeySets(dict[str, DispatchKeySet]):
 _ORDINARY, _INFERENCE = _KeySets("Autograd"), _KeySets()
 
 
-class _Local(threading.local):
+class _Local(CarriedLocal):
     key_sets = _ORDINARY
 
 

@@ -7,11 +7,10 @@ excluding it.
 Source   c10/core/impl/LocalDispatchKeySet.h
 """
 
-import threading
-
 from labkit.core.alias_keys import AUTOCAST_SET
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import BACKEND_MASK, DispatchKeySet, keyset
+from labkit.core.thread_local_state import CarriedLocal
 
 DEFAULT_INCLUDED = DispatchKeySet(DispatchKey.BackendSelect, DispatchKey.ADInplaceOrView)
 DEFAULT_EXCLUDED = AUTOCAST_SET
@@ -21,7 +20,7 @@ AUTOGRAD_KEYS = DispatchKeySet(
 """The autograd functionalities without any backend: what a guard excludes."""
 
 
-class _LocalSets(threading.local):
+class _LocalSets(CarriedLocal):
     """Both sets as the two words a call needs: what is OR-ed in, and what then survives.
 
     Differs  PyTorch stores both sets XOR-ed with their defaults, so that a fresh thread's

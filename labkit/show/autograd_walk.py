@@ -35,13 +35,12 @@ class Walk:
 
     def add(self, starts: Iterable[Any]) -> None:
         """Everything that can be reached from these nodes is in the walk."""
-        from labkit.autograd.recording import ENGINE  # a graph of torch's needs nothing more of it
+        from labkit.autograd.recording import unobserved  # a graph of torch's needs no more of it
 
         first = len(self.order)
         for start in starts:
             self._meet(start)
-        recorder, ENGINE.recorder = ENGINE.recorder, None  # to describe is not to use
-        try:
+        with unobserved():  # to describe is not to use
             for number in _numbers_from(first, self.order):  # grows: breadth first
                 node = self.order[number]
                 described = _described(node, self._names)
@@ -55,8 +54,6 @@ class Walk:
                     self.edges.append(
                         {"source": number, "target": self._meet(target), "label": label}
                     )
-        finally:
-            ENGINE.recorder = recorder
         self._rank()
 
     def _meet(self, node: Any) -> int:

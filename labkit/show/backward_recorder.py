@@ -35,7 +35,7 @@ class WalkingRecorder(Recorder):
         """All nodes from these roots are described, and have numbers and edges."""
         known = len(self.walk.order)
         for root in roots:
-            in_front = not root.inputs  # the node in front of several roots, which nobody draws
+            in_front = not root.num_inputs  # the node in front of several roots, which nobody draws
             self.walk.add([edge[0] for edge in root.next_edges] if in_front else [root])
         self.met.append((len(self.steps), known, len(self.walk.order)))
         super().graph(list(roots))

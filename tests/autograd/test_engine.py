@@ -8,9 +8,10 @@ import torch
 
 import labkit as lab
 import labkit.autograd as autograd
-from labkit.autograd import ready_queue
-from labkit.autograd.engine import compute_dependencies
+from labkit.autograd.engine import ready_queue
+from labkit.autograd.engine.graph_task import compute_dependencies
 from labkit.autograd.node import nodes_from
+from tests.autograd.both import assert_same
 
 
 def _nodes(roots):
@@ -141,3 +142,56 @@ def test_an_error_in_backward_leaves_nothing_behind():
     z.backward()
     assert x.grad.tolist() == [8.0]
     assert autograd.is_grad_enabled()
+
+
+def _nested(m, depth):
+    """A Function whose backward runs another backward, and so on, `depth` times."""
+
+    class Nest(m.Function):
+        @staticmethod
+        def forward(ctx, x, left):
+            ctx.left = left
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            if ctx.left:
+                with m.enable_grad():
+                    inner = m.tensor([1.0], True)
+                    Nest.apply(inner, ctx.left - 1).sum().backward()
+                return inner.grad * 2, None
+            return grad, None
+
+    x = m.tensor([1.0], True)
+    Nest.apply(x, depth).sum().backward()
+    return x.grad
+
+
+def test_backward_calls_inside_one_another_need_no_recursion():
+    def program(m, log):
+        log(_nested(m, 300) == 2.0**300)
+
+    assert_same(program)
+
+
+def test_a_thread_that_takes_over_is_in_the_same_state():
+    def program(m, log):
+        class Deep(m.Function):
+            @staticmethod
+            def forward(ctx, x, left):
+                ctx.left = left
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                log(m.is_grad_enabled()) if not ctx.left % 25 else None
+                if not ctx.left:
+                    raise ValueError("from the innermost")
+                with m.enable_grad():
+                    inner = Deep.apply(m.tensor([1.0], True), ctx.left - 1).sum()
+                inner.backward(create_graph=ctx.left % 2 == 0)
+                return grad, None
+
+        Deep.apply(m.tensor([1.0], True), 60).sum().backward()
+
+    assert_same(program)

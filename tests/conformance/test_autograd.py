@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.autograd import ready_queue
+from labkit.autograd.engine import ready_queue
 from labkit.conformance import autograd, report
 from labkit.conformance.autograd import opinfo, order, programs, training
 from labkit.nn import functional

@@ -5,11 +5,11 @@ Asks of a tensor: `dtype`, and `to(dtype)`.
 Source   aten/src/ATen/autocast_mode.h  CastPolicy, WrapFunction_
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.core.thread_local_state import CarriedLocal
 from labkit.dispatch import tls
 from labkit.dispatch.arguments import key_set_of
 from labkit.dispatch.layers.layer import declares, map_stack, put_results
@@ -18,7 +18,7 @@ from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.situation import Next, Situation
 
 
-class _Dtype(threading.local):
+class _Dtype(CarriedLocal):
     lower_precision: Any = "bfloat16"
 
 

@@ -6,13 +6,13 @@ the engine that walks such notes is `labkit.autograd`.
 Source   tools/autograd/gen_variable_type.py; torch/csrc/autograd/VariableTypeUtils.h
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from labkit.core.alias_keys import AUTOGRAD_SET
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.core.thread_local_state import CarriedLocal
 from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
 from labkit.dispatch.layers.layer import declares, put_results
 from labkit.dispatch.library import Library
@@ -20,7 +20,7 @@ from labkit.dispatch.situation import Next, Situation
 from labkit.dispatch.tls import AUTOGRAD_KEYS, AutoDispatchBelowAutograd
 
 
-class _Tape(threading.local):
+class _Tape(CarriedLocal):
     notes: list[tuple[str, tuple[Any, ...]]] | None = None
 
 

@@ -5,12 +5,12 @@ The key sits below autograd, so a mode sees what composites are made of, and no 
 Source   aten/src/ATen/core/PythonFallbackKernel.cpp; torch/utils/_python_dispatch.py
 """
 
-import threading
 from dataclasses import replace
 from typing import Any
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.core.thread_local_state import CarriedLocal
 from labkit.dispatch import tls
 from labkit.dispatch.layer_keys import ABOVE_PYTHON, MODE_KEYS
 from labkit.dispatch.layers.layer import declares, put_results
@@ -19,8 +19,9 @@ from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.situation import Next, Situation
 
 
-class _Modes(threading.local):
+class _Modes(CarriedLocal):
     def __init__(self) -> None:
+        super().__init__()
         self.stack: list[DispatchMode] = []
 
 

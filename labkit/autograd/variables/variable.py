@@ -4,20 +4,34 @@ Source   torch/csrc/autograd/variable.cpp
 """
 
 import weakref
-from typing import Any
+from typing import Any, cast
 
 from labkit.autograd.accumulate_grad import AccumulateGrad
-from labkit.autograd.meta import AutogradMeta, CreationMeta, ViewMeta
-from labkit.autograd.node import Edge, Node
-from labkit.autograd.state import SPECIAL, STATE
-from labkit.autograd.view_errors import view_modified
+from labkit.autograd.node import Edge, InputMetadata, Node
+from labkit.autograd.state import STATE
+from labkit.autograd.variables.meta import AutogradMeta, CreationMeta, ViewMeta
+from labkit.autograd.variables.view_errors import view_modified
+from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
 
 NOWHERE: tuple[()] = ()
 """The edge of a tensor that requires grad only because its base does: false, but not None."""
 
 _AD_INPLACE_OR_VIEW = DispatchKeySet("ADInplaceOrView").raw
+
+
+Geometry = tuple[Ints, Ints, int]
+
+
+def geometry(tensor: TensorImpl) -> Geometry:
+    """Sizes, strides and offset.
+
+    Source   aten/src/ATen/TensorGeometry.h  TensorGeometry
+    """
+    return tensor.sizes, tensor.strides, tensor.storage_offset()
 
 
 def is_inference(tensor: TensorImpl) -> bool:
@@ -88,14 +102,51 @@ def edge_of_history(tensor: TensorImpl) -> Edge | None:
     ):
         return meta.view_edge
     view_modified(meta, was_written=True)
-    from labkit.autograd.history import move_hooks  # both call operators, which need this
-    from labkit.autograd.rebase import regenerated_edge
-
     old = meta.view_edge
-    meta.view_edge = regenerated_edge(tensor, base, meta)
+    meta.view_edge = _regenerated_edge(tensor, base, meta)
     meta.attr_version = tensor.version
     move_hooks(tensor, old, meta.view_edge)
     return meta.view_edge
+
+
+def _regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Edge | None:
+    """The history of a view whose base was written: the view, taken again from the base.
+
+    Source   torch/csrc/autograd/variable.cpp  VariableHooks::grad_fn
+    """
+    if meta.view_fn is None:
+        node = _as_strided_node(base, tensor)
+        return node, add_input(node, tensor)
+    grad, STATE.grad = STATE.grad, True  # it may be asked for where nothing is recorded
+    try:
+        return edge_of_history(meta.view_fn(base))
+    finally:
+        STATE.grad = grad
+
+
+def _as_strided_node(base: TensorImpl, view: TensorImpl) -> Node:
+    """The node of `base.as_strided(...)`, made without the call: the base may need no gradient.
+
+    What makes such nodes is the operator's own kernel, which knows this module and not the reverse.
+    """
+    kernel: Any = aten.as_strided.default.kernels[DispatchKey.Autograd].function
+    node = kernel.make_node([gradient_edge(base)])
+    node.save_inputs((base, *geometry(view)))
+    return cast(Node, node)
+
+
+def move_hooks(tensor: TensorImpl, old: Any, new: Any) -> None:
+    """Hooks that were registered stay with the old value; a retained gradient is the new one's.
+
+    Source   torch/csrc/autograd/variable.cpp  update_tensor_hooks_on_new_gradient
+    """
+    meta = meta_of(tensor)
+    meta.hooks = None
+    if meta.retains_grad and old is not None:
+        retain = old[0].retains_grad_hooks.pop(old[1])
+        if new[0].retains_grad_hooks is None:
+            new[0].retains_grad_hooks = {}
+        new[0].retains_grad_hooks[new[1]] = retain
 
 
 def grad_fn(tensor: TensorImpl) -> Node | None:
@@ -145,16 +196,16 @@ def gradient_edge(tensor: TensorImpl) -> Any:
     return NOWHERE if requires_grad(tensor) else None
 
 
-def kernel_edge(tensor: TensorImpl) -> Any:
+def kernel_edge(tensor: TensorImpl | None) -> Any:
     """`gradient_edge`, for a call whose own node is made next: see `number_before`."""
+    if tensor is None or tensor.autograd_meta is None:
+        return None
     meta = tensor.autograd_meta
-    if meta is None or not meta.is_view:
-        return gradient_edge(tensor)
+    if not meta.is_view:
+        return meta.edge or gradient_edge(tensor)
     old = meta.view_edge
     edge = gradient_edge(tensor)
     if meta.view_edge is not old and meta.view_edge is not None:
-        if not STATE.regenerated:
-            SPECIAL.count += 1
         STATE.regenerated = (*STATE.regenerated, meta.view_edge[0])
     return edge
 
@@ -166,10 +217,10 @@ def number_before(node: Node) -> None:
     edges say whether a node is needed at all; where that gave a view a new node, the numbers are
     exchanged.
     """
-    views, STATE.regenerated = STATE.regenerated, ()
+    views = STATE.regenerated
     if not views:
         return
-    SPECIAL.count -= 1
+    STATE.regenerated = ()
     numbers = [view.sequence_nr for view in views]
     if numbers == list(range(node.sequence_nr - len(views), node.sequence_nr)):
         node.sequence_nr = numbers[0]
@@ -218,16 +269,14 @@ def add_input(node: Node, tensor: TensorImpl) -> int:
 
     Source   torch/csrc/autograd/function.h  Node::add_input_metadata
     """
-    number = len(node.inputs) // 3
-    node.inputs = (*node.inputs, tensor.sizes, tensor.dtype, tensor.device)
-    return number
+    node.inputs = (*node.inputs, InputMetadata(tensor.sizes, tensor.dtype, tensor.device))
+    return len(node.inputs) - 1
 
 
 def add_undefined_input(node: Node) -> int:
     """The node has one more input, for which no gradient will ever come."""
-    number = len(node.inputs) // 3
-    node.inputs = (*node.inputs, None, None, None)
-    return number
+    node.inputs = (*node.inputs, InputMetadata(None, None, None))
+    return len(node.inputs) - 1
 
 
 def set_history(tensor: TensorImpl, node: Node) -> None:

@@ -9,9 +9,9 @@ Source   tools/autograd/gen_inplace_or_view_type.py
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd import views
 from labkit.autograd.state import STATE
-from labkit.autograd.variable import is_inference
+from labkit.autograd.variables import views
+from labkit.autograd.variables.variable import is_inference
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle

@@ -3,14 +3,14 @@
 Source   tools/autograd/load_derivatives.py  postprocess_forward_derivatives
 """
 
+from collections.abc import Callable
 from functools import cache
-from types import CodeType
 from typing import Any
 
-from labkit.autograd import formulas
 from labkit.autograd.derivatives.row import Row
-from labkit.autograd.formula import add_operators, output_names
+from labkit.autograd.formulas import function_of
 from labkit.autograd.formulas.basics import conj
+from labkit.autograd.kernels.differentiation import output_names
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 from labkit.ops.aten import aten
@@ -30,7 +30,7 @@ def evaluate(
         (name,) = (names for names, text in row.formulas.items() if text)
         values = {**primals, "grad": conj(tangents[name])}
         text = row.formulas[name]
-        return conj(_eval(text, values, op, result))
+        return conj(_evaluate(text, values, op, result))
     assert row.jvp is not None
     values = dict(primals)
     for name, value in primals.items():
@@ -42,7 +42,7 @@ def evaluate(
             values[f"{name}_t"] = [_whole(v, t) for v, t in zip(value, tangents[name], strict=True)]
         elif value is None:
             values[f"{name}_p"] = values[f"{name}_t"] = None
-    return _eval(row.jvp, values, op, result)
+    return _evaluate(row.jvp, values, op, result)
 
 
 def _whole(primal: TensorImpl, tangent: Any) -> Any:
@@ -84,19 +84,12 @@ def _functional(op: Any) -> Any:
 
 
 @cache
-def _compiled(text: str, names: frozenset[str]) -> tuple[CodeType, dict[str, Any]]:
-    namespace = formulas.namespace()
-    for name in names:
-        namespace.pop(name, None)
-    add_operators(text, namespace, names)
-    return compile(text, f"<jvp {text}>", "eval"), namespace
+def _function(text: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+    return function_of(text, parameters, f"<tangent {text}>")
 
 
-def _eval(text: str, values: dict[str, Any], op: Any, result: Any) -> Any:
-    outputs = output_names(op.schema)
-    if op.schema.is_mutable:
-        outputs = ["result"]
+def _evaluate(text: str, values: dict[str, Any], op: Any, result: Any) -> Any:
+    outputs = ["result"] if op.schema.is_mutable else output_names(op.schema)
     several = list(result) if len(outputs) > 1 else [result]
     known = {**values, **dict(zip(outputs, several, strict=True))}
-    code, namespace = _compiled(text, frozenset(known))
-    return eval(code, namespace, known)
+    return _function(text, tuple(known))(*known.values())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.autograd.formulas.basics import sum_to
-from labkit.autograd.node import Node
+from labkit.autograd.node import InputMetadata, Node
 from labkit.ops.aten import aten
 
 
@@ -25,21 +25,12 @@ def validate_outputs(edges: Sequence[Any], grads: Any, node: Node | None) -> Any
             f"{who}invalid number of gradients - got {len(grads)}, but expected {len(edges)}"
         )
     for i, (edge, grad) in enumerate(zip(edges, grads, strict=True)):
-        if grad is None:
+        if grad is None or not edge:
             continue
-        if not edge:
-            continue
-        inputs, at = edge[0].inputs, 3 * edge[1]
-        if (
-            grad.sizes == inputs[at]
-            and grad.dtype is inputs[at + 1]
-            and (grad.device is inputs[at + 2] or grad.device == inputs[at + 2])
-        ):
-            continue
-        if not isinstance(grads, list):
+        metadata = edge[0].inputs[edge[1]]
+        if not metadata.fits(grad):
             grads = list(grads)
-        sizes, dtype, device = inputs[at : at + 3]
-        grads[i] = reduced(grad, sizes, dtype, device, i, node)
+            grads[i] = reduced(grad, metadata, i, node)
     return grads
 
 
@@ -54,15 +45,14 @@ def is_expandable_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
     return all(size in (1, wanted) for size, wanted in pairs)
 
 
-def reduced(
-    grad: Any, sizes: tuple[int, ...], dtype: Any, device: Any, index: int, node: Node | None
-) -> Any:
+def reduced(grad: Any, metadata: InputMetadata, index: int, node: Node | None) -> Any:
     """The gradient summed over the dimensions that forward had stretched, and cast.
 
     Differs  PyTorch's formulas take the real part for a real argument one by one
              (`handle_r_to_c`); here it is done once, for all.
     """
     who = f"Function {node.name()} returned an " if node is not None else ""
+    sizes, dtype, device = metadata.shape, metadata.dtype, metadata.device
     if grad.sizes != sizes:
         if sizes is None or not is_expandable_to(sizes, grad.sizes):
             raise RuntimeError(

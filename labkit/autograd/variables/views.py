@@ -5,11 +5,12 @@ Source   torch/csrc/autograd/VariableTypeUtils.h  as_view
 
 from collections.abc import Callable, Sequence
 
-from labkit.autograd.meta import CreationMeta, ViewMeta
 from labkit.autograd.node import Node
 from labkit.autograd.state import STATE
-from labkit.core.memory_format import Ints
+from labkit.autograd.variables.meta import CreationMeta, ViewMeta
+from labkit.autograd.variables.variable import add_input, geometry
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
 
 OTHER_ELEMENTS = {
     "aten::view_as_real", "aten::view_as_complex", "aten::view.dtype", "aten::_conj",
@@ -61,11 +62,9 @@ def _link(
     else:
         meta.view_fn = again
     meta.creation = creation
-    counter = view._version_counter
-    meta.attr_version = 0 if counter is None else counter.version
+    meta.attr_version = view.version
     if node is not None:
-        meta.view_edge = (node, len(node.inputs) // 3)
-        node.inputs = (*node.inputs, view.sizes, view.dtype, view.device)
+        meta.view_edge = (node, add_input(node, view))
     view.autograd_meta = meta
 
 
@@ -76,8 +75,6 @@ def _chained(
 
     Source   torch/csrc/autograd/variable.cpp  ViewInfo::chain
     """
-    from labkit.ops.aten import aten  # operators are only needed when the view is made again
-
     if before is None:
         sizes, strides, offset = geometry(parent)
 
@@ -90,14 +87,3 @@ def _chained(
         return lambda base: second(first(base))
     shape = geometry(view)
     return lambda base: aten.as_strided.default(first(base), *shape)
-
-
-Geometry = tuple[Ints, Ints, int]
-
-
-def geometry(tensor: TensorImpl) -> Geometry:
-    """Sizes, strides and offset.
-
-    Source   aten/src/ATen/TensorGeometry.h  TensorGeometry
-    """
-    return tensor.sizes, tensor.strides, tensor.storage_offset()

@@ -4,15 +4,18 @@ Source   torch/csrc/autograd/forward_grad.h
          tools/autograd/gen_variable_type.py  emit_fw_derivatives
 """
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.autograd.kernels.jvp_formula import evaluate
+from labkit.autograd.variables.variable import meta_of
 from labkit.core.tensor_impl import TensorImpl
+from labkit.core.thread_local_state import CarriedLocal
 from labkit.ops import copy
+from labkit.ops.aten import aten
 
 
-class _Forward(threading.local):
+class _Forward(CarriedLocal):
     level = 0
     """The number of the open dual level; operators look no further while it is 0."""
 
@@ -30,8 +33,6 @@ def tangent_of(tensor: Any) -> Any:
 
 def set_tangent(tensor: TensorImpl, tangent: TensorImpl) -> None:
     """The tensor has this tangent at the open level."""
-    from labkit.autograd.variable import meta_of  # it imports what imports this
-
     meta_of(tensor).tangent = (FORWARD.level, tangent)
 
 
@@ -53,8 +54,6 @@ def set_tangents(
             f"Trying to use forward AD with {row.operator} that does not support it because it "
             "has not been implemented yet."
         )
-    from labkit.autograd.jvp_formula import evaluate  # compiled only when a level is open
-
     primals = dict(arguments)
     if original is not None:
         primals["self"] = original
@@ -79,8 +78,6 @@ def set_tangents(
 
 def _real(tangent: TensorImpl) -> TensorImpl:
     """A real result moves along the real axis only."""
-    from labkit.ops.aten import aten  # operators import nothing of autograd, but call it
-
     level, FORWARD.level = FORWARD.level, 0
     try:
         real: TensorImpl = aten.real.default(tangent)
@@ -108,8 +105,6 @@ def _write(tensor: TensorImpl, tangent: TensorImpl) -> None:
 
     Source   torch/csrc/autograd/autograd_meta.cpp  AutogradMeta::set_fw_grad
     """
-    from labkit.ops.aten import aten  # operators import nothing of autograd, but call it
-
     held = tangent_of(tensor)
     level, FORWARD.level = FORWARD.level, 0
     try:
@@ -126,9 +121,6 @@ def _write(tensor: TensorImpl, tangent: TensorImpl) -> None:
 
 def tangent_of_base_view(tensor: TensorImpl, level: int) -> TensorImpl:
     """A view of the base's tangent, which is zeros from now on if there was none."""
-    from labkit.autograd.variable import meta_of
-    from labkit.ops.aten import aten
-
     base = tensor.base
     assert base is not None
     meta = meta_of(base)

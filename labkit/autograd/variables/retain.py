@@ -6,8 +6,9 @@ Source   torch/csrc/autograd/python_variable.cpp; torch/csrc/autograd/variable.c
 import weakref
 from typing import Any
 
-from labkit.autograd.variable import edge_of_history, meta_of, requires_grad
+from labkit.autograd.variables.variable import edge_of_history, meta_of, requires_grad
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
 
 
 def retain_grad(tensor: TensorImpl) -> None:
@@ -30,8 +31,6 @@ def retain_grad(tensor: TensorImpl) -> None:
             return
         owner = meta_of(target)
         if owner.grad is None:
-            from labkit.ops.aten import aten  # the graph only needs this in backward
-
             owner.grad = aten.clone.default(grad)
         else:
             owner.grad = owner.grad + grad
@@ -39,6 +38,5 @@ def retain_grad(tensor: TensorImpl) -> None:
     node, number = edge
     if node.retains_grad_hooks is None:
         node.retains_grad_hooks = {}
-        node.is_hooked = True
     node.retains_grad_hooks[number] = retain
     meta.retains_grad = True

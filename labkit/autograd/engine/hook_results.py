@@ -6,7 +6,7 @@ Source   torch/csrc/autograd/python_hook.cpp  check_result
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.autograd.saved_variable import type_name
+from labkit.autograd.variables.saved_variable import type_name
 from labkit.core.tensor_impl import TensorImpl
 
 

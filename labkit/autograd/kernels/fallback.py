@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from labkit.autograd import tensor_state, variable
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
+from labkit.autograd.variables import tensor_state, variable
 from labkit.core.alias_keys import AUTOGRAD_SET
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl

@@ -6,20 +6,21 @@ Source   torch/csrc/autograd/VariableTypeUtils.h
 
 from typing import Any
 
-from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import Node
 from labkit.autograd.state import STATE
-from labkit.autograd.variable import (
+from labkit.autograd.variables.meta import AutogradMeta
+from labkit.autograd.variables.rebase import rebase_base
+from labkit.autograd.variables.variable import (
     add_input,
     add_undefined_input,
     can_require_grad,
     edge_of_history,
     has_history,
-    meta_of,
+    move_hooks,
     requires_grad,
     set_gradient_edge,
 )
-from labkit.autograd.view_errors import view_modified
+from labkit.autograd.variables.view_errors import view_modified
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 
@@ -68,9 +69,15 @@ def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> N
             continue
         if result is None:
             add_undefined_input(node)
-        elif can_require_grad(result.dtype):
-            meta = result.autograd_meta = AutogradMeta()
-            meta.edge = (node, add_input(node, result))
+        else:
+            set_output(result, node)
+
+
+def set_output(result: TensorImpl, node: Node) -> None:
+    """The new tensor is the node's next output, if its type has derivatives."""
+    if can_require_grad(result.dtype):
+        result.autograd_meta = meta = AutogradMeta()
+        meta.edge = (node, add_input(node, result))
 
 
 def rebase(tensor: TensorImpl, node: Node) -> None:
@@ -80,25 +87,8 @@ def rebase(tensor: TensorImpl, node: Node) -> None:
     """
     add_input(node, tensor)
     if tensor.base is not None:
-        from labkit.autograd.rebase import rebase_base  # it calls operators, which call this
-
         rebase_base(tensor, node)
         return
     old = edge_of_history(tensor)
     set_gradient_edge(tensor, (node, 0))
     move_hooks(tensor, old, (node, 0))
-
-
-def move_hooks(tensor: TensorImpl, old: Any, new: Any) -> None:
-    """Hooks that were registered stay with the old value; a retained gradient is the new one's.
-
-    Source   torch/csrc/autograd/variable.cpp  update_tensor_hooks_on_new_gradient
-    """
-    meta = meta_of(tensor)
-    meta.hooks = None
-    if meta.retains_grad and old is not None:
-        retain = old[0].retains_grad_hooks.pop(old[1])
-        if new[0].retains_grad_hooks is None:
-            new[0].retains_grad_hooks = {}
-            new[0].is_hooked = True
-        new[0].retains_grad_hooks[new[1]] = retain

@@ -3,7 +3,7 @@
 Source   torch/csrc/autograd/variable.cpp  handle_view_on_rebase
 """
 
-from labkit.autograd.meta import CreationMeta, ViewMeta
+from labkit.autograd.variables.meta import CreationMeta, ViewMeta
 
 _SEVERAL_VIEWS = (
     "This view is the output of a function that returns multiple views. Such functions do not "

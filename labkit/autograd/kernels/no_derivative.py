@@ -7,10 +7,10 @@ Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from labkit.autograd.history import rebase, set_histories
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
-from labkit.autograd.variable import gradient_edge, requires_grad
+from labkit.autograd.variables.history import rebase, set_histories
+from labkit.autograd.variables.variable import gradient_edge, requires_grad
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle

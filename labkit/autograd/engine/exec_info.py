@@ -5,11 +5,8 @@ Source   torch/csrc/autograd/graph_task.h  GraphTask::ExecInfo
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from labkit.autograd.calls import call_tensor_hooks
 from labkit.autograd.node import Edge, Node
-from labkit.autograd.recording import ENGINE
 
 
 class ExecInfo:
@@ -23,26 +20,12 @@ class ExecInfo:
 
     def __init__(self) -> None:
         self.needed = False
-        self.captures: list[tuple[int, int]] | None = None
+        self.captures: list[tuple[int, int]] = []
 
     @property
     def should_execute(self) -> bool:
         """Gradients have to come this far."""
-        return self.needed or self.captures is not None
-
-    def capture(self, captured: list[Any], node: Node, grads: list[Any]) -> list[Any]:
-        """The results hold the gradients that were asked for here.
-
-        Tensor hooks fire first where the node itself, which would call them, does not run.
-        """
-        if not self.needed:
-            grads = call_tensor_hooks(node, grads)
-        for input_nr, result_nr in self.captures or ():
-            captured[result_nr] = grads[input_nr]
-            if ENGINE.recorder is not None:
-                value = ENGINE.recorder.value(grads[input_nr])
-                ENGINE.recorder.note("capture", node, slot=result_nr, value=value)
-        return grads
+        return self.needed or bool(self.captures)
 
 
 def compute_exec_info(
@@ -58,7 +41,6 @@ def compute_exec_info(
         if accumulate_grad:
             info.needed = True
         else:
-            info.captures = info.captures or []
             info.captures.append((input_nr, number))
     for node in _children_first(root):
         if not node.next_edges:

@@ -7,11 +7,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd import variable
-from labkit.autograd.meta import AutogradMeta
 from labkit.autograd.node import Node
-from labkit.autograd.recording import ENGINE
 from labkit.autograd.state import ANOMALY, STATE
+from labkit.autograd.variables import variable
+from labkit.autograd.variables.meta import AutogradMeta
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl
 
@@ -35,6 +34,16 @@ _DETACHED = (
 _AD_INPLACE_OR_VIEW = DispatchKeySet("ADInplaceOrView").raw
 
 Hooks = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+UNPACK_OBSERVERS: list[Callable[[Node | None, TensorImpl, int], None]] = []
+"""Told of every unpacking: the node, the tensor, the version it had when it was saved."""
+
+
+def _was_detached_since(tensor: TensorImpl, node: Node) -> bool:
+    """The tensor lost its history, in place, after the node was made."""
+    meta = tensor.autograd_meta
+    return meta is not None and node.sequence_nr < meta.detached_at
 
 
 class SavedVariable:
@@ -75,21 +84,13 @@ class SavedVariable:
             if self.hooks is None:
                 raise RuntimeError(BACKWARD_TWICE)
             return self._rebuild(saved_for)
-        if ENGINE.watched:
-            self._look_closer(data, saved_for)
-        counter = data._version_counter
-        if (0 if counter is None else counter.version) != self.version:
+        if self.is_original and saved_for is not None and _was_detached_since(data, saved_for):
+            raise RuntimeError(_DETACHED)
+        for observer in UNPACK_OBSERVERS:
+            observer(saved_for, data, self.version)
+        if data.version != self.version:
             raise self._written(data, saved_for)
         return data if self.is_original else self._rebuild(saved_for)
-
-    def _look_closer(self, data: TensorImpl, saved_for: Node | None) -> None:
-        """Write the step down; and refuse an input that lost its history since it was saved."""
-        meta = data.autograd_meta
-        at = 0 if meta is None else meta.detached_at
-        if self.is_original and at and saved_for is not None and saved_for.sequence_nr < at:
-            raise RuntimeError(_DETACHED)
-        if ENGINE.recorder is not None:
-            ENGINE.recorder.unpacked(saved_for, data, self.version)
 
     def _rebuild(self, saved_for: Node | None) -> TensorImpl:
         edge = self._edge(saved_for)
@@ -226,8 +227,7 @@ def save(tensor: TensorImpl | None) -> SavedVariable | None:
         raise RuntimeError(_INFERENCE)
     saved = SavedVariable()
     saved.data = tensor
-    counter = tensor._version_counter
-    saved.version = 0 if counter is None else counter.version
+    saved.version = tensor.version
     if STATE.saved_hooks and not tensor.is_wrapped_number:
         saved.is_leaf = variable.is_leaf(tensor)
         saved._keep_metadata(tensor)

@@ -11,19 +11,17 @@ Source   torch/csrc/autograd/functions/tensor.h  CopySlices
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd.history import move_hooks
-from labkit.autograd.meta import ViewMeta
-from labkit.autograd.node import Edge, Node, next_sequence_nr
-from labkit.autograd.saved_variable import BACKWARD_TWICE
-from labkit.autograd.state import STATE
-from labkit.autograd.variable import (
+from labkit.autograd.node import Node, next_sequence_nr
+from labkit.autograd.variables.saved_variable import BACKWARD_TWICE
+from labkit.autograd.variables.variable import (
     add_input,
     edge_of_history,
+    geometry,
     gradient_edge,
+    move_hooks,
     set_gradient_edge,
 )
-from labkit.autograd.views import geometry
-from labkit.core.memory_format import Ints, MemoryFormat
+from labkit.core.memory_format import MemoryFormat
 from labkit.core.tensor_impl import TensorImpl, empty_strided
 from labkit.ops.aten import aten
 
@@ -102,32 +100,3 @@ def rebase_base(tensor: TensorImpl, node: Node) -> None:
     set_gradient_edge(base, (copy_slices, 0))
     move_hooks(base, old_base, (copy_slices, 0))
     edge_of_history(tensor)  # the view is out of date now, and is made again
-
-
-def regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> Edge | None:
-    """The history of a view whose base was written: the view, taken again from the base.
-
-    Source   torch/csrc/autograd/variable.cpp  VariableHooks::grad_fn
-    """
-    if meta.view_fn is not None:
-        grad, STATE.grad = STATE.grad, True  # it may be asked for where nothing is recorded
-        try:
-            return edge_of_history(meta.view_fn(base))
-        finally:
-            STATE.grad = grad
-    node = as_strided_node(base, *geometry(tensor))
-    return node, add_input(node, tensor)
-
-
-def as_strided_node(base: TensorImpl, sizes: Ints, strides: Ints, offset: int) -> Node:
-    """An `AsStridedBackward0` from the base, made without calling the operator."""
-    from labkit.autograd.install import node_class_of  # it generates kernels, which use this
-
-    node = node_class_of("as_strided")()
-    node.sequence_nr = next_sequence_nr()
-    node.next_edges = (gradient_edge(base),)
-    node._saved_self_geometry = geometry(base)  # type: ignore[attr-defined]
-    node._saved_size = sizes  # type: ignore[attr-defined]
-    node._saved_stride = strides  # type: ignore[attr-defined]
-    node._saved_storage_offset = offset  # type: ignore[attr-defined]
-    return node

@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from labkit.autograd import variable
 from labkit.autograd.handles import Hooks, RemovableHandle
 from labkit.autograd.node import next_sequence_nr
-from labkit.autograd.recording import ENGINE
 from labkit.autograd.state import STATE
+from labkit.autograd.variables import variable
 from labkit.core.tensor_impl import TensorImpl
 
 
@@ -118,7 +117,6 @@ def register_hook(tensor: TensorImpl, hook: Callable[[Any], Any]) -> RemovableHa
             node, number = edge
             if node.tensor_pre_hooks is None:
                 node.tensor_pre_hooks = []
-                node.is_hooked = True
             node.tensor_pre_hooks.append((meta.hooks, number))
     return RemovableHandle(meta.hooks, hook)
 
@@ -159,6 +157,5 @@ def detach_(tensor: TensorImpl) -> TensorImpl:
     if meta is not None:
         if meta.edge is not None:
             meta.detached_at = next_sequence_nr()
-            ENGINE.detached = ENGINE.watched = True
         meta.requires_grad, meta.edge, meta.tangent = False, None, None
     return tensor

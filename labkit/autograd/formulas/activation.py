@@ -1,0 +1,150 @@
+"""Second derivatives of activation functions, and the first where no operator gives it.
+
+Source   torch/csrc/autograd/FunctionsManual.cpp
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.formulas.basics import ones_like, zeros_like
+from labkit.autograd.formulas.pointwise import ge, gt, le, lt, power, zero_where
+from labkit.autograd.state import STATE
+from labkit.ops.aten import aten
+
+
+def silu_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_silu_backward."""
+    if not STATE.grad:
+        return aten.silu_backward.default(grad, self)
+    sigmoid = aten.sigmoid.default(self)
+    return grad * sigmoid * (1.0 + self * (1.0 - sigmoid))
+
+
+def mish_self(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_mish_backward."""
+    if not STATE.grad:
+        return aten.mish_backward.default(grad, self)
+    sigmoid = aten.sigmoid.default(self)
+    soft = aten.tanh.default(aten.softplus.default(self))
+    return grad * (soft + self * sigmoid * (1.0 - soft * soft))
+
+
+def gelu_double_backward(grad: Any, grad_output: Any, self: Any, approximate: str) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  gelu_double_backward."""
+    if approximate == "tanh":
+        beta, kappa = math.sqrt(2.0) * (2.0 / math.sqrt(math.pi)) * 0.5, 0.044715
+        inner = beta * (self + kappa * power(self, 3))
+        tanh = aten.tanh.default(inner)
+        sech2 = 1 - tanh * tanh
+        first = beta * (1 + 3 * kappa * self * self)
+        second = beta * 6 * kappa * self
+        # (x/2)(1 + tanh u)'' with u' and u'' as above
+        slope = sech2 * first + 0.5 * self * (sech2 * second - 2 * tanh * sech2 * first * first)
+        return grad_output * grad * slope
+    normal = aten.exp.default(-0.5 * self * self) * (
+        0.5 * (2.0 / math.sqrt(math.pi)) / math.sqrt(2.0)
+    )
+    return grad_output * grad * normal * (2 - self * self)
+
+
+def elu_double_backward(
+    grad: Any,
+    grad_output: Any,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    self_or_result: Any,
+) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  elu_double_backward."""
+    negative = le(self_or_result, 0)
+    if is_result:
+        slope = grad * grad_output * input_scale * (scale * 0 + 1)
+    else:
+        curve = aten.exp.default(self_or_result * input_scale)
+        slope = grad * grad_output * input_scale * input_scale * alpha * scale * curve
+    return zero_where(aten.logical_not.default(negative), slope)
+
+
+def hardswish_double_backward(grad: Any, grad_output: Any, self: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  hardswish_backward."""
+    inside = aten.logical_and.default(gt(self, -3.0), lt(self, 3.0))
+    return zero_where(aten.logical_not.default(inside), grad * grad_output / 3.0)
+
+
+def softplus_double_backward(grad: Any, self: Any, beta: float, threshold: float) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  softplus_double_backward."""
+    x = self * beta
+    slope = aten.sigmoid_backward.default(grad, aten.sigmoid.default(x)) * beta
+    return zero_where(gt(x, threshold), slope)
+
+
+def log_sigmoid_double_backward(grad: Any, self: Any) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  log_sigmoid_double_backward."""
+    sigmoid = aten.sigmoid.default(self)
+    return grad * (sigmoid - 1) * sigmoid
+
+
+def glu_double_backward_grad_output(grad: Any, self: Any, dim: int) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward_grad_output."""
+    dim %= self.dim()
+    half = self.sizes[dim] // 2
+    first = aten.narrow.default(self, dim, 0, half)
+    product = aten.glu_backward.default(ones_like(first), self, dim) * grad
+    return aten.narrow.default(product, dim, 0, half) + aten.narrow.default(
+        product, dim, half, half
+    )
+
+
+def glu_double_backward(grad: Any, grad_output: Any, self: Any, dim: int) -> Any:
+    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward."""
+    dim %= self.dim()
+    half = self.sizes[dim] // 2
+
+    def halves(tensor: Any) -> tuple[Any, Any]:
+        return (
+            aten.narrow.default(tensor, dim, 0, half),
+            aten.narrow.default(tensor, dim, half, half),
+        )
+
+    (first, second), (of_first, of_second) = halves(self), halves(grad)
+    sigmoid = aten.sigmoid.default(second)
+    slope = (1 - sigmoid) * sigmoid
+    curve = slope * (1 - 2 * sigmoid)
+    second_slope = slope * grad_output
+    return aten.cat.default(
+        [
+            of_second * second_slope,
+            of_first * second_slope + of_second * first * curve * grad_output,
+        ],
+        dim,
+    )
+
+
+def prelu_double_backward_grad_output(grads: Sequence[Any], self: Any, weight: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    of_self, of_weight = grads
+    positive = ge(self, 0)
+    if of_self is None:
+        return zero_where(positive, of_weight * self)
+    inside = of_self * weight
+    if of_weight is not None:
+        inside = inside + of_weight * self
+    return aten.where.self(positive, of_self, inside)
+
+
+def prelu_double_backward_self(grads: Sequence[Any], grad_output: Any, self: Any) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    if grads[1] is None:
+        return zeros_like(self)
+    return zero_where(ge(self, 0), grad_output * grads[1])
+
+
+def prelu_double_backward_weight(
+    grads: Sequence[Any], grad_output: Any, self: Any, weight: Any
+) -> Any:
+    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
+    if grads[0] is None:
+        return zeros_like(self)
+    return zero_where(ge(self, 0), grad_output * grads[0])

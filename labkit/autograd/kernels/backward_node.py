@@ -1,0 +1,179 @@
+"""The node of a call whose operator has a row: `apply` evaluates the row's formulas.
+
+Source   tools/autograd/gen_autograd_functions.py
+Differs  PyTorch writes a C++ class per row; here one class reads the row.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.autograd.kernels.differentiation import (
+    METHODS,
+    PROPERTIES,
+    Differentiation,
+    output_names,
+)
+from labkit.autograd.node import Node
+from labkit.autograd.variables.saved_variable import SavedVariable, save, save_output
+from labkit.autograd.variables.variable import geometry
+from labkit.ops.aten import aten
+
+
+class BackwardNode(Node):
+    """What one call saved, and the formulas that turn its gradients into those of its arguments.
+
+    differentiation   the row and its schema, of all nodes of the class
+    counts            per differentiated argument, how many edges a list has, None where it is no
+                      list; empty if none is
+    saved             name -> tensor kept for backward, or a list of those
+    values            name -> what else is kept: numbers, and `self_sizes`, `other_dtype`, ...
+    """
+
+    differentiation: Differentiation
+    counts: Sequence[int | None] = ()
+    saved: dict[str, Any]
+    values: dict[str, Any]
+
+    # -- forward --------------------------------------------------------------------------
+
+    def save_inputs(self, stack: Sequence[Any]) -> None:
+        """What the formulas mention of the arguments is kept.
+
+        stack   one value per argument of the schema
+
+        Source   tools/autograd/gen_variable_type.py  save_variables
+        """
+        differentiation = self.differentiation
+        position, edges = differentiation.position, self.next_edges
+        saved: dict[str, Any] = {}
+        for name, guard in differentiation.guards.items():
+            value = stack[position[name]]
+            if guard is not None and not edges[guard]:
+                saved[name] = None
+            elif name in differentiation.lists:
+                saved[name] = [save(each) for each in value]
+            elif name == "self" and differentiation.schema.is_mutable:
+                saved[name] = save(aten.clone.default(value))  # it is written next
+            else:
+                saved[name] = save(value)
+        values = {name: stack[position[name]] for name in differentiation.values}
+        for name, attribute in differentiation.properties:
+            values[f"{name}_{attribute}"] = _property(stack[position[name]], attribute)
+        self.saved, self.values = saved, values
+
+    def save_results(self, result: Any) -> None:
+        """What the formulas mention of the outputs is kept; their history must be set already."""
+        schema = self.differentiation.schema
+        several = result if len(schema.returns) > 1 else (result,)
+        for number in self.differentiation.results:
+            output = several[number]
+            is_written_view = schema.is_mutable and output.base is not None
+            self.saved[output_names(schema)[number]] = save_output(output, is_written_view)
+
+    # -- backward -------------------------------------------------------------------------
+
+    def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> list[Any]:
+        """One gradient per edge, by the formulas whose arguments want one.
+
+        Everything is unpacked, wanted or not: it is an error to have changed any of it.
+        """
+        saved = {name: self._unpacked(name) for name in self.saved}
+        if all(grad is None for grad in grads):
+            return [None] * len(self.next_edges)
+        known = {**saved, **self.values, "grad": grads[0], "grads": grads}
+        needed = self._per_argument(needs) if self.counts else needs
+        found: list[Any] = [None] * len(needed)
+        for formula in self.differentiation.formulas:
+            known["needs"] = wanted = [bool(needed[place]) for place in formula.places]
+            if any(wanted):
+                for name, number in formula.gradients.items():
+                    known[name] = grads[number]
+                result = formula(known)
+                if len(formula.places) == 1:
+                    result = (result,)
+                for place, gradient in zip(formula.places, result, strict=True):
+                    found[place] = gradient
+        return self._per_edge(found) if self.counts else found
+
+    def _per_argument(self, needs: tuple[Any, ...]) -> list[bool]:
+        """Is a gradient wanted: of an argument, or of any tensor of a list."""
+        rest = iter(needs)
+        sizes = [1 if count is None else count for count in self.counts]
+        return [any([next(rest) for _ in range(size)]) for size in sizes]
+
+    def _per_edge(self, found: list[Any]) -> list[Any]:
+        """One gradient after the other; a list that wants none has one None for each tensor."""
+        gradients: list[Any] = []
+        for count, gradient in zip(self.counts, found, strict=True):
+            if count is None:
+                gradients.append(gradient)
+            else:
+                gradients += [None] * count if gradient is None else gradient
+        return gradients
+
+    def _unpacked(self, name: str) -> Any:
+        saved = self.saved[name]
+        if isinstance(saved, list):
+            return [None if each is None else each.unpack(self) for each in saved]
+        return None if saved is None else saved.unpack(self)
+
+    def release_variables(self) -> None:
+        """The saved tensors are gone; the numbers stay."""
+        for saved in self.saved.values():
+            for each in saved if isinstance(saved, list) else (saved,):
+                if each is not None:
+                    each.release()
+
+
+def _property(tensor: Any, name: str) -> Any:
+    """Sizes, strides, ... of a tensor; of each of several."""
+    if tensor is None:
+        return None
+    if isinstance(tensor, list | tuple):
+        return [_property(each, name) for each in tensor]
+    if name == "geometry":
+        return geometry(tensor)
+    value = getattr(tensor, name)
+    return value() if name in METHODS else value
+
+
+def node_class(differentiation: Differentiation) -> type[BackwardNode]:
+    """The class of the row's nodes, under PyTorch's name and with PyTorch's attributes.
+
+    `_saved_other` is the tensor, `_raw_saved_other` what keeps it, `_saved_self_sym_sizes` sizes.
+    """
+    row, schema = differentiation.row, differentiation.schema
+    attributes: dict[str, Any] = {"__doc__": f"Backward of {row.operator}."}
+    attributes["differentiation"] = differentiation
+    outputs = [output_names(schema)[number] for number in differentiation.results]
+    for name in (*differentiation.tensors, *outputs):
+        attributes[f"_raw_saved_{name}"] = property(_raw_saved(name))
+        attributes[f"_saved_{name}"] = property(_saved(name))
+    for name in differentiation.values:
+        attributes[f"_saved_{name}"] = property(_value(name))
+    for argument, name in differentiation.properties:
+        shown = f"_saved_{argument}_{PROPERTIES[name]}"
+        attributes[shown] = property(_value(f"{argument}_{name}"))
+    attributes["has_saved"] = bool(differentiation.tensors or outputs)
+    assert row.node is not None
+    return type(row.node, (BackwardNode,), attributes)
+
+
+def _raw_saved(name: str) -> Any:
+    def raw(self: BackwardNode) -> SavedVariable | list[SavedVariable | None] | None:
+        found: SavedVariable | list[SavedVariable | None] | None = self.saved.get(name)
+        return found
+
+    return raw
+
+
+def _saved(name: str) -> Any:
+    def unpacked(self: BackwardNode) -> Any:
+        found = self._unpacked(name)
+        return tuple(found) if isinstance(found, list) else found
+
+    return unpacked
+
+
+def _value(name: str) -> Any:
+    return lambda self: self.values[name]
