@@ -1,4 +1,4 @@
-"""Blocks, the segments they are cut from, and the free lists they wait in.
+"""Blocks, the segments they are cut from, and the pools they wait in.
 
 A segment is what the device handed out; a chain of blocks covers it without a gap. Free blocks
 are kept per pool and stream, ordered as PyTorch orders them: by size, then by the birth of their
@@ -8,21 +8,13 @@ segment, then by address.
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
-from labkit.memory.settings import UNLIMITED, AllocatorSettings
-from labkit.memory.sizes import MIN_BLOCK_SIZE, SMALL_SIZE
-
-if TYPE_CHECKING:
-    from labkit.memory.expandable import ExpandableSegment
-    from labkit.memory.private_pools import PrivatePool
-    from labkit.memory.robin_hood import RobinHoodTable
-    from labkit.memory.statistics import PoolStatistics
-
-MempoolId = tuple[int, int]
-"""(0, 0) is the default; a graph's own pools count in the first place, MemPool's in the second."""
+from labkit.memory.expandable_segment import ExpandableSegment
+from labkit.memory.history import Frames, MempoolId
+from labkit.memory.robin_hood import RobinHoodTable
 
 ALLOCATED = "active_allocated"
 PENDING = "active_pending_free"
@@ -32,19 +24,14 @@ UNMAPPED = "unmapped"
 
 
 class Segment:
-    """One range of addresses from the device, and what all of its blocks have in common."""
+    """One range of addresses from the device, and what all of its blocks have in common.
 
-    __slots__ = (
-        "address",
-        "birth",
-        "expandable",
-        "first",
-        "frames",
-        "free_list",
-        "pool",
-        "split_statistics",
-        "stream",
-    )
+    birth       segments are numbered as they are made
+    expandable  the pages of a segment that can grow; None for one that `malloc` returned
+    frames      of the request it was made for, when they are recorded
+    """
+
+    __slots__ = ("address", "birth", "expandable", "first", "frames", "pool", "stream")
     first: "Block"
     """Where the chain begins; set by whoever makes the first block."""
 
@@ -54,8 +41,8 @@ class Segment:
         birth: int,
         pool: "BlockPool",
         stream: int,
-        expandable: "ExpandableSegment | None" = None,
-        frames: Any = None,
+        expandable: ExpandableSegment | None = None,
+        frames: Frames | None = None,
     ) -> None:
         self.address = address
         self.birth = birth
@@ -63,9 +50,6 @@ class Segment:
         self.stream = stream
         self.expandable = expandable
         self.frames = frames
-        self.free_list = pool.free_lists[stream]
-        # free pages of a growing segment can always go back: they do not count as split
-        self.split_statistics = pool.statistics if expandable is None else None
 
     def blocks(self) -> "Iterator[Block]":
         """The chain, by address."""
@@ -79,23 +63,25 @@ class Block:
     """A range of one segment, between its neighbours `previous` and `next`.
 
     requested_size  what the caller asked for; stale once the block is free
-    streams         streams other than its own that use it, in PyTorch's table order
+    stream_uses     streams other than its own that use it, in PyTorch's table order
     event_count     events recorded after its free that have not completed yet
-    search_count    of its pool, when it became free: the difference is its age
+    gc_count_base   its pool's `get_free_blocks_call_count` when it became free
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  Block
     """
 
     __slots__ = (
         "address",
         "event_count",
         "frames",
+        "gc_count_base",
         "next",
         "previous",
         "requested_size",
-        "search_count",
         "segment",
         "size",
         "state",
-        "streams",
+        "stream_uses",
     )
 
     def __init__(
@@ -114,10 +100,10 @@ class Block:
         self.next = following
         self.state = state
         self.requested_size = 0
-        self.search_count = segment.pool.search_count
+        self.gc_count_base = 0
         self.event_count = 0
-        self.streams: RobinHoodTable[int] | None = None
-        self.frames: Any = None
+        self.stream_uses: RobinHoodTable[int] | None = None
+        self.frames: Frames | None = None
 
     @property
     def is_split(self) -> bool:
@@ -125,9 +111,35 @@ class Block:
         return self.previous is not None or self.next is not None
 
     @property
-    def age(self) -> int:
-        """Searches of its pool since the block became free."""
-        return self.segment.pool.search_count - self.search_count
+    def gc_count(self) -> int:
+        """Its age: searches of its pool since the block became free."""
+        return self.segment.pool.get_free_blocks_call_count - self.gc_count_base
+
+    def split(self, size: int) -> "Block":
+        """The block keeps its first `size` bytes; returns the rest, a block of the same state."""
+        rest = Block(
+            self.address + size, self.size - size, self.segment, self, self.next, self.state
+        )
+        if self.next is not None:
+            self.next.previous = rest
+        self.next = rest
+        self.size = size
+        return rest
+
+    def absorb(self, neighbour: "Block") -> None:
+        """The block covers its neighbour as well, which leaves the chain."""
+        self.size += neighbour.size
+        if neighbour is self.previous:
+            self.address = neighbour.address
+            self.previous = neighbour.previous
+            if self.previous is None:
+                self.segment.first = self
+            else:
+                self.previous.next = self
+        else:
+            self.next = neighbour.next
+            if self.next is not None:
+                self.next.previous = self
 
     def __repr__(self) -> str:
         return f"Block({self.address:#x}, {self.size} bytes, {self.state})"
@@ -136,10 +148,72 @@ class Block:
 _address = attrgetter("address")
 
 
-def absorb_neighbours(block: Block) -> list[Block]:
-    """Join a block that is in no set with its neighbours of the same state, previous first.
+class BlockPool:
+    """The blocks of one size class (small or large) of the default pool or of a private one.
 
-    Returns the absorbed blocks, which were taken out of their set.
+    owner      the private pool it is a part of, or None
+    ordered    per stream: (size, birth of the segment, address, block) of each free block, sorted
+    get_free_blocks_call_count   searches so far, counted while garbage collection is on
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  BlockPool, BlockComparatorSize
+    """
+
+    def __init__(self, is_small: bool, owner: "PrivatePool | None" = None) -> None:
+        self.is_small = is_small
+        self.owner = owner
+        self.id: MempoolId = owner.id if owner else (0, 0)
+        self.get_free_blocks_call_count = 0
+        self.ordered: defaultdict[int, list[tuple[int, int, int, Block]]] = defaultdict(list)
+        self._unmapped: defaultdict[int, list[Block]] = defaultdict(list)
+
+    def insert_into_blocks(self, block: Block) -> None:
+        """The block can be found by a request; its age starts now."""
+        block.gc_count_base = self.get_free_blocks_call_count
+        segment = block.segment
+        insort(self.ordered[segment.stream], (block.size, segment.birth, block.address, block))
+
+    def remove(self, block: Block) -> None:
+        """The block, which was free, can no longer be found."""
+        segment = block.segment
+        ordered = self.ordered[segment.stream]
+        del ordered[bisect_left(ordered, (block.size, segment.birth, block.address))]
+
+    def first_at_least(self, stream: int, size: int) -> Block | None:
+        """The smallest free block of the stream that has `size` bytes: its best fit."""
+        ordered = self.ordered[stream]
+        place = bisect_left(ordered, (size,))
+        return ordered[place][3] if place < len(ordered) else None
+
+    def at_least(self, stream: int, size: int) -> Iterator[Block]:
+        """The stream's free blocks of `size` bytes and more, in order."""
+        ordered = self.ordered[stream]
+        return (entry[3] for entry in islice(ordered, bisect_left(ordered, (size,)), None))
+
+    def from_largest(self, stream: int) -> list[Block]:
+        """The stream's free blocks in the opposite order."""
+        return [entry[3] for entry in reversed(self.ordered[stream])]
+
+    def free_blocks(self) -> list[Block]:
+        """All free blocks, ordered by stream and then as in a search."""
+        return [entry[3] for stream in sorted(self.ordered) for entry in self.ordered[stream]]
+
+    def unmapped_blocks(self, stream: int) -> list[Block]:
+        """Room without memory in the stream's expandable segments, lowest address first."""
+        return list(self._unmapped[stream])
+
+    def insert_into_unmapped(self, block: Block) -> None:
+        """The room can be found."""
+        insort(self._unmapped[block.segment.stream], block, key=_address)
+
+    def remove_unmapped(self, block: Block) -> None:
+        """The room can no longer be found."""
+        self._unmapped[block.segment.stream].remove(block)
+
+
+def try_merge_blocks(block: Block) -> list[Block]:
+    """A block that is in no pool covers its neighbours of the same state too, previous first.
+
+    Returns the absorbed blocks, which were taken out of their pool.
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::try_merge_blocks
     """
@@ -150,106 +224,48 @@ def absorb_neighbours(block: Block) -> list[Block]:
         if block.state == UNMAPPED:
             block.segment.pool.remove_unmapped(neighbour)
         else:
-            block.segment.free_list.remove(neighbour)
-        if neighbour is block.previous:
-            block.address = neighbour.address
-            block.previous = neighbour.previous
-            if block.previous is None:
-                block.segment.first = block
-            else:
-                block.previous.next = block
-        else:
-            block.next = neighbour.next
-            if block.next is not None:
-                block.next.previous = block
-        block.size += neighbour.size
+            block.segment.pool.remove(neighbour)
+        block.absorb(neighbour)
         absorbed.append(neighbour)
     return absorbed
 
 
-class FreeList:
-    """The free blocks of one pool and one stream, in the order of a search.
+class PrivatePool:
+    """A small and a large pool that share nothing with the default ones.
 
-    ordered   (size, birth of the segment, address, block) of each, sorted
+    use_count       graphs and objects that still hold the pool
+    reserved_bytes  what the device has given on its behalf
+    no_split        requests take whole segments
+    use_on_oom      default requests may take its free blocks when the device is full
 
-    Source   c10/cuda/CUDACachingAllocator.cpp  BlockPool::blocks, BlockComparatorSize
-    """
-
-    __slots__ = ("ordered",)
-
-    def __init__(self) -> None:
-        self.ordered: list[tuple[int, int, int, Block]] = []
-
-    def __iter__(self) -> Iterator[Block]:
-        return (entry[3] for entry in self.ordered)
-
-    def at_least(self, size: int) -> Iterator[Block]:
-        """The blocks of `size` bytes and more, in order."""
-        first = bisect_left(self.ordered, (size,))
-        return (entry[3] for entry in islice(self.ordered, first, None))
-
-    def from_largest(self) -> Iterator[Block]:
-        """All blocks in the opposite order."""
-        return (entry[3] for entry in reversed(self.ordered))
-
-    def add(self, block: Block) -> None:
-        """The block can be found."""
-        insort(self.ordered, (block.size, block.segment.birth, block.address, block))
-
-    def remove(self, block: Block) -> None:
-        """The block, which was in the list, can no longer be found."""
-        ordered = self.ordered
-        del ordered[bisect_left(ordered, (block.size, block.segment.birth, block.address))]
-
-
-class BlockPool:
-    """The blocks of one size class (small or large) of the default pool or of a private one.
-
-    search_count   how often a free block was looked for, counted while garbage collection is on
-    least_rest     bytes that must be left over for a block to be split
-    free_lists     per stream; a stream has one from its first request on
-    statistics     where the pool counts; None when statistics are off
+    Source   c10/cuda/CUDACachingAllocator.cpp  PrivatePool
     """
 
     def __init__(
-        self,
-        is_small: bool,
-        statistics: "PoolStatistics | None" = None,
-        owner: "PrivatePool | None" = None,
+        self, mempool_id: MempoolId, *, no_split: bool = False, use_on_oom: bool = False
     ) -> None:
-        self.is_small = is_small
-        self.statistics = statistics
-        self.owner = owner
-        self.id: MempoolId = owner.id if owner else (0, 0)
-        self.search_count = 0
-        self.least_rest = MIN_BLOCK_SIZE
-        self.free_lists: defaultdict[int, FreeList] = defaultdict(FreeList)
-        self._unmapped: dict[int, list[Block]] = {}
+        self.id = mempool_id
+        self.use_count = 1
+        self.reserved_bytes = 0
+        self.no_split = no_split
+        self.use_on_oom = use_on_oom
+        self.small_blocks = BlockPool(True, self)
+        self.large_blocks = BlockPool(False, self)
 
-    def use(self, settings: AllocatorSettings) -> None:
-        """Split as the settings say.
 
-        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::should_split
-        """
-        if self.owner is not None and self.owner.no_split:
-            self.least_rest = UNLIMITED
-        elif self.is_small or settings.expandable_segments:
-            self.least_rest = MIN_BLOCK_SIZE
-        else:
-            self.least_rest = SMALL_SIZE + 1
+@dataclass(slots=True)
+class AllocParams:
+    """One request while a block is looked for. Sizes are bytes.
 
-    def free_blocks(self) -> list[Block]:
-        """All free blocks, ordered by stream and then as in the free list."""
-        return [block for stream in sorted(self.free_lists) for block in self.free_lists[stream]]
+    requested_size  what the caller asked for;  size: of the block it needs
+    pool, stream    where a block is looked for
+    frames          of the caller, when they are recorded
 
-    def unmapped_blocks(self, stream: int) -> list[Block]:
-        """Room without memory in the stream's expandable segments, lowest address first."""
-        return list(self._unmapped.get(stream, ()))
+    Source   c10/cuda/CUDACachingAllocator.cpp  AllocParams
+    """
 
-    def add_unmapped(self, block: Block) -> None:
-        """The room can be found."""
-        insort(self._unmapped.setdefault(block.segment.stream, []), block, key=_address)
-
-    def remove_unmapped(self, block: Block) -> None:
-        """The room can no longer be found."""
-        self._unmapped[block.segment.stream].remove(block)
+    requested_size: int
+    size: int
+    pool: BlockPool
+    stream: int
+    frames: Frames | None

@@ -5,112 +5,108 @@ order of everything is part of the result: which of two equal blocks is taken, w
 first, in which order streams are looked at.
 """
 
-from bisect import bisect_left, insort
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any, Literal, NoReturn
 
-from labkit.memory.allocator_state import AllocatorState
+from labkit.memory.best_fit import best_fit
 from labkit.memory.block import (
     ALLOCATED,
     FREE,
     PENDING,
-    UNMAPPED,
+    AllocParams,
     Block,
     BlockPool,
-    FreeList,
-    MempoolId,
-    Segment,
+    try_merge_blocks,
 )
-from labkit.memory.history import Frames
+from labkit.memory.callbacks import Callbacks
+from labkit.memory.decisions import DecisionLog
+from labkit.memory.device import MemoryDriver
+from labkit.memory.expandable import ExpandableSegments
+from labkit.memory.history import Action, Context, Frames, History, MempoolId
+from labkit.memory.memory_map import segment_dicts, snapshot_dict
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.release import collect_garbage, release_available, release_cached
+from labkit.memory.private_pools import PrivatePools
+from labkit.memory.recorder import Recorder
+from labkit.memory.release import CachedMemory
+from labkit.memory.reserved import ReservedMemory
+from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import MIN_BLOCK_SIZE, SMALL_SIZE, round_size, segment_size
+from labkit.memory.statistics import DeviceStats
+from labkit.memory.stream_events import StreamEvents
 
 
-class CachingAllocator(AllocatorState):
+class CachingAllocator:
     """Serves requests for memory of one device from segments it keeps.
 
     driver           the device, as `MemoryDriver` describes it
     settings         a PYTORCH_ALLOC_CONF string, or settings already parsed
     memory_fraction  of the device's memory that may be reserved; None: as the settings say
-    statistics       False: `memory_stats` is not available, and requests cost less
+    orders_by_birth  False: ties go to the lower address, as in PyTorch before 2.13
 
-    One thread at a time: PyTorch holds a lock here, and `StorageAllocator` does.
+    One thread at a time: PyTorch holds a lock here, and `StorageAllocator` does. What the driver
+    or a callback raises comes out of the call that asked it; blocks, segments and statistics are
+    whole then, and what the driver had done so far is kept or goes back with `empty_cache`.
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator
     Differs  One device. No sharing between processes, no checkpoints of private pools, and
              graph_capture_record_stream_reuse is accepted without effect.
     """
 
+    def __init__(
+        self,
+        driver: MemoryDriver,
+        settings: str | AllocatorSettings = "",
+        memory_fraction: float | None = None,
+        *,
+        device: int = 0,
+        orders_by_birth: bool = True,
+    ) -> None:
+        if isinstance(settings, str):
+            settings = AllocatorSettings.parse(settings)
+        self.driver = driver
+        self.device = device
+        self.settings = settings
+        self.stats = DeviceStats(settings.max_split_size)
+        self.recorder = Recorder()
+        self.reserved = ReservedMemory(driver, self.stats, self.recorder, orders_by_birth)
+        self.segments = self.reserved.segments
+        self.small_blocks, self.large_blocks = BlockPool(True), BlockPool(False)
+        self.private_pools = PrivatePools()
+        self.expandable = ExpandableSegments(self.reserved)
+        self.free_memory_callbacks = Callbacks()
+        self.out_of_memory_observers = Callbacks()
+        self._events = StreamEvents(driver, self._free_block)
+        pools = (self.small_blocks, self.large_blocks)
+        self._cached = CachedMemory(
+            self.reserved, self.expandable, pools, self.private_pools, self._events, self.stats
+        )
+        self._allocated_blocks: dict[int, Block] = {}
+        fraction = settings.per_process_memory_fraction
+        self.set_memory_fraction(fraction if memory_fraction is None else memory_fraction)
+
     def malloc(self, size: int, stream: int = 0) -> int:
         """Address of a block of at least `size` bytes, for work on `stream`; 0 for 0 bytes.
 
         Raises   OutOfMemoryError  nothing that is cached could be released to make room
+                 ValueError        a negative size
         """
-        if size <= 0:
-            if size == 0:
-                return 0
-            raise ValueError(f"cannot allocate {size} bytes")
-        plain = self._is_plain
-        frames = None
-        if plain:
-            block_size = (size + MIN_BLOCK_SIZE - 1) & -MIN_BLOCK_SIZE
-            pool = self.small_pool if block_size <= SMALL_SIZE else self.large_pool
-            ordered = pool.free_lists[stream].ordered
-            place = bisect_left(ordered, (block_size,))
-            block = ordered.pop(place)[3] if place < len(ordered) else None
-        else:
-            frames = self.python_frames("state")
-            if self._events.outstanding and not self.private_pools.capturing:
-                self._events.retire_finished(frames)
-            block_size = round_size(size, self.settings.roundup_power2_divisions)
-            pool = self._serving_pool(block_size <= SMALL_SIZE, stream)
-            if self.decisions is not None:
-                self.decisions.search(size, block_size, pool, stream)
-            block = self._find(pool, stream, block_size)
-            self._find_out_if_plain()
-        if block is None:
-            block = self._make_room(size, block_size, pool, stream, frames)
-            pool = block.segment.pool
-
-        segment = block.segment
-        following = block.next
-        rest_size = block.size - block_size
-        splits = segment.split_statistics
-        if splits is not None:
-            was_split = following is not None or block.previous is not None
-        if rest_size >= pool.least_rest and (
-            block_size < self._max_split_size or pool.least_rest == MIN_BLOCK_SIZE
-        ):
-            rest = Block(block.address + block_size, rest_size, segment, block, following, FREE)
-            block.size = block_size
-            block.next = rest
-            if following is not None:
-                following.previous = rest
-            insort(segment.free_list.ordered, (rest_size, segment.birth, rest.address, rest))
-            if splits is not None:
-                if was_split:
-                    splits.split_bytes.down += block_size
-                else:
-                    splits.splits.increase(1)
-                    splits.split_bytes.increase(rest_size)
-        elif splits is not None and was_split:
-            splits.splits.down += 1
-            splits.split_bytes.down += block.size
-
-        block.state = ALLOCATED
-        block.requested_size = size
-        self._live[block.address] = block
-        statistics = pool.statistics
-        if statistics is not None:
-            blocks, active = statistics.blocks, statistics.bytes
-            blocks.up += 1
-            if blocks.up > blocks.due:
-                blocks.take_peaks()
-            statistics.requested.up += size
-            active.up += block.size
-            if active.up > active.due:
-                statistics.take_peaks_of_bytes()
-        if not plain:
-            self._after_malloc(block, frames)
+        if size == 0:
+            return 0
+        if size < 0:
+            raise ValueError(f"cannot allocate {size} bytes: a size is 0 or more")
+        frames = self.recorder.frames("state")
+        self.process_events(frames)
+        block_size = round_size(size, self.settings.divisions)
+        pool = self._get_pool(block_size, stream)
+        params = AllocParams(size, block_size, pool, stream, frames)
+        self.recorder.search(params, self.settings)
+        try:
+            block = self._get_free_block(params) or self._make_room(params)
+        except BaseException:
+            self.recorder.abandoned(params)
+            raise
+        self._alloc_found_block(block, params)
         return block.address
 
     def free(self, address: int) -> None:
@@ -118,22 +114,19 @@ class CachingAllocator(AllocatorState):
 
         Raises   ValueError   the address is not that of an allocated block
         """
-        block = self._live.pop(address, None)
-        if block is None:
-            if address == 0:
-                return
-            raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
-        if self._is_plain and block.streams is None:
-            self._free_block(block, None)
+        if address == 0:
             return
-        frames = self._before_free(block)
-        if block.streams is not None:
-            self._free_later(block)
-            return
-        size = block.size
-        self._free_block(block, frames)
-        if self.decisions is not None:
-            self.decisions.freed(block, size, was_pending=False)
+        block = self._allocated_block(address)
+        frames = self.recorder.frames("all")
+        self.recorder.free_requested(block, frames)
+        del self._allocated_blocks[address]
+        self.stats.freed(block)
+        if block.stream_uses is None:
+            self._free_block(block, frames)
+        else:
+            block.state = PENDING
+            self.recorder.pending(block)
+            self._events.insert_events(block, self.private_pools.capturing)
 
     def record_stream(self, address: int, stream: int) -> None:
         """The block is also used on `stream`: its free waits for what is queued there by then.
@@ -142,9 +135,7 @@ class CachingAllocator(AllocatorState):
         """
         if address == 0:
             return
-        block = self._live.get(address)
-        if block is None:
-            raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
+        block = self._allocated_block(address)
         if stream != block.segment.stream:
             self._events.use(block, stream)
 
@@ -153,225 +144,255 @@ class CachingAllocator(AllocatorState):
 
         mempool_id  only what this private pool has, once nobody holds it
         """
-        frames = self.python_frames("all")
-        release_cached(self, frames, mempool_id)
-        if self.decisions is not None:
-            self.decisions.emptied()
+        frames = self.recorder.frames("all")
+        self.recorder.emptying()
+        try:
+            self._cached.release_all(frames, mempool_id)
+        except BaseException:
+            self.recorder.abandoned()
+            raise
+        self.recorder.emptied()
 
-    def _serving_pool(self, is_small: bool, stream: int) -> BlockPool:
-        pool = self.private_pools.serving(stream)
-        if pool is None:
-            return self.small_pool if is_small else self.large_pool
-        return pool.small if is_small else pool.large
+    def process_events(self, frames: Frames | None = None) -> None:
+        """Free the pending blocks whose events have completed, as each request does first."""
+        if self._events.outstanding and not self.private_pools.capturing:
+            self._events.process_events(frames)
 
-    def would_find(self, size: int, stream: int = 0, mempool_id: MempoolId = (0, 0)) -> bool:
-        """True when a request would be served from the cache of that pool. Nothing changes."""
-        block_size = round_size(size, self.settings.roundup_power2_divisions)
-        is_small = block_size <= SMALL_SIZE
-        pool = self.small_pool if is_small else self.large_pool
-        if mempool_id in self.private_pools:
-            owner = self.private_pools[mempool_id]
-            pool = owner.small if is_small else owner.large
-        return self._best_fit(pool.free_lists[stream], block_size) is not None
+    def _get_pool(self, block_size: int, stream: int) -> BlockPool:
+        """Where a request looks: the innermost active private pool that takes it, or the default.
 
-    def _find(self, pool: BlockPool, stream: int, size: int) -> Block | None:
-        """The best fit, taken out of the free list; None when there is none or it is refused.
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_pool
+        """
+        pools = self.private_pools.serving(stream) or self
+        return pools.small_blocks if block_size <= SMALL_SIZE else pools.large_blocks
+
+    def _get_free_block(self, params: AllocParams) -> Block | None:
+        """The best fit, taken out of its pool; None when there is none or it is refused.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_free_block
         """
-        if self._collects_garbage:
-            pool.search_count += 1
-        free_list = pool.free_lists[stream]
-        block = self._best_fit(free_list, size)
+        if self.settings.garbage_collection_threshold and self.reserved.limit is not None:
+            params.pool.get_free_blocks_call_count += 1
+        block = best_fit(params.pool, params.stream, params.size, self.settings)
         if block is not None:
-            free_list.remove(block)
+            params.pool.remove(block)
         return block
 
-    def _best_fit(self, free_list: FreeList, size: int) -> Block | None:
-        """The first block of `size` bytes or more, unless it is too large to be used for them.
-
-        A block at the end of a growing segment counts with the unmapped room behind it, so that
-        the smaller segment is not grown when a larger one has room already.
-        """
-        in_order = free_list.at_least(size)
-        block = next(in_order, None)
-        if block is not None and block.segment.expandable is not None:
-            if self.settings.expandable_segments:
-                for following in in_order:
-                    if block.segment.expandable is None or _extent(following) >= _extent(block):
-                        break
-                    block = following
-            else:  # switched off meanwhile: growing segments no longer serve
-                block = next((b for b in in_order if b.segment.expandable is None), None)
-        limit = self._max_split_size
-        if size >= limit:
-            limit = size + self.settings.max_non_split_rounding_size
-        return block if block is not None and block.size < limit else None
-
-    def _make_room(
-        self, size: int, block_size: int, pool: BlockPool, stream: int, frames: Frames | None
-    ) -> Block:
+    def _make_room(self, params: AllocParams) -> Block:
         """A block from memory that was not free before: each way in turn, the cheapest first."""
-        if any([callback() for callback in self.free_memory_callbacks]):
-            block = self._find(pool, stream, block_size)
-            if block is not None:
+        if any(self.free_memory_callbacks()):
+            self.recorder.search_again(params)
+            if block := self._get_free_block(params):
                 return block
-        if self._collects_garbage:
-            collect_garbage(self, frames)
-        block = self._grow(pool, stream, block_size, frames)
-        if block is None and pool.owner is None:
-            block = self._borrow(pool, stream, block_size)
-        if block is None and release_available(self, pool, stream, block_size, frames):
-            block = self._grow(pool, stream, block_size, frames)
+        if self.settings.garbage_collection_threshold:
+            self._cached.garbage_collect(self.settings.garbage_collection_threshold, params.frames)
+        block = self._alloc_block(params) or self._try_mempool_fallback(params)
+        if block is None and self._cached.release_available(params, self.settings.max_split_size):
+            block = self._alloc_block(params)
         if block is None and not self.private_pools.capturing:
-            release_cached(self, frames)
-            if self.statistics is not None:
-                self.statistics.num_alloc_retries += 1
-            block = self._grow(pool, stream, block_size, frames)
+            self._cached.release_all(params.frames)
+            self.stats.num_alloc_retries += 1
+            block = self._alloc_block(params)
         if block is None:
-            raise self._out_of_memory(size, block_size, pool, stream, frames)
+            self._raise_out_of_memory(params)
         return block
 
-    def _grow(
-        self, pool: BlockPool, stream: int, block_size: int, frames: Frames | None
-    ) -> Block | None:
+    def _alloc_block(self, params: AllocParams) -> Block | None:
         """A block from the device, or None when it, or the memory fraction, refuses.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::alloc_block
         """
-        size = segment_size(block_size, self.settings.large_segment_size)
-        if self.memory_limit is not None and self.reserved_bytes + size > self.memory_limit:
+        size = self._alloc_size(params)
+        limit = self.reserved.limit
+        if limit is not None and self.reserved.bytes + size > limit:
             return None
         if self.settings.expandable_segments:
-            return self.expandable.grow(pool, stream, block_size, frames)
-        address = self.driver.malloc(size)
-        if address is None:
-            return None
-        segment = Segment(address, self.next_birth(), pool, stream, frames=frames)
-        block = segment.first = Block(address, size, segment, None, None, FREE)
-        self.segments[address] = segment
-        self.count_reserved("segment_alloc", address, size, segment, frames)
-        return block
+            return self.expandable.try_allocate(params, self.settings.large_segment_size)
+        return self.reserved.malloc_segment(params.pool, params.stream, size, params.frames)
 
-    def _borrow(self, pool: BlockPool, stream: int, block_size: int) -> Block | None:
-        """A free block of a private pool that lends when the device is full.
+    def _alloc_size(self, params: AllocParams) -> int:
+        return segment_size(params.size, self.settings.large_segment_size)
+
+    def _try_mempool_fallback(self, params: AllocParams) -> Block | None:
+        """A free block of a private pool that lends to the default ones when the device is full.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::try_mempool_fallback
         """
+        if params.pool.owner is not None:
+            return None
         for lender in self.private_pools.usable_on_oom():
-            block = self._find(lender.small if pool.is_small else lender.large, stream, block_size)
-            if block is not None:
+            pool = lender.small_blocks if params.pool.is_small else lender.large_blocks
+            if block := self._get_free_block(replace(params, pool=pool)):
                 return block
         return None
 
-    def _out_of_memory(
-        self, size: int, block_size: int, pool: BlockPool, stream: int, frames: Frames | None
-    ) -> OutOfMemoryError:
+    def _raise_out_of_memory(self, params: AllocParams) -> NoReturn:
         free, total = self.driver.memory_info()
-        if self.history is not None:
-            self.history.record("oom", free, block_size, stream, pool.id, frames)
-        if self.statistics is not None:
-            self.statistics.num_ooms += 1
+        self.stats.num_ooms += 1
         error = OutOfMemoryError(
-            requested=size,
-            block_size=block_size,
-            segment_size=segment_size(block_size, self.settings.large_segment_size),
-            stream=stream,
+            requested=params.requested_size,
+            block_size=params.size,
+            segment_size=self._alloc_size(params),
+            stream=params.stream,
             device=self.device,
             free=free,
             total=total,
-            allowed=self.memory_limit,
-            allocated=sum(block.size for block in self._live.values()),
+            allowed=self.reserved.limit,
+            allocated=self.allocated_bytes,
             reserved=self.reserved_bytes,
             in_private_pools=self.private_pools.free_bytes(),
         )
-        if self.decisions is not None:
-            self.decisions.out_of_memory(error)
-        for observer in self.out_of_memory_observers:
-            observer(error)
-        return error
+        self.recorder.out_of_memory(error, params)
+        self.out_of_memory_observers(error)
+        raise error
 
-    def _free_later(self, block: Block) -> None:
-        """Other streams still use the block: it is pending until their events complete."""
-        block.state = PENDING
-        self._is_plain = False
-        statistics = block.segment.pool.statistics
-        if statistics is not None:
-            statistics.blocks.became_pending(1)
-            statistics.bytes.became_pending(block.size)
-        if self.decisions is not None and block.streams is not None:
-            self.decisions.pending(block, list(block.streams.values()))
-        self._events.defer(block, self.private_pools.capturing)
+    def _alloc_found_block(self, block: Block, params: AllocParams) -> None:
+        """The block is the caller's; what is too much of it stays behind as a free block.
 
-    def _free_pending(self, block: Block, frames: Frames | None) -> None:
-        statistics = block.segment.pool.statistics
-        if statistics is not None:
-            statistics.blocks.became_pending(-1)
-            statistics.bytes.became_pending(-block.size)
-        size = block.size
-        self._free_block(block, frames)
-        if self.decisions is not None:
-            self.decisions.freed(block, size, was_pending=True)
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::alloc_found_block
+        """
+        segment, was_split = block.segment, block.is_split
+        if self._should_split(block, params.size):
+            rest = block.split(params.size)
+            segment.pool.insert_into_blocks(rest)
+            if was_split:
+                self.stats.change_inactive_split(segment, 0, -block.size)
+            else:
+                self.stats.change_inactive_split(segment, 1, rest.size)
+        elif was_split:
+            self.stats.change_inactive_split(segment, -1, -block.size)
+        block.state = ALLOCATED
+        block.requested_size = params.requested_size
+        self._allocated_blocks[block.address] = block
+        self.stats.allocated(block)
+        self.recorder.allocated(block, params.frames)
+
+    def _should_split(self, block: Block, size: int) -> bool:
+        """True when what is left over can serve another request.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::should_split
+        """
+        pool, rest = block.segment.pool, block.size - size
+        if pool.owner is not None and pool.owner.no_split:
+            return False
+        if pool.is_small or self.settings.expandable_segments:
+            return rest >= MIN_BLOCK_SIZE
+        return size < self.settings.max_split_size and rest > SMALL_SIZE
+
+    def _allocated_block(self, address: int) -> Block:
+        block = self._allocated_blocks.get(address)
+        if block is None:
+            raise ValueError(f"invalid device pointer: {address:#x} is not an allocated block")
+        return block
 
     def _free_block(self, block: Block, frames: Frames | None) -> None:
-        """The block can be used again, joined with its free neighbours.
+        """The block can be found again, joined with its free neighbours.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::free_block
         """
-        if self.history is not None:
-            self._record("free_completed", block, frames)
-            block.frames = None
-        segment = block.segment
-        ordered = segment.free_list.ordered
-        birth = segment.birth
-        size = block.size
-        previous, following = block.previous, block.next
-        joined = joined_size = 0
-        if previous is not None and previous.state == FREE:
-            del ordered[bisect_left(ordered, (previous.size, birth, previous.address))]
-            joined, joined_size = 1, previous.size
-            block.address = previous.address
-            block.size += joined_size
-            block.previous = before = previous.previous
-            if before is None:
-                segment.first = block
-            else:
-                before.next = block
-        if following is not None and following.state == FREE:
-            del ordered[bisect_left(ordered, (following.size, birth, following.address))]
-            joined += 1
-            joined_size += following.size
-            block.size += following.size
-            block.next = after = following.next
-            if after is not None:
-                after.previous = block
+        size, was_pending = block.size, block.state == PENDING
+        self.recorder.free_completed(block, frames)
+        self.stats.became_inactive(block)
         block.state = FREE
-        pool = segment.pool
-        block.search_count = pool.search_count
-        insort(ordered, (block.size, birth, block.address, block))
+        absorbed = self._try_merge_blocks(block)
+        block.segment.pool.insert_into_blocks(block)
+        if block.is_split:
+            self.stats.change_inactive_split(block.segment, 1 - len(absorbed), size)
+        else:
+            self.stats.change_inactive_split(block.segment, -len(absorbed), size - block.size)
+        self.recorder.became_free(block, size, was_pending)
 
-        statistics = pool.statistics
-        if statistics is not None:
-            statistics.blocks.down += 1
-            statistics.bytes.down += size
-            statistics.requested.down += block.requested_size
-        splits = segment.split_statistics
-        if splits is not None:
-            split_bytes = splits.split_bytes
-            if block.previous is not None or block.next is not None:
-                split_bytes.up += size
-                if split_bytes.up > split_bytes.due:
-                    split_bytes.take_peaks()
-                if joined == 0:
-                    splits.splits.increase(1)
-                elif joined == 2:
-                    splits.splits.down += 1
-            elif joined:
-                splits.splits.down += joined
-                split_bytes.down += joined_size
+    def _try_merge_blocks(self, block: Block) -> list[Block]:
+        return try_merge_blocks(block)
 
+    def adopt(self, block: Block, waits_for: int | None = None) -> None:
+        """An allocated block that something else made is ours to free.
 
-def _extent(block: Block) -> int:
-    """What the block can become: its bytes and the unmapped room right behind it."""
-    following = block.next
-    return block.size + (following.size if following and following.state == UNMAPPED else 0)
+        waits_for  it was given back already and is pending on that stream
+        """
+        if waits_for is None:
+            self._allocated_blocks[block.address] = block
+        else:
+            self._events.use(block, waits_for)
+            self._events.insert_events(block, capturing=False)
+
+    def set_memory_fraction(self, fraction: float) -> None:
+        """At most that part of the device is reserved from now on; 1.0 removes the limit.
+
+        Raises   ValueError   not between 0 and 1
+        """
+        self.reserved.set_fraction(fraction)
+
+    def apply_settings(self, text: str) -> None:
+        """Another settings string takes effect; what it does not name returns to its default.
+
+        Raises   what `AllocatorSettings.parse` raises; then nothing has changed
+        """
+        self.settings = AllocatorSettings.parse(text, self.settings)
+        self.stats.oversize = self.settings.max_split_size
+
+    def memory_stats(self) -> dict[str, int]:
+        """The 123 figures of `torch.cuda.memory_stats`, by their names."""
+        return self.stats.flat()
+
+    def record_memory_history(
+        self,
+        enabled: Literal["state", "all"] | None = "all",
+        context: Context | None = "all",
+        max_entries: int | None = None,
+        *,
+        skip_actions: Collection[Action] = (),
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """Record what happens from now on; None stops it and forgets the entries.
+
+        enabled  "state": only the frames of live blocks, no trace entries
+
+        Source   torch/cuda/memory.py  _record_memory_history
+        """
+        if enabled not in (None, "state", "all"):
+            raise ValueError(f"enabled is None, 'state' or 'all', got {enabled!r}")
+        entries = 0 if enabled == "state" else max_entries
+        self.recorder.history = enabled and History(context, entries, skip_actions, clock)
+
+    def explain(self, enabled: bool = True, most_candidates: int | None = None) -> None:
+        """Log from now on why each block was chosen, in `decisions`; False stops it."""
+        self.recorder.explain(self.reserved.segments if enabled else None, most_candidates)
+
+    @property
+    def history(self) -> History | None:
+        """The trace, while one is recorded."""
+        return self.recorder.history
+
+    @property
+    def decisions(self) -> DecisionLog | None:
+        """Why each block was chosen, while that is logged."""
+        return self.recorder.decisions
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of all segments; of growing ones, what is mapped."""
+        return self.reserved.bytes
+
+    @property
+    def active_bytes(self) -> int:
+        """Bytes of all blocks that are allocated or pending now."""
+        blocks = [block for segment in self.segments.values() for block in segment.blocks()]
+        return sum(block.size for block in blocks if block.state in (ALLOCATED, PENDING))
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of all blocks that are allocated now."""
+        return sum(block.size for block in self._allocated_blocks.values())
+
+    def live_blocks(self) -> list[Block]:
+        """The blocks that are allocated now, oldest first."""
+        return list(self._allocated_blocks.values())
+
+    def memory_map(self) -> list[dict[str, Any]]:
+        """The segments and their blocks, by address, as a snapshot holds them."""
+        return segment_dicts(self.segments, self.device)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Segments, trace and settings in the format of `torch.cuda.memory._snapshot`."""
+        return snapshot_dict(self.memory_map(), self.history, self.settings)

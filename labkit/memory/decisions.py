@@ -13,15 +13,15 @@ free and pending blocks of its pool in search order, each {address, size, stream
 a verdict being a key of `VERDICTS`. The others add address, size and stream of the block.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from labkit.memory.block import FREE, PENDING, Block, BlockPool
+from labkit.memory.block import FREE, PENDING, AllocParams, Block, BlockPool, Segment
 from labkit.memory.history import Action
+from labkit.memory.out_of_memory import OutOfMemoryError
+from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import format_size
-
-if TYPE_CHECKING:
-    from labkit.memory.allocator_state import AllocatorState
-    from labkit.memory.out_of_memory import OutOfMemoryError
 
 RULES = {
     "best_fit": "the first block of its stream that is large enough",
@@ -53,24 +53,62 @@ VERDICTS = {
 }
 
 
+@dataclass
+class _Open:
+    """A decision that is being made. An `empty_cache` has neither params nor settings."""
+
+    entry: dict[str, Any]
+    params: AllocParams | None = None
+    settings: AllocatorSettings | None = None
+
+
 class DecisionLog:
     """The decisions of one allocator since `explain()`.
 
+    segments         of the allocator, by address
+    events_recorded  asked for the number of trace entries so far
     most_candidates  a malloc lists at most that many around its choice; None: all
+
+    A callback may make a request while another one is served: the inner one is told first.
     """
 
-    def __init__(self, allocator: "AllocatorState", most_candidates: int | None = None) -> None:
+    def __init__(
+        self,
+        segments: Mapping[int, Segment],
+        events_recorded: Callable[[], int],
+        most_candidates: int | None = None,
+    ) -> None:
         self.entries: list[dict[str, Any]] = []
-        self._allocator = allocator
+        self._segments = segments
+        self._events_recorded = events_recorded
         self._most = most_candidates
-        self._next_event = self._events_recorded()
-        self._open: dict[str, Any] | None = None
+        self._next_event = events_recorded()
+        self._open: list[_Open] = []
 
-    def search(self, request: int, rounded: int, pool: BlockPool, stream: int) -> None:
+    def search(self, params: AllocParams, settings: AllocatorSettings) -> None:
         """A request is about to look for a block."""
+        pool = params.pool
+        entry = {
+            "kind": "malloc",
+            "events": [self._next_event, self._next_event],
+            "request": params.requested_size,
+            "rounded": params.size,
+            "stream": params.stream,
+            "pool": "small" if pool.is_small else "large",
+            "pool_id": pool.id,
+            "candidates": self._candidates(pool),
+            "steps": [],
+        }
+        self._open.append(_Open(entry, params, settings))
+
+    def search_again(self, params: AllocParams) -> None:
+        """The open request looks once more, at what is free by now."""
+        self._open[-1].entry["candidates"] = self._candidates(params.pool)
+
+    def _candidates(self, pool: BlockPool) -> list[dict[str, Any]]:
         pending = [
             block
-            for segment in self._allocator.segments.values()
+            for segment in self._segments.values()
             if segment.pool is pool
             for block in segment.blocks()
             if block.state == PENDING
@@ -84,40 +122,29 @@ class DecisionLog:
                 block.address,
             ),
         )
-        self._open = {
-            "kind": "malloc",
-            "events": [self._next_event, self._next_event],
-            "request": request,
-            "rounded": rounded,
-            "stream": stream,
-            "pool": "small" if pool.is_small else "large",
-            "pool_id": pool.id,
-            "candidates": [
-                {
-                    "address": block.address,
-                    "size": block.size,
-                    "stream": block.segment.stream,
-                    "birth": block.segment.birth,
-                    "verdict": "pending" if block.state == PENDING else "",
-                    "grows": block.segment.expandable is not None,
-                }
-                for block in in_order
-            ],
-            "steps": [],
-        }
+        return [
+            {
+                "address": block.address,
+                "size": block.size,
+                "stream": block.segment.stream,
+                "birth": block.segment.birth,
+                "verdict": "pending" if block.state == PENDING else "",
+                "grows": block.segment.expandable is not None,
+            }
+            for block in in_order
+        ]
 
     def step(self, action: Action | str, address: int, size: int) -> None:
         """The device was asked, or given something back, on the way to the open decision."""
-        if self._open is None:
-            self._open = {"kind": "empty_cache", "events": [self._next_event] * 2, "steps": []}
-        self._open["steps"].append({"rule": action, "address": address, "size": size})
+        if self._open:
+            self._open[-1].entry["steps"].append({"rule": action, "address": address, "size": size})
 
     def found(self, block: Block) -> None:
         """The open request is served by `block`, which has its final size."""
-        entry = self._take_open()
+        entry, settings = self._take_open()
         rest = block.next
         chosen = next((c for c in entry["candidates"] if c["address"] == block.address), None)
-        steps = [step["rule"] for step in entry["steps"]]
+        steps = {step["rule"] for step in entry["steps"]} - {"completed"}
         if chosen is not None and not steps:
             entry["rule"] = "best_fit"
         elif "segment_free" in steps or "segment_unmap" in steps:
@@ -135,15 +162,15 @@ class DecisionLog:
         entry["chosen"] = block.address
         entry["split_at"] = block.address + block.size if whole > block.size else None
         entry["rest"] = whole - block.size
-        self._judge(entry, served)
+        self._judge(entry, settings, served)
         entry["why"] = _why_malloc(entry)
         self._close(entry)
 
-    def out_of_memory(self, error: "OutOfMemoryError") -> None:
+    def out_of_memory(self, error: OutOfMemoryError) -> None:
         """The open request cannot be served."""
-        entry = self._take_open()
+        entry, settings = self._take_open()
         entry |= {"rule": "out_of_memory", "chosen": None, "split_at": None, "rest": 0}
-        self._judge(entry, None)
+        self._judge(entry, settings, None)
         cached = error.reserved - error.allocated
         entry["why"] = (
             f"{_asked(entry)}; the device has {format_size(error.free)} free for a segment of "
@@ -154,10 +181,8 @@ class DecisionLog:
 
     def freed(self, block: Block, size: int, *, was_pending: bool) -> None:
         """`block` can be used again; it had `size` bytes before it absorbed its neighbours."""
-        if self._open is not None:
-            self._open["steps"].append(
-                {"rule": "completed", "address": block.address, "size": block.size}
-            )
+        if self._open and (self._open[-1].settings is not None or self._open[-1].entry["steps"]):
+            self.step("completed", block.address, block.size)
             return
         rule = "joined" if block.size > size else "not_joined"
         if rule == "joined" and not block.is_split:
@@ -176,15 +201,25 @@ class DecisionLog:
         )
         self._close(entry)
 
+    def emptying(self) -> None:
+        """`empty_cache` begins."""
+        self._open.append(_Open({"kind": "empty_cache", "events": [0, 0], "steps": []}))
+
     def emptied(self) -> None:
         """`empty_cache` has run."""
-        entry = self._open or {"kind": "empty_cache", "events": [self._next_event] * 2, "steps": []}
-        self._open = None
+        entry = self._open.pop().entry
+        entry["events"] = [self._next_event, self._next_event]
         entry["rule"] = "emptied"
         back = [step for step in entry["steps"] if step["rule"] != "completed"]
         size = format_size(sum(step["size"] for step in back))
         entry["why"] = f"{size} went back to the device in {len(back)} pieces"
         self._close(entry)
+
+    def abandon(self, params: AllocParams | None) -> None:
+        """What was open for these params ended with an exception, unless it was told before."""
+        if self._open and self._open[-1].params is params:
+            self._open.pop()
+            self._next_event = self._events_recorded()
 
     def _about(self, block: Block, kind: str, rule: str, size: int) -> dict[str, Any]:
         return {
@@ -197,8 +232,10 @@ class DecisionLog:
             "steps": [],
         }
 
-    def _judge(self, entry: dict[str, Any], chosen: dict[str, Any] | None) -> None:
-        settings, rounded = self._allocator.settings, entry["rounded"]
+    def _judge(
+        self, entry: dict[str, Any], settings: AllocatorSettings, chosen: dict[str, Any] | None
+    ) -> None:
+        rounded = entry["rounded"]
         limit, too_large = settings.max_split_size, "oversize"
         if rounded >= limit:
             limit, too_large = rounded + settings.max_non_split_rounding_size, "too_large"
@@ -226,17 +263,14 @@ class DecisionLog:
             first = max(0, min(around - self._most // 2, len(entry["candidates"]) - self._most))
             entry["candidates"] = entry["candidates"][first : first + self._most]
 
-    def _take_open(self) -> dict[str, Any]:
-        entry, self._open = self._open, None
-        assert entry is not None, "a search was begun"
-        return entry
+    def _take_open(self) -> tuple[dict[str, Any], AllocatorSettings]:
+        decision = self._open.pop()
+        assert decision.settings is not None, "a search was begun"
+        return decision.entry, decision.settings
 
     def _close(self, entry: dict[str, Any]) -> None:
         entry["events"][1] = self._next_event = self._events_recorded()
         self.entries.append(entry)
-
-    def _events_recorded(self) -> int:
-        return self._allocator.history.total if self._allocator.history is not None else 0
 
 
 def _against(candidate: dict[str, Any], chosen: dict[str, Any]) -> str:

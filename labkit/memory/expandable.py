@@ -1,179 +1,159 @@
 """Segments that grow: address room reserved once, memory mapped into it page by page.
 
-What is mapped and free waits in the free list like any block. Room without memory is kept as
-blocks too, in a second set ordered by address.
+What is mapped and free waits in its pool like any block. Room without memory is kept as blocks
+too, in a second set ordered by address.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from labkit.memory.block import FREE, UNMAPPED, Block, BlockPool, Segment, absorb_neighbours
+from labkit.memory.block import (
+    FREE,
+    UNMAPPED,
+    AllocParams,
+    Block,
+    Segment,
+    try_merge_blocks,
+)
+from labkit.memory.expandable_segment import ExpandableSegment
 from labkit.memory.history import Frames
+from labkit.memory.reserved import ReservedMemory
 from labkit.memory.sizes import SMALL_SEGMENT_SIZE
-
-if TYPE_CHECKING:
-    from labkit.memory.allocator_state import AllocatorState
-    from labkit.memory.device import MemoryDriver
-
-
-class ExpandableSegment:
-    """Room for the whole device and an eighth more, with the pages that are mapped into it.
-
-    Source   c10/cuda/CUDACachingAllocator.cpp  ExpandableSegment
-    """
-
-    def __init__(
-        self, driver: "MemoryDriver", stream: int, page_size: int, address: int | None = None
-    ) -> None:
-        self._driver = driver
-        self._stream = stream
-        self._page_size = page_size
-        self._pages: dict[int, Any] = {}
-        total = driver.memory_info()[1]
-        self.size = -(-(total + total // 8) // page_size) * page_size
-        self.address = driver.reserve(self.size) if address is None else address
-
-    def adopt_pages(self, address: int, size: int) -> None:
-        """Pages that were mapped before this object existed count as mapped here."""
-        for page_address in range(address, address + size, self._page_size):
-            self._pages[page_address] = self._page_size
-
-    def map(self, address: int, size: int) -> int:
-        """Bytes mapped from `address` on: whole pages for `size`, or 0 when they do not all fit."""
-        pages: list[Any] = []
-        for _ in range(-(-size // self._page_size)):
-            page = self._driver.create_page(self._page_size)
-            if page is None:
-                for created in pages:
-                    self._driver.release_page(created)
-                return 0
-            pages.append(page)
-        for index, page in enumerate(pages):
-            self._driver.map_page(address + index * self._page_size, self._page_size, page)
-            self._pages[address + index * self._page_size] = page
-        return len(pages) * self._page_size
-
-    def unmap(self, address: int, size: int) -> tuple[int, int]:
-        """(address, size) of the whole pages inside the range, which hold no memory any more."""
-        offset = address - self.address
-        begin = self.address + -(-offset // self._page_size) * self._page_size
-        end = self.address + (offset + size) // self._page_size * self._page_size
-        if begin >= end:
-            return address, 0
-        # unlike cudaFree, unmapping does not wait for what still runs on the memory
-        self._driver.synchronize_stream(self._stream)
-        for page_address in range(begin, end, self._page_size):
-            self._driver.unmap_page(page_address, self._page_size)
-            self._driver.release_page(self._pages.pop(page_address))
-        return begin, end - begin
-
-    def unreserve(self) -> None:
-        """The room is given back; no page may be mapped in it."""
-        self._driver.unreserve(self.address, self.size)
 
 
 class ExpandableSegments:
-    """The growing segments of one device.
+    """The growing segments of one device."""
 
-    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::find_expandable_block,
-             map_block, try_allocate_expandable_block, unmap_block, release_expandable_segment
-    """
-
-    def __init__(self, allocator: "AllocatorState") -> None:
-        self._allocator = allocator
+    def __init__(self, reserved: ReservedMemory) -> None:
+        self._reserved = reserved
         self.segments: list[Segment] = []
 
-    def grow(self, pool: BlockPool, stream: int, size: int, frames: Frames | None) -> Block | None:
-        """A block of `size` bytes or more out of mapped room; None when the device is full."""
-        block = self._room(pool, stream, size)
-        if block.state == UNMAPPED and not self._map(block, min(block.size, size), frames):
+    def try_allocate(self, params: AllocParams, large_segment_size: int) -> Block | None:
+        """A block of `params.size` bytes or more with memory behind it; None when it is refused.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp
+                 DeviceCachingAllocator::try_allocate_expandable_block
+        """
+        block = self._find(params, large_segment_size)
+        size = params.size
+        if block.state == UNMAPPED and not self._map(block, min(block.size, size), params.frames):
             return None
         while block.size < size:
             room = block.next
             assert room is not None, "the candidate had enough room"
-            if not self._map(room, min(size - block.size, room.size), frames):
+            if not self._map(room, min(size - block.size, room.size), params.frames):
                 return None
             block = room  # it has absorbed the free block before it
-        block.segment.free_list.remove(block)
+        block.segment.pool.remove(block)
         return block
 
-    def unmap(self, block: Block, frames: Frames | None) -> None:
-        """Give the whole pages inside a free block back; its edges stay as free blocks."""
-        allocator, segment = self._allocator, block.segment
-        expandable = segment.expandable
-        assert expandable is not None, "only growing segments have pages"
-        address, size = expandable.unmap(block.address, block.size)
+    def unmap_block(self, block: Block, frames: Frames | None) -> None:
+        """The whole pages inside a free block go back; its edges stay as free blocks.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::unmap_block
+        """
+        segment = block.segment
+        expandable = _pages_of(segment)
+        address, size = expandable.whole_pages(block.address, block.size)
         if size == 0:
             return
-        segment.free_list.remove(block)
-        before, after = address - block.address, block.address + block.size - address - size
-        if before:
-            edge = Block(block.address, before, segment, block.previous, block, FREE)
-            if block.previous is None:
-                segment.first = edge
-            else:
-                block.previous.next = edge
-            block.previous = edge
-            allocator.add_free(edge)
-        if after:
-            edge = Block(address + size, after, segment, block, block.next, FREE)
-            if block.next is not None:
-                block.next.previous = edge
-            block.next = edge
-            allocator.add_free(edge)
-        block.address, block.size, block.state = address, size, UNMAPPED
-        absorb_neighbours(block)
-        segment.pool.add_unmapped(block)
-        allocator.count_released("segment_unmap", address, size, segment, frames)
-        if not block.is_split:
-            segment.pool.remove_unmapped(block)
-            self.segments.remove(segment)
-            del allocator.segments[segment.address]
-            expandable.unreserve()
+        try:
+            expandable.unmap(address, size)
+        finally:  # a driver that fails half-way has unmapped a part
+            unmapped = size - expandable.mapped_bytes(address, size)
+            if unmapped:
+                self._became_unmapped(block, address, unmapped, frames)
+        self._release_if_empty(segment)
 
-    def _room(self, pool: BlockPool, stream: int, size: int) -> Block:
-        """The lowest unmapped block, or the free one before it, with room for `size` bytes."""
-        for block in pool.unmapped_blocks(stream):
+    def release_leftovers(self) -> None:
+        """What a driver did not take back when it failed goes back now."""
+        for segment in list(self.segments):
+            expandable = _pages_of(segment)
+            if expandable.has_unmapped_pages:
+                expandable.release_unmapped_pages()
+                self._release_if_empty(segment)
+
+    def _find(self, params: AllocParams, large_segment_size: int) -> Block:
+        """The lowest unmapped block, or the free one before it, with room for the request.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::find_expandable_block
+        """
+        for block in params.pool.unmapped_blocks(params.stream):
             first = block
             if block.previous is not None and block.previous.state == FREE:
                 first = block.previous
-            if _has_room(first, size):
+            if _has_room(first, params.size):
                 return first
-        allocator = self._allocator
-        page_size = SMALL_SEGMENT_SIZE if pool.is_small else allocator.settings.large_segment_size
-        expandable = ExpandableSegment(allocator.driver, stream, page_size)
-        segment = Segment(
-            expandable.address, allocator.next_birth(), pool, stream, expandable=expandable
+        page_size = SMALL_SEGMENT_SIZE if params.pool.is_small else large_segment_size
+        expandable = ExpandableSegment(self._reserved.driver, params.stream, page_size)
+        segment = self._reserved.new_segment(
+            expandable.address, params.pool, params.stream, expandable
         )
         self.segments.append(segment)
-        allocator.segments[segment.address] = segment
-        room = Block(expandable.address, expandable.size, segment, None, None, UNMAPPED)
-        segment.first = room
-        pool.add_unmapped(room)
+        room = segment.first = Block(
+            expandable.address, expandable.size, segment, None, None, UNMAPPED
+        )
+        params.pool.insert_into_unmapped(room)
         return room
 
     def _map(self, room: Block, size: int, frames: Frames | None) -> bool:
-        """Put memory behind the first `size` bytes of an unmapped block; False when it is full."""
-        segment = room.segment
-        expandable = segment.expandable
-        assert expandable is not None, "only growing segments have unmapped room"
-        address, mapped = room.address, expandable.map(room.address, size)
-        if mapped == 0:
-            return False
+        """Put memory behind the first `size` bytes of an unmapped block; False when it is full.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::map_block
+        """
+        expandable = _pages_of(room.segment)
+        try:
+            expandable.map(room.address, size)
+        finally:  # a driver that fails half-way has mapped a part
+            mapped = expandable.mapped_bytes(room.address, size)
+            if mapped:
+                self._became_mapped(room, mapped, frames)
+        return mapped > 0
+
+    def _became_mapped(self, room: Block, size: int, frames: Frames | None) -> None:
+        """The first `size` bytes of the room are a free block."""
+        segment, address = room.segment, room.address
         segment.pool.remove_unmapped(room)
-        if mapped < room.size:
-            rest = Block(address + mapped, room.size - mapped, segment, room, room.next, UNMAPPED)
-            if room.next is not None:
-                room.next.previous = rest
-            room.next = rest
-            segment.pool.add_unmapped(rest)
-            room.size = mapped
+        if size < room.size:
+            segment.pool.insert_into_unmapped(room.split(size))
         room.state = FREE
-        absorb_neighbours(room)
-        self._allocator.add_free(room)
+        try_merge_blocks(room)
+        segment.pool.insert_into_blocks(room)
         if room.previous is None and segment.frames is None:
             segment.frames = frames
-        self._allocator.count_reserved("segment_map", address, mapped, segment, frames)
-        return True
+        self._reserved.grew("segment_map", address, size, segment, frames)
+
+    def _became_unmapped(
+        self, block: Block, address: int, size: int, frames: Frames | None
+    ) -> None:
+        """`size` bytes from `address` on are room again; what is left of the block is free."""
+        segment, pool = block.segment, block.segment.pool
+        pool.remove(block)
+        room = block
+        if address > block.address:
+            room = block.split(address - block.address)
+            pool.insert_into_blocks(block)
+        if size < room.size:
+            pool.insert_into_blocks(room.split(size))
+        room.state = UNMAPPED
+        try_merge_blocks(room)
+        pool.insert_into_unmapped(room)
+        self._reserved.shrank("segment_unmap", address, size, segment, frames)
+
+    def _release_if_empty(self, segment: Segment) -> None:
+        """A segment that is one piece of room and no memory goes back.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp
+                 DeviceCachingAllocator::release_expandable_segment
+        """
+        room = segment.first
+        if room.state == UNMAPPED and not room.is_split:
+            _pages_of(segment).unreserve()
+            segment.pool.remove_unmapped(room)
+            self.segments.remove(segment)
+            del self._reserved.segments[segment.address]
+
+
+def _pages_of(segment: Segment) -> ExpandableSegment:
+    assert segment.expandable is not None, "only growing segments have pages"
+    return segment.expandable
 
 
 def _has_room(block: Block | None, size: int) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.memory.block import FREE, PENDING, MempoolId
+from labkit.memory.block import FREE, PENDING
+from labkit.memory.history import MempoolId
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SIZE, format_size, segment_size
 from labkit.memory.trace import Snapshot, damage_told, entries_of, segments_before, settings_of

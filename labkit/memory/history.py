@@ -10,7 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NamedTuple, get_args
 
-from labkit.memory.block import MempoolId
+MempoolId = tuple[int, int]
+"""(0, 0) is the default; a graph's own pools count in the first place, MemPool's in the second."""
 
 Action = Literal[
     "alloc",

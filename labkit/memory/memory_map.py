@@ -1,23 +1,21 @@
 """Segments, blocks and trace entries as PyTorch's snapshot holds them."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from labkit.memory.block import ALLOCATED, FREE, UNMAPPED, Block, Segment
 from labkit.memory.history import History, frame_dicts
-
-if TYPE_CHECKING:
-    from labkit.memory.allocator_state import AllocatorState
+from labkit.memory.settings import AllocatorSettings
 
 
-def segment_dicts(allocator: "AllocatorState") -> list[dict[str, Any]]:
+def segment_dicts(segments: Mapping[int, Segment], device: int) -> list[dict[str, Any]]:
     """The memory map, by address. Each mapped run of a growing segment is one entry.
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::snapshot
     """
     return [
-        _segment_dict(allocator.device, segment, run)
-        for _, segment in sorted(allocator.segments.items())
+        _segment_dict(device, segment, run)
+        for _, segment in sorted(segments.items())
         for run in _mapped_runs(segment)
     ]
 
@@ -63,10 +61,7 @@ def _segment_dict(device: int, segment: Segment, blocks: list[Block]) -> dict[st
 
 
 def trace_dicts(history: History) -> list[dict[str, Any]]:
-    """The entries kept, oldest first.
-
-    Source   torch/csrc/cuda/Module.cpp  THCPModule_memorySnapshot
-    """
+    """The entries kept, oldest first."""
     entries = []
     for entry in history.since():
         as_dict: dict[str, Any] = {
@@ -83,3 +78,24 @@ def trace_dicts(history: History) -> list[dict[str, Any]]:
             as_dict["frames"] = frame_dicts(entry.frames)
         entries.append(as_dict)
     return entries
+
+
+def snapshot_dict(
+    segments: list[dict[str, Any]], history: History | None, settings: AllocatorSettings
+) -> dict[str, Any]:
+    """Segments, trace and settings in the format of `torch.cuda.memory._snapshot`.
+
+    The look itself is an entry of the trace, which the next snapshot shows.
+
+    Source   torch/csrc/cuda/Module.cpp  THCPModule_memorySnapshot
+    """
+    entries = [] if history is None else trace_dicts(history)
+    if history is not None:
+        active = sum(segment["active_size"] for segment in segments)
+        history.record("snapshot", 0, active, 0, (0, 0), history.frames("state"))
+    return {
+        "segments": segments,
+        "device_traces": [entries],
+        "allocator_settings": settings.snapshot(),
+        "external_annotations": [],
+    }

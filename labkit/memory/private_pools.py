@@ -1,52 +1,13 @@
-"""Pools of their own: for graphs, whose addresses must stay, and for `MemPool`."""
+"""The pools of their own that graphs and `MemPool` have, and which of them serve requests now."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING
 
-from labkit.memory.block import BlockPool, MempoolId
+from labkit.memory.block import PrivatePool
+from labkit.memory.history import MempoolId
 from labkit.memory.robin_hood import RobinHoodTable
-from labkit.memory.settings import AllocatorSettings
-
-if TYPE_CHECKING:
-    from labkit.memory.caching_allocator import CachingAllocator
-    from labkit.memory.statistics import Statistics
 
 StreamFilter = Callable[[int], bool]
-
-
-class PrivatePool:
-    """A small and a large pool that share nothing with the default ones.
-
-    use_count       graphs and objects that still hold the pool
-    segment_count   times the device was asked on its behalf and has not got back
-    no_split        requests take whole segments
-    use_on_oom      default requests may take its free blocks when the device is full
-
-    Source   c10/cuda/CUDACachingAllocator.cpp  PrivatePool
-    """
-
-    def __init__(
-        self,
-        mempool_id: MempoolId,
-        statistics: "Statistics | None",
-        *,
-        no_split: bool = False,
-        use_on_oom: bool = False,
-    ) -> None:
-        self.id = mempool_id
-        self.use_count = 1
-        self.segment_count = 0
-        self.no_split = no_split
-        self.use_on_oom = use_on_oom
-        self.small = BlockPool(True, statistics.small_pool if statistics else None, self)
-        self.large = BlockPool(False, statistics.large_pool if statistics else None, self)
-
-    def use(self, settings: AllocatorSettings) -> None:
-        """Split as the settings say."""
-        self.small.use(settings)
-        self.large.use(settings)
 
 
 @dataclass(frozen=True)
@@ -65,11 +26,10 @@ class PrivatePools:
              graph_pools_freeable, captures_underway
     """
 
-    def __init__(self, statistics: "Statistics | None", settings: AllocatorSettings) -> None:
-        self._statistics = statistics
-        self._settings = settings
+    def __init__(self) -> None:
         self._pools: dict[MempoolId, PrivatePool] = {}
         self._freeable: RobinHoodTable[PrivatePool] = RobinHoodTable()
+        self._created = 0
         self.active: list[ActivePool] = []
 
     def __getitem__(self, mempool_id: MempoolId) -> PrivatePool:
@@ -87,6 +47,11 @@ class PrivatePools:
         """True while a graph is captured into one of the pools."""
         return any(active.is_capture for active in self.active)
 
+    def create(self, *, no_split: bool = False, use_on_oom: bool = False) -> MempoolId:
+        """The id of a new pool with one holder, as `MemPool` makes it."""
+        self._created += 1
+        return self.hold((0, self._created), no_split=no_split, use_on_oom=use_on_oom).id
+
     def hold(
         self, mempool_id: MempoolId, *, no_split: bool = False, use_on_oom: bool = False
     ) -> PrivatePool:
@@ -94,9 +59,8 @@ class PrivatePools:
         pool = self._pools.get(mempool_id)
         if pool is None:
             pool = self._pools[mempool_id] = PrivatePool(
-                mempool_id, self._statistics, no_split=no_split, use_on_oom=use_on_oom
+                mempool_id, no_split=no_split, use_on_oom=use_on_oom
             )
-            pool.use(self._settings)
         else:
             pool.use_count += 1
             place = self._freeable.find(_mempool_key(mempool_id))
@@ -113,14 +77,25 @@ class PrivatePools:
         if pool.use_count == 0:
             self._freeable.insert(_mempool_key(mempool_id), pool)
 
-    def begin(self, mempool_id: MempoolId, accepts: StreamFilter, is_capture: bool) -> None:
-        """Requests of the accepted streams go to the pool, which is held meanwhile."""
+    def begin(
+        self,
+        mempool_id: MempoolId,
+        accepts: StreamFilter = lambda stream: True,
+        *,
+        capture: bool = False,
+    ) -> None:
+        """Requests of the accepted streams go to the pool, which gets one more holder.
+
+        capture  a graph is being captured: no event is asked, and the cache is not emptied
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::beginAllocateToPool
+        """
         if any(active.pool.id == mempool_id for active in self.active):
             raise ValueError(f"requests already go to the private pool {mempool_id}")
-        self.active.append(ActivePool(self.hold(mempool_id), accepts, is_capture))
+        self.active.append(ActivePool(self.hold(mempool_id), accepts, capture))
 
     def end(self, mempool_id: MempoolId) -> None:
-        """Requests no longer go to the pool; its holder remains."""
+        """Requests go where they went before; whoever began must still `release` the pool."""
         for index, active in enumerate(self.active):
             if active.pool.id == mempool_id:
                 del self.active[index]
@@ -134,18 +109,12 @@ class PrivatePools:
                 return active.pool
         return None
 
-    def use(self, settings: AllocatorSettings) -> None:
-        """All pools, also those still to come, split as the settings say."""
-        self._settings = settings
-        for pool in self._pools.values():
-            pool.use(settings)
-
     def free_bytes(self) -> int:
         """Bytes of all free blocks of all private pools."""
         return sum(
             block.size
             for pool in self._pools.values()
-            for block_pool in (pool.small, pool.large)
+            for block_pool in (pool.small_blocks, pool.large_blocks)
             for block in block_pool.free_blocks()
         )
 
@@ -162,48 +131,12 @@ class PrivatePools:
             pool = self._freeable[place]
             if only is None or pool.id == only:
                 release(pool)
-                if pool.segment_count == 0:
+                if pool.reserved_bytes == 0:
                     del self._pools[pool.id]
                     self._freeable.erase(place)
                     place = self._freeable.next_place(place)
                     continue
             place = self._freeable.next_place(place + 1)
-
-
-class MemPool:
-    """A private pool as an object; inside `with pool:` every request goes to it.
-
-    Source   torch/cuda/memory.py  MemPool, use_mem_pool
-    Differs  PyTorch drops the pool with the last reference to the object, this one with `drop`:
-             the garbage collector may run in the middle of an allocation.
-    """
-
-    def __init__(
-        self, allocator: "CachingAllocator", *, no_split: bool = False, use_on_oom: bool = False
-    ) -> None:
-        self._allocator = allocator
-        self.id = allocator.create_pool(no_split=no_split, use_on_oom=use_on_oom)
-        self._dropped = False
-
-    def drop(self) -> None:
-        """Nobody holds the pool any more; its unused memory goes back at once."""
-        if not self._dropped:
-            self._dropped = True
-            self._allocator.release_pool(self.id)
-            self._allocator.empty_cache(self.id)
-
-    def __enter__(self) -> "MemPool":
-        self._allocator.begin_allocate_to_pool(self.id)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._allocator.end_allocate_to_pool(self.id)
-        self._allocator.release_pool(self.id)
 
 
 def _mempool_key(mempool_id: MempoolId) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
+from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.private_pools import MemPool
 
 SUPPORTED_FORMAT = 1
 
@@ -92,11 +92,9 @@ class ProgramRun:
 
     def memory(self) -> list[int]:
         """[requested, allocated, active, reserved, inactive_split] bytes."""
-        statistics = self.allocator.statistics
-        assert statistics is not None, "statistics are on"
         metrics = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes",
                    "inactive_split_bytes")  # fmt: skip
-        return [statistics.current(metric) for metric in metrics]
+        return [self.allocator.stats.arrays[metric].current for metric in metrics]
 
     def segments(self) -> list[dict[str, Any]]:
         """The memory map in the words of the recording."""
@@ -122,11 +120,9 @@ class ProgramRun:
 
     def pool_reserved(self) -> dict[str, dict[str, int]]:
         """Reserved bytes per private pool that ever had any."""
-        statistics = self.allocator.statistics
-        assert statistics is not None, "statistics are on"
         return {
             str(pool[1]): array.flat()
-            for pool, array in statistics.reserved_bytes_by_private_pools.items()
+            for pool, array in self.allocator.stats.reserved_bytes_by_private_pools.items()
         }
 
     def _alloc(self, name: Any, size: int, stream: int) -> dict[str, Any]:
@@ -166,10 +162,10 @@ class ProgramRun:
         self.allocator.set_memory_fraction(fraction)
 
     def _reset_peak(self) -> None:
-        self.allocator.reset_peak_memory_stats()
+        self.allocator.stats.reset_peak()
 
     def _reset_accumulated(self) -> None:
-        self.allocator.reset_accumulated_memory_stats()
+        self.allocator.stats.reset_accumulated()
 
 
 def compare_program(head: dict[str, Any], program: dict[str, Any]) -> Outcome:

@@ -1,123 +1,129 @@
 """Giving cached memory back to the device: what goes, and in which order."""
 
-from typing import TYPE_CHECKING
-
-from labkit.memory.block import Block, BlockPool, MempoolId
-from labkit.memory.history import Frames
-from labkit.memory.private_pools import PrivatePool
+from labkit.memory.block import AllocParams, BlockPool, PrivatePool
+from labkit.memory.expandable import ExpandableSegments
+from labkit.memory.history import Frames, MempoolId
+from labkit.memory.private_pools import PrivatePools
+from labkit.memory.reserved import ReservedMemory
 from labkit.memory.settings import UNLIMITED
+from labkit.memory.statistics import DeviceStats
+from labkit.memory.stream_events import StreamEvents
 
-if TYPE_CHECKING:
-    from labkit.memory.allocator_state import AllocatorState
 
+class CachedMemory:
+    """The free blocks of one device, as what can go back to it.
 
-def collect_garbage(allocator: "AllocatorState", frames: Frames | None) -> None:
-    """Release old unsplit blocks of the large pool while more than the threshold is reserved.
-
-    A round releases every block at or above the average age; rounds go on until enough is
-    released or a round found nothing. Nobody waits for a stream here.
-
-    Source   c10/cuda/CUDACachingAllocator.cpp
-             DeviceCachingAllocator::garbage_collect_cached_blocks
+    What the driver raises ends the release: what went back before is gone, the rest is cached.
     """
-    limit = allocator.memory_limit
-    if limit is None:
-        return
-    excess = allocator.reserved_bytes - int(allocator.settings.garbage_collection_threshold * limit)
-    if excess <= 0:
-        return
-    ages = [block.age for block in allocator.large_pool.free_blocks() if not block.is_split]
-    total_age, count, reclaimed, found = sum(ages), len(ages), 0, True
-    while reclaimed < excess and found and count:
-        average = total_age / count
-        found = False
-        for block in allocator.large_pool.free_blocks():
-            if block.is_split or block.segment.expandable is not None or block.age < average:
-                continue
-            found = True
-            reclaimed += block.size
-            total_age -= block.age
-            count -= 1
-            release_block(allocator, block, frames)
 
+    def __init__(
+        self,
+        reserved: ReservedMemory,
+        expandable: ExpandableSegments,
+        default_pools: tuple[BlockPool, BlockPool],
+        private_pools: PrivatePools,
+        events: StreamEvents,
+        stats: DeviceStats,
+    ) -> None:
+        self._reserved = reserved
+        self._expandable = expandable
+        self._small_blocks, self._large_blocks = default_pools
+        self._private_pools = private_pools
+        self._events = events
+        self._stats = stats
 
-def release_available(
-    allocator: "AllocatorState", pool: BlockPool, stream: int, size: int, frames: Frames | None
-) -> bool:
-    """Release cached oversize blocks that make room for `size` bytes; True when they do.
+    def garbage_collect(self, threshold: float, frames: Frames | None) -> None:
+        """Release old unsplit blocks of the large pool while more than the threshold is reserved.
 
-    One block that is large enough, or several from the largest down until the sum suffices.
-    Only with max_split_size: such blocks are never split, so they can always go.
+        A round releases every block at or above the average age; rounds go on until enough is
+        released or a round found nothing. Nobody waits for a stream here.
 
-    Source   c10/cuda/CUDACachingAllocator.cpp
-             DeviceCachingAllocator::release_available_cached_blocks
-    """
-    oversize = allocator.settings.max_split_size
-    if oversize == UNLIMITED:
-        return False
-    wanted = max(size, oversize)
-    free_list = pool.free_lists[stream]
-    block = next(free_list.at_least(wanted), None)
-    if block is not None and block.segment.expandable is None:
-        release_block(allocator, block, frames)
-        return True
-    released = 0
-    for block in list(free_list.from_largest()):
-        if released >= wanted or block.size < oversize:
-            break
-        if block.size >= wanted:
-            continue
-        if block.segment.expandable is None:
-            released += block.size
-            release_block(allocator, block, frames)
-    return released >= wanted
+        threshold  as a part of the limit, 0 to 1
 
+        Source   c10/cuda/CUDACachingAllocator.cpp
+                 DeviceCachingAllocator::garbage_collect_cached_blocks
+        """
+        reserved, large_blocks = self._reserved, self._large_blocks
+        if reserved.limit is None:
+            return
+        excess = reserved.bytes - int(threshold * reserved.limit)
+        if excess <= 0:
+            return
+        ages = [block.gc_count for block in large_blocks.free_blocks() if not block.is_split]
+        total_age, count, reclaimed, found = sum(ages), len(ages), 0, True
+        while reclaimed < excess and found and count:
+            average = total_age / count
+            found = False
+            for block in large_blocks.free_blocks():
+                if block.is_split or block.segment.expandable or block.gc_count < average:
+                    continue
+                found = True
+                reclaimed += block.size
+                total_age -= block.gc_count
+                count -= 1
+                reserved.release_block(block, frames)
 
-def release_cached(
-    allocator: "AllocatorState", frames: Frames | None, only: MempoolId | None = None
-) -> None:
-    """Release whatever nothing uses: of all pools, or of one private pool that nobody holds.
+    def release_available(self, params: AllocParams, max_split_size: int) -> bool:
+        """Release oversize blocks that make room for a request; True when they do.
 
-    Waits for every outstanding event first, so pending blocks can go as well. While a graph is
-    captured only private pools that nobody holds give memory back.
+        One block that is large enough, or several from the largest down until the sum suffices.
+        Only with max_split_size: such blocks are never split, so they can always go.
 
-    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_cached_blocks
-    """
-    if only is None and not allocator.private_pools.capturing:
-        allocator.wait_for_events(frames)
-        release_pool(allocator, allocator.large_pool, frames)
-        release_pool(allocator, allocator.small_pool, frames)
+        Source   c10/cuda/CUDACachingAllocator.cpp
+                 DeviceCachingAllocator::release_available_cached_blocks
+        """
+        if max_split_size == UNLIMITED:
+            return False
+        pool, stream = params.pool, params.stream
+        wanted = max(params.size, max_split_size)
+        block = pool.first_at_least(stream, wanted)
+        if block is not None and block.segment.expandable is None:
+            self._reserved.release_block(block, params.frames)
+            return True
+        released = 0
+        for block in pool.from_largest(stream):
+            if released >= wanted or block.size < max_split_size:
+                break
+            if block.size < wanted and block.segment.expandable is None:
+                released += block.size
+                self._reserved.release_block(block, params.frames)
+        return released >= wanted
 
-    def release_private(pool: PrivatePool) -> None:
-        if only is not None:
-            allocator.wait_for_events(frames, pool)
-        release_pool(allocator, pool.small, frames)
-        release_pool(allocator, pool.large, frames)
+    def release_all(self, frames: Frames | None, only: MempoolId | None = None) -> None:
+        """Release whatever nothing uses: of all pools, or of one private pool that nobody holds.
 
-    allocator.private_pools.visit_freeable(release_private, only)
+        Waits for every outstanding event first, so pending blocks can go as well. While a graph
+        is captured only private pools that nobody holds give memory back.
 
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_cached_blocks
+        """
+        if only is None and not self._private_pools.capturing:
+            self._wait_for_events(frames)
+            self._release_blocks(self._large_blocks, frames)
+            self._release_blocks(self._small_blocks, frames)
 
-def release_pool(allocator: "AllocatorState", pool: BlockPool, frames: Frames | None) -> None:
-    """Release whole free segments in set order, then the free pages of growing ones.
+        def release(pool: PrivatePool) -> None:
+            if only is not None:
+                self._wait_for_events(frames, pool)
+            self._release_blocks(pool.small_blocks, frames)
+            self._release_blocks(pool.large_blocks, frames)
 
-    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_blocks
-    """
-    free = pool.free_blocks()
-    for block in free:
-        if block.segment.expandable is None and not block.is_split:
-            release_block(allocator, block, frames)
-    for block in free:
-        if block.segment.expandable is not None:
-            allocator.expandable.unmap(block, frames)
+        self._private_pools.visit_freeable(release, only)
+        self._expandable.release_leftovers()
 
+    def _wait_for_events(self, frames: Frames | None, owner: PrivatePool | None = None) -> None:
+        self._stats.num_sync_all_streams += 1
+        self._events.synchronize_and_free_events(frames, owner)
 
-def release_block(allocator: "AllocatorState", block: Block, frames: Frames | None) -> None:
-    """A free block that is a whole segment goes back to the device.
+    def _release_blocks(self, pool: BlockPool, frames: Frames | None) -> None:
+        """Release whole free segments in search order, then the free pages of growing ones.
 
-    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_block
-    """
-    segment = block.segment
-    allocator.count_released("segment_free", block.address, block.size, segment, frames)
-    allocator.driver.free(block.address)
-    segment.free_list.remove(block)
-    del allocator.segments[segment.address]
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_blocks
+        """
+        free = pool.free_blocks()
+        for block in free:
+            if block.segment.expandable is None and not block.is_split:
+                self._reserved.release_block(block, frames)
+        for block in free:
+            if block.segment.expandable is not None:
+                self._expandable.unmap_block(block, frames)

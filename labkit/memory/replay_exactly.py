@@ -8,12 +8,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from labkit.memory.best_fit import best_fit
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.recording import Outcome
 from labkit.memory.replayer import Replayer
 from labkit.memory.restore import restore
+from labkit.memory.sizes import SMALL_SIZE, round_size
 from labkit.memory.trace import (
     Request,
     Snapshot,
@@ -166,8 +168,9 @@ def _replay(
     while True:
         recorded = RecordedDevice(entries, device_total)
         settings = settings_of(snapshot)
-        allocator = CachingAllocator(recorded, settings, memory_fraction, device=device)
-        allocator.orders_by_birth = orders_by_birth
+        allocator = CachingAllocator(
+            recorded, settings, memory_fraction, device=device, orders_by_birth=orders_by_birth
+        )
         recorded.allocator = allocator
         guesses = _Guesses(allocator, known)
         outcome = _attempt(recorded, allocator, snapshot, guesses, title)
@@ -189,13 +192,21 @@ class _Guesses:
         self.last_not_explicit: int | None = None
 
     def __call__(self, request: Request) -> bool:
-        if request.entry in self._known or self._allocator.would_find(
-            request.size, request.stream, request.pool
-        ):
+        if request.entry in self._known or _would_find(self._allocator, request):
             self.explicit.add(request.entry)
             return True
         self.last_not_explicit = request.entry
         return False
+
+
+def _would_find(allocator: CachingAllocator, request: Request) -> bool:
+    """True when the request would be served from the cache."""
+    settings = allocator.settings
+    size = round_size(request.size, settings.divisions)
+    known = request.pool in allocator.private_pools
+    pools = allocator.private_pools[request.pool] if known else allocator
+    pool = pools.small_blocks if size <= SMALL_SIZE else pools.large_blocks
+    return best_fit(pool, request.stream, size, settings) is not None
 
 
 def _attempt(

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from labkit.memory.block import ALLOCATED, PENDING, MempoolId
+from labkit.memory.block import ALLOCATED, PENDING
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
+from labkit.memory.history import MempoolId
 from labkit.memory.restore import waiting_stream
 from labkit.memory.trace import Request
 
@@ -83,15 +84,15 @@ class Replayer:
         """What the action gives while requests go to the pool."""
         if pool == (0, 0):
             return action()
-        self.allocator.begin_allocate_to_pool(pool)
+        self.allocator.private_pools.begin(pool)
         try:
             return action()
         finally:
-            self.allocator.end_allocate_to_pool(pool)
+            self.allocator.private_pools.end(pool)
             if self.allocator.private_pools[pool].use_count > 1:
-                self.allocator.release_pool(pool)
+                self.allocator.private_pools.release(pool)
 
     def _drop(self, pool: MempoolId) -> None:
         if self.allocator.private_pools[pool].use_count:
-            self.allocator.release_pool(pool)
+            self.allocator.private_pools.release(pool)
         self.allocator.empty_cache(pool)

@@ -3,9 +3,10 @@
 from itertools import groupby
 from typing import Any
 
-from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, MempoolId, Segment
+from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, Segment
 from labkit.memory.caching_allocator import CachingAllocator
-from labkit.memory.expandable import ExpandableSegment
+from labkit.memory.expandable_segment import ExpandableSegment
+from labkit.memory.history import MempoolId
 from labkit.memory.sizes import SMALL_SEGMENT_SIZE
 
 Recorded = dict[str, Any]
@@ -22,7 +23,7 @@ def restore(allocator: CachingAllocator, segments: list[Recorded]) -> None:
              mapped run.
     """
     for segment in segments:
-        allocator.reserved_bytes += segment["total_size"]
+        allocator.reserved.bytes += segment["total_size"]
         if not segment["is_expandable"]:
             plain = _new_segment(allocator, segment, None)
             _chain(allocator, plain, segment["blocks"])
@@ -45,26 +46,19 @@ def _pool(allocator: CachingAllocator, segment: Recorded) -> BlockPool:
     small = segment["segment_type"] == "small"
     mempool_id: MempoolId = tuple(segment["segment_pool_id"])
     if mempool_id == (0, 0):
-        return allocator.small_pool if small else allocator.large_pool
+        return allocator.small_blocks if small else allocator.large_blocks
     if mempool_id not in allocator.private_pools:
         allocator.private_pools.hold(mempool_id)
     owner = allocator.private_pools[mempool_id]
-    owner.segment_count += 1
-    return owner.small if small else owner.large
+    owner.reserved_bytes += segment["total_size"]
+    return owner.small_blocks if small else owner.large_blocks
 
 
 def _new_segment(
     allocator: CachingAllocator, recorded: Recorded, expandable: ExpandableSegment | None
 ) -> Segment:
-    segment = Segment(
-        recorded["address"],
-        allocator.next_birth(),
-        _pool(allocator, recorded),
-        recorded["stream"],
-        expandable,
-    )
-    allocator.segments[segment.address] = segment
-    return segment
+    pool = _pool(allocator, recorded)
+    return allocator.reserved.new_segment(recorded["address"], pool, recorded["stream"], expandable)
 
 
 def _restore_growing(allocator: CachingAllocator, runs: list[Recorded]) -> None:
@@ -105,9 +99,9 @@ def _chain(allocator: CachingAllocator, segment: Segment, blocks: list[Recorded]
         else:
             previous.next = block
         if block.state == FREE:
-            segment.free_list.add(block)
+            segment.pool.insert_into_blocks(block)
         elif block.state == UNMAPPED:
-            segment.pool.add_unmapped(block)
+            segment.pool.insert_into_unmapped(block)
         else:
             waits_for = waiting_stream(block.address) if block.state == PENDING else None
             allocator.adopt(block, waits_for)

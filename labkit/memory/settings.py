@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from labkit.memory.settings_tokens import Tokens
@@ -34,6 +35,11 @@ class AllocatorSettings:
     pinned_max_round_threshold: int = UNLIMITED
     pinned_max_cached_size: int = UNLIMITED
     unused: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def divisions(self) -> tuple[int, ...]:
+        """`roundup_power2_divisions`, or nothing when no size is rounded that way."""
+        return self.roundup_power2_divisions if any(self.roundup_power2_divisions) else ()
 
     @classmethod
     def parse(

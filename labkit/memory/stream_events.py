@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from labkit.memory.block import Block
+from labkit.memory.block import Block, PrivatePool
 from labkit.memory.device import MemoryDriver
 from labkit.memory.history import Frames
-from labkit.memory.private_pools import PrivatePool
 from labkit.memory.robin_hood import RobinHoodTable, stream_key
 
 
@@ -22,7 +21,8 @@ class StreamEvents:
     free_block  called with a block whose last event has completed
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::cuda_events,
-             insert_events, process_events, synchronize_and_free_events
+             needs_events_deferred_until_no_capture, insert_events, process_events,
+             synchronize_and_free_events
     """
 
     def __init__(
@@ -31,58 +31,54 @@ class StreamEvents:
         self._driver = driver
         self._free_block = free_block
         self._queues: RobinHoodTable[deque[tuple[Any, Block]]] = RobinHoodTable()
-        self._until_no_capture: list[Block] = []
+        self._needs_events: list[Block] = []
         self.outstanding = 0
         """Blocks that are pending: 0 means that there is nothing to look at."""
 
     def use(self, block: Block, stream: int) -> None:
         """Remember that `stream` works on the block."""
-        if block.streams is None:
-            block.streams = RobinHoodTable()
-        block.streams.insert(stream_key(self._driver.stream_id(stream)), stream)
+        key = stream_key(self._driver.stream_id(stream))
+        if block.stream_uses is None:
+            block.stream_uses = RobinHoodTable()
+        block.stream_uses.insert(key, stream)
 
-    def defer(self, block: Block, capturing: bool) -> None:
+    def insert_events(self, block: Block, capturing: bool) -> None:
         """Wait for the streams of a block that was given back.
 
         capturing  an event recorded while a graph is captured cannot be asked whether it
                    completed: such blocks get their events when no capture is left
+
+        Raises   what the driver raises; the block gets its events when events are next looked at
         """
         self.outstanding += 1
-        if capturing:
-            self._until_no_capture.append(block)
-            return
-        streams, block.streams = block.streams, None
-        for stream in streams.values() if streams is not None else ():
-            event = self._driver.record_event(stream)
-            block.event_count += 1
-            queue = self._queues.insert(stream_key(self._driver.stream_id(stream)), deque())
-            queue.append((event, block))
+        self._needs_events.append(block)
+        if not capturing:
+            self._insert_deferred()
 
-    def retire_finished(self, frames: Frames | None = None) -> None:
+    def process_events(self, frames: Frames | None = None) -> None:
         """Free every block whose events have completed, as far as each stream has got."""
-        self._defer_after_capture()
+        self._insert_deferred()
         place = self._queues.next_place()
         while place is not None:
             queue = self._queues[place]
             while queue and self._driver.query_event(queue[0][0]):
-                _, block = queue[0]
-                self._completed(block, frames)
-                queue.popleft()
+                self._completed(queue.popleft()[1], frames)
             place = self._leave(place, queue)
 
-    def wait(self, frames: Frames | None = None, owner: PrivatePool | None = None) -> None:
+    def synchronize_and_free_events(
+        self, frames: Frames | None = None, owner: PrivatePool | None = None
+    ) -> None:
         """Wait for every outstanding event, or for those of one private pool's blocks."""
-        self._defer_after_capture()
+        self._insert_deferred()
         place = self._queues.next_place()
         while place is not None:
             queue = self._queues[place]
-            for _ in range(len(queue)):
-                event, block = queue.popleft()
-                if owner is not None and block.segment.pool.owner is not owner:
-                    queue.append((event, block))
-                    continue
-                self._driver.synchronize_event(event)
-                self._completed(block, frames)
+            for entry in list(queue):
+                event, block = entry
+                if owner is None or block.segment.pool.owner is owner:
+                    self._driver.synchronize_event(event)
+                    queue.remove(entry)
+                    self._completed(block, frames)
             place = self._leave(place, queue)
 
     def _leave(self, place: int, queue: deque[tuple[Any, Block]]) -> int | None:
@@ -97,8 +93,17 @@ class StreamEvents:
             self.outstanding -= 1
             self._free_block(block, frames)
 
-    def _defer_after_capture(self) -> None:
-        blocks, self._until_no_capture = self._until_no_capture, []
-        for block in blocks:
-            self.outstanding -= 1  # it counts again with its events
-            self.defer(block, capturing=False)
+    def _insert_deferred(self) -> None:
+        """Each block that still needs its events has them; one that cannot have all gets none."""
+        while self._needs_events:
+            block = self._needs_events[0]
+            streams = [] if block.stream_uses is None else block.stream_uses.values()
+            events = [
+                (stream_key(self._driver.stream_id(stream)), self._driver.record_event(stream))
+                for stream in streams
+            ]
+            del self._needs_events[0]
+            block.stream_uses = None
+            block.event_count = len(events)
+            for key, event in events:
+                self._queues.insert(key, deque()).append((event, block))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from labkit.memory.block import ALLOCATED, FREE, PENDING, MempoolId
+from labkit.memory.block import ALLOCATED, FREE, PENDING
+from labkit.memory.history import MempoolId
 from labkit.memory.restricted_pickle import SnapshotError
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SEGMENT_SIZE, SMALL_SIZE, round_size

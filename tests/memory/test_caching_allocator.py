@@ -6,8 +6,8 @@ import pytest
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
+from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.private_pools import MemPool
 from labkit.memory.recording import ProgramRun, compare_program
 from labkit.memory.sizes import GIB, MIB
 from tests.memory import invariants
@@ -36,7 +36,6 @@ def test_recorded_programs(configuration):
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_without_a_history_everything_is_the_same(configuration):
-    """The short way of a plain request takes the same blocks and counts the same."""
     data = recording(configuration)
     for program in random.Random(configuration).sample(data["programs"], 4):
         run = ProgramRun(data, program)
@@ -183,8 +182,8 @@ def test_during_a_capture_events_wait_and_the_cache_stays():
     allocator = CachingAllocator(device)
     cached = allocator.malloc(20 * MIB)
     allocator.free(cached)
-    pool = allocator.create_pool()
-    allocator.begin_allocate_to_pool(pool, lambda stream: stream == 5, capture=True)
+    pool = allocator.private_pools.create()
+    allocator.private_pools.begin(pool, lambda stream: stream == 5, capture=True)
     inside = allocator.malloc(1000, 5)
     outside = allocator.malloc(1000, 0)
     allocator.record_stream(outside, 5)
@@ -193,13 +192,13 @@ def test_during_a_capture_events_wait_and_the_cache_stays():
     allocator.process_events()
     with pytest.raises(OutOfMemoryError):
         allocator.malloc(50 * MIB, 0)
-    allocator.end_allocate_to_pool(pool)
+    allocator.private_pools.end(pool)
     allocator.malloc(50 * MIB - 8 * MIB, 0)
     segments = {s["segment_pool_id"] for s in allocator.memory_map()}
     assert segments == {(0, 0), pool}
     allocator.free(inside)
-    allocator.release_pool(pool)
-    allocator.release_pool(pool)
+    allocator.private_pools.release(pool)
+    allocator.private_pools.release(pool)
     allocator.empty_cache(pool)
     assert {s["segment_pool_id"] for s in allocator.memory_map()} == {(0, 0)}
 
@@ -222,23 +221,12 @@ def test_a_pool_lends_when_the_device_is_full():
 @pytest.mark.parametrize("misuse", ["end", "release", "begin twice"])
 def test_misused_pools_are_refused(misuse):
     allocator = plain()
-    pool = allocator.create_pool()
+    pool = allocator.private_pools.create()
     with pytest.raises(ValueError, match=r"\(0, 1\)|\(0, 9\)"):
         if misuse == "end":
-            allocator.end_allocate_to_pool(pool)
+            allocator.private_pools.end(pool)
         elif misuse == "release":
-            allocator.release_pool((0, 9))
+            allocator.private_pools.release((0, 9))
         else:
-            allocator.begin_allocate_to_pool(pool)
-            allocator.begin_allocate_to_pool(pool)
-
-
-def test_statistics_can_be_off():
-    allocator = CachingAllocator(SimulatedDevice(GIB), statistics=False)
-    allocator.free(allocator.malloc(1000))
-    with pytest.raises(RuntimeError, match="statistics=False"):
-        allocator.memory_stats()
-
-
-def test_there_are_123_statistics():
-    assert len(plain().memory_stats()) == 123
+            allocator.private_pools.begin(pool)
+            allocator.private_pools.begin(pool)

@@ -5,8 +5,8 @@ import pytest
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.explain_oom import explain_oom
+from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.private_pools import MemPool
 from labkit.memory.sizes import MIB
 from labkit.memory.snapshot import load
 from tests.memory.mutation import FIXTURES

@@ -78,10 +78,10 @@ def test_the_replay_of_our_own_recording():
     allocator.free(dropped)
     allocator.malloc(700)
     allocator.empty_cache()
-    with_pool = allocator.create_pool()
-    allocator.begin_allocate_to_pool(with_pool)
+    with_pool = allocator.private_pools.create()
+    allocator.private_pools.begin(with_pool)
     allocator.malloc(100)
-    allocator.end_allocate_to_pool(with_pool)
+    allocator.private_pools.end(with_pool)
     allocator.free(kept)
     allocator.empty_cache()
     assert replay_exactly(allocator.snapshot()).difference is None
@@ -152,8 +152,7 @@ class DownwardDevice(SimulatedDevice):
 @pytest.mark.parametrize("by_birth", [True, False])
 def test_the_order_of_ties_is_found_in_the_recording(by_birth):
     device = DownwardDevice(GIB)
-    allocator = CachingAllocator(device)
-    allocator.orders_by_birth = by_birth
+    allocator = CachingAllocator(device, orders_by_birth=by_birth)
     allocator.record_memory_history("all", None)
     for _ in range(3):
         held = [allocator.malloc(30 * MIB) for _ in range(4)]
@@ -173,8 +172,7 @@ def test_the_order_of_ties_is_found_in_the_recording(by_birth):
 @pytest.mark.parametrize("by_birth", [True, False])
 def test_random_programs_tell_their_order(by_birth, seed):
     rng = random.Random(seed)
-    allocator = CachingAllocator(DownwardDevice(4 * GIB))
-    allocator.orders_by_birth = by_birth
+    allocator = CachingAllocator(DownwardDevice(4 * GIB), orders_by_birth=by_birth)
     allocator.record_memory_history("all", None)
     alive = []
     for _ in range(600):

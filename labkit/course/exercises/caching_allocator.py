@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Wrong, handed_out
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
+from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.private_pools import MemPool
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import GIB, MIB, SMALL_SIZE, round_size, segment_size
 
@@ -295,7 +295,7 @@ def _drive_program(answer: Any, program: list[Operation]) -> list[str]:
 
 def _expected_addresses(program: list[Operation]) -> list[str]:
     device = SimulatedDevice(1 << 46)
-    allocator = CachingAllocator(device, statistics=False)
+    allocator = CachingAllocator(device)
     names: dict[str, int] = {}
     found = []
     for kind, *arguments in program:
@@ -407,7 +407,7 @@ class Failure(NamedTuple):
 
 def _run_failure(failure: Failure, settings: str) -> tuple[CachingAllocator, list[MemPool]]:
     """The allocator as it is just before the last request."""
-    allocator = CachingAllocator(SimulatedDevice(failure.total), settings, statistics=False)
+    allocator = CachingAllocator(SimulatedDevice(failure.total), settings)
     pool = MemPool(allocator)
     names = {}
     for kind, name, *arguments in failure.program:
@@ -695,7 +695,7 @@ def _serve(
     program: Any, total: int, options: AllocatorSettings
 ) -> str | tuple[int | None, int, int]:
     """(operation that ran out or None, bytes in use, bytes wanted); or what is wrong with it."""
-    allocator = CachingAllocator(SimulatedDevice(total), options, statistics=False)
+    allocator = CachingAllocator(SimulatedDevice(total), options)
     names: dict[Any, int] = {}
     for at, operation in enumerate(program):
         match operation:

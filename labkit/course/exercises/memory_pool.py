@@ -58,7 +58,7 @@ class Lab(Emulated):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.main, self.side = Emulated.streams[:2]
-        self._allocator = CachingAllocator(self.calls, statistics=False)
+        self._allocator = CachingAllocator(self.calls)
         self._kept: list[Any] = []
         self.host_waits = self.main_waits = self.most_on_main = 0
 
@@ -303,7 +303,7 @@ class LabkitPool:
     """The caching allocator behind the pool's three methods."""
 
     def __init__(self, driver: Any) -> None:
-        self._allocator = CachingAllocator(driver, statistics=False)
+        self._allocator = CachingAllocator(driver)
 
     def allocate(self, size: int, stream: int) -> int:
         try:
