@@ -49,12 +49,19 @@ class StorageAllocator:
         Raises   OutOfMemoryError   nothing that is cached could be released to make room
         """
         with self._lock:
+            address = 0
             self._busy = True
             try:
-                return self.allocator.malloc(nbytes, stream)
-            finally:
-                self._busy = False
-                self._free_late()
+                try:
+                    address = self.allocator.malloc(nbytes, stream)
+                finally:
+                    self._busy = False
+                    self._free_late()
+            except BaseException:
+                if address:  # a late free failed, and the caller will not learn the address
+                    self.allocator.free(address)
+                raise
+            return address
 
     def free(self, address: int) -> None:
         """Give the bytes back."""

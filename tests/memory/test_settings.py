@@ -68,7 +68,7 @@ def test_what_the_next_string_keeps():
 
 def test_the_fraction_of_the_settings_is_a_limit():
     allocator = CachingAllocator(SimulatedDevice(GIB), "per_process_memory_fraction:0.25")
-    assert allocator.memory_limit == 256 * MIB
+    assert allocator.reserved.limit == 256 * MIB
 
 
 def test_growing_segments_switched_off_no_longer_serve():
