@@ -61,7 +61,7 @@ export async function openMemoryMap() {
   const data = new DataView(await reply.arrayBuffer());
   const meta = await (await fetch("/meta")).json();
   const arrived = performance.now();
-  const state = { meta, data, frame: meta.whole, what_if: [], autopsy: [] };
+  const state = { meta, data, frame: meta.whole, what_if: [], autopsy: [], tables: [] };
   const nothing = () => {};
   const set = (name, value) => { state[name] = value; };
   const model = { get: (name) => state[name], set, on: nothing, off: nothing, send: nothing };
