@@ -22,17 +22,24 @@ if not OLDEST <= sys.version_info[:2] <= NEWEST:
                 continue
             if status == 0:  # a name on PATH is not yet a Python: version managers put stubs there
                 usable.append(name)
+    try:
+        from shlex import quote
+    except ImportError:  # Python 2
+        from pipes import quote  # noqa: UP035
+    again = " ".join(quote(word) for word in usable[:1] + sys.argv)
     sys.stderr.write(
         "lab.py: this is Python " + ".".join(str(part) for part in sys.version_info[:3]) + " ("
         + sys.executable + "); the lab needs Python 3.11, 3.12 or 3.13.\n"
-        + ("  What to do: " + usable[0] + " is on this machine, so run\n\n    " + usable[0]
-           + " " + " ".join(sys.argv) + "\n\n" if usable else
+        + ("  What to do: " + usable[0] + " is on this machine, so run\n\n    " + again
+           + "\n\n" if usable else
            "  What to do: install one of them beside this one (your system's package manager,\n"
            "  Homebrew, conda or uv all have it), then run lab.py with that python.\n")
     )  # fmt: skip
     sys.exit(1)
 
 from labkit.launcher.cli import main  # noqa: E402 (only now is newer syntax safe)
+from labkit.launcher.surroundings import open_streams  # noqa: E402
 
 if __name__ == "__main__":
+    open_streams()
     sys.exit(main(os.path.dirname(os.path.abspath(__file__)), sys.argv[1:]))  # noqa: PTH100, PTH120

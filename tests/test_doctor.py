@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from labkit import cuda, doctor
+from labkit.doctor import examine
 from labkit.doctor.examine import EMULATES
 from labkit.doctor.report import Finding, Report
 
@@ -104,6 +105,29 @@ def test_a_torch_that_crashes_is_survived(machine):
     status, _, findings = machine.examine()
     assert (status, findings["PyTorch"].status) == (1, "broken")
     assert "signal 11" in findings["PyTorch"].found
+
+
+def test_a_package_that_is_installed_and_cannot_be_imported_is_broken(machine):
+    machine.package("jupyterlab", "raise ImportError('no libzmq.so')")
+    status, _, findings = machine.examine()
+    assert (status, findings["packages"].status) == (1, "broken")
+    assert "no libzmq.so" in findings["packages"].found
+    assert findings["packages"].remedy == "python3 lab.py repair"
+
+
+def test_an_import_that_does_not_end_is_given_up(machine, monkeypatch):
+    monkeypatch.setattr(examine, "PATIENCE", 1)
+    assert examine.ask("while True: pass") == (None, "the import did not end in 1 s")
+
+
+def test_a_remedy_can_be_pasted_whatever_the_path(machine, tmp_path):
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    machine.program("g++", "exit 1")
+    clang = machine.program("clang++", "echo clang version 19.1.7").rename(folder / "clang++")
+    path = f"{machine.programs}{os.pathsep}{folder}"
+    _, _, findings = machine.examine(PATH=path)
+    assert findings["C++ compiler"].remedy == f"export CXX='{clang}'"
 
 
 def test_without_a_compiler_kernels_cannot_run_and_the_lab_still_opens(machine):

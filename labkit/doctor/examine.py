@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -93,12 +94,23 @@ def packages() -> Finding:
     names = ("labkit", "jupyterlab", "ipywidgets", "anywidget", "numpy")
     versions = ", ".join(f"{name} {tools.version_of(name) or '-'}" for name in names)
     if not lacking:
+        _, trouble = ask(IMPORTS)
+        if trouble:
+            return Finding(part, "broken", trouble, COST_OF_PACKAGES, REPAIR, True)
         return Finding(part, "ok", versions, "JupyterLab, widgets and notebooks.", required=True)
     return Finding(part, "missing", "; ".join(lacking), COST_OF_PACKAGES, SET_UP, True)
 
 
+IMPORTS = """
+import anywidget, ipykernel, ipywidgets, jupyterlab, matplotlib, nbformat, numpy, yaml
+import zmq, tornado.speedups, matplotlib.ft2font, matplotlib.pyplot  # what is compiled in them
+print("true")
+"""
 COST_OF_PACKAGES = "Notebooks or widgets may fail to open or to run."
 SET_UP = "python3 lab.py setup"
+REPAIR = "python3 lab.py repair"
+PATIENCE = 120
+"""Seconds for an import, on a machine that does much else."""
 
 
 def ask(program: str) -> tuple[Any, str]:
@@ -111,10 +123,12 @@ def ask(program: str) -> tuple[Any, str]:
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return None, f"the import did not end in {PATIENCE} s"
+    except OSError as error:
         return None, str(error)
     if result.returncode == 0:
         answer = result.stdout.strip().rpartition("\n")[2]  # whatever an import printed is above
@@ -133,8 +147,7 @@ def torch() -> Finding:
         if version is None and "No module named 'torch'" in trouble:
             return Finding("PyTorch", "missing", "not installed", cost, SET_UP, True)
         found = f"{version or 'unknown version'}, but it cannot be imported: {trouble}"
-        remedy = "remove .venv, then python3 lab.py setup"
-        return Finding("PyTorch", "broken", found, cost, remedy, True)
+        return Finding("PyTorch", "broken", found, cost, REPAIR, True)
     version, cuda, available = facts
     build = f"built for CUDA {cuda}" if cuda else "CPU build"
     sees = ", sees a GPU" if available else ""
@@ -166,7 +179,7 @@ def cupy() -> Finding:
         found = f"{version}, without a GPU" if version else "not installed"
         return Finding(part, "not needed", found, "CuPy is the way to a GPU; there is none.")
     cost = "The card lies idle: kernels run on the emulator."
-    remedy = f"{sys.executable} -m pip install -e '.[gpu]'"
+    remedy = f"{shlex.quote(sys.executable)} -m pip install -e '.[gpu]'"
     if version is None:
         return Finding(part, "missing", "not installed", cost, remedy)
     facts, trouble = ask(CUPY_FACTS)
@@ -188,7 +201,7 @@ def compiler() -> Finding:
         found = f"{tools.first_line([first, '--version']) or 'no version'} ({first})"
         return Finding(part, "ok", found, "Builds kernels for the emulator.")
     working = next((path for path in others if tools.compiles(path) is None), None)
-    remedy = f"export CXX={working}" if working else HOW_TO_GET_A_COMPILER
+    remedy = f"export CXX={shlex.quote(working)}" if working else HOW_TO_GET_A_COMPILER
     return Finding(part, "broken", f"{first}: {trouble}", cost, remedy)
 
 
@@ -225,7 +238,7 @@ def nvrtc() -> Finding:
     cost = "No PTX, SASS or register counts beside a kernel's source. Nothing else needs it."
     if sys.platform != "linux":
         return Finding(part, "not needed", "not made for this system", cost)
-    remedy = f"{sys.executable} -m pip install -e '.[inspect]' (250 MB)"
+    remedy = f"{shlex.quote(sys.executable)} -m pip install -e '.[inspect]' (250 MB)"
     return Finding(part, "missing", "not installed", cost, remedy)
 
 

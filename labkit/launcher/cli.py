@@ -5,19 +5,22 @@ import os
 import sys
 from pathlib import Path
 
-from labkit.launcher import steps
+from labkit.launcher import constraints, steps
 from labkit.launcher.environment import Environment
 from labkit.launcher.gpu import has_gpu
 from labkit.launcher.jupyter import open_lab
 from labkit.launcher.problem import Problem, file_failure
-from labkit.launcher.setup import ready
+from labkit.launcher.setup import ready, repair
+from labkit.launcher.surroundings import provide_home
 
 COMMANDS = {
     "open": "set up what is missing, then open JupyterLab (what lab.py does without a command)",
     "setup": "set up what is missing, and stop there",
+    "repair": "compare every installed file with its record, and put right what is not as it was",
     "test": "lint, types, unit tests, conformance, every notebook, the browser",
     "check": "lint and types only",
     "gpu": "on a machine with an NVIDIA GPU: what the other tests had to skip, and the benchmarks",
+    "lock": "write constraints.txt anew, the exact versions, after a change of pyproject.toml",
 }
 
 
@@ -36,7 +39,11 @@ def parse(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "command", nargs="?", choices=COMMANDS, default="open", metavar="command", help="see below"
     )
     parser.add_argument("--port", type=int, help="open: the port of JupyterLab")
-    parser.add_argument("--all", action="store_true", help="test: the full-size corpora as well")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="test: the full-size corpora as well; lock: the newest version of every package",
+    )
     parser.add_argument(
         "--no-setup", action="store_true", help="use this Python as it is, whatever it lacks"
     )
@@ -49,8 +56,6 @@ def parse(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def main(root: str, given: list[str]) -> int:
     """Run one command of lab.py and return its exit status."""
     arguments, extra = parse(given)
-    for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     try:
         return run(Path(root), arguments, extra)
     except Problem as problem:
@@ -73,12 +78,16 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
     """
     if os.name == "nt":
         raise Problem("Windows itself is not supported.", "run lab.py inside WSL.")
+    provide_home(root)
     on_gpu = has_gpu()
     if arguments.command == "gpu" and not on_gpu:
         raise Problem(
             "No NVIDIA GPU here (nvidia-smi lists none), so there is nothing to run on it.",
             "run `python3 lab.py test`: everything else is tested without a GPU.",
         )
+    if arguments.command == "lock":  # before a set-up, which the old versions might not let pass
+        constraints.refresh(Environment(root, Path(sys.executable)), newest=arguments.all)
+        return 0
     if arguments.no_setup:
         environment = Environment(root, Path(sys.executable))
         os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -88,11 +97,15 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
         # In CI what is optional is installed, so that no test is skipped for the lack of it.
         compiler = sys.platform == "linux" and os.environ.get("CI") == "true"
         wanted = {"test": True, "gpu": on_gpu, "inspect": compiler}
-        environment = ready(root, tuple(extra for extra, needed in wanted.items() if needed))
+        extras = tuple(extra for extra, needed in wanted.items() if needed)
+        environment = (repair if arguments.command == "repair" else ready)(root, extras)
     if arguments.command == "open":
         open_lab(environment, arguments.port, extra)
     if arguments.command == "setup":
         print("The lab is set up. Open it with: python3 lab.py")
+        return 0
+    if arguments.command == "repair":
+        print("Every file is as it was installed, and torch can be imported.")
         return 0
     return steps.run_steps(environment, steps_of(root, arguments))
 

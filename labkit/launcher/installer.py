@@ -21,6 +21,7 @@ from labkit.launcher.gpu import has_gpu
 from labkit.launcher.problem import Problem, install_failure
 
 TORCH = "torch==2.13.0"  # pinned: an open range would take a CUDA build where a CPU one lies ready
+CONSTRAINTS = "constraints.txt"  # the exact version of everything else, `lab.py lock` writes it
 
 
 class Installer(Protocol):
@@ -50,6 +51,7 @@ class Pip:
     def install(self, arguments: list[str], what: str) -> None:
         """Everything `arguments` name is installed."""
         command = [str(self.environment.python), "-m", "pip", "install", *arguments]
+        command += ["--constraint", CONSTRAINTS]
         run_installer(command, what, self.environment.root, self.environment.variables)
 
 
@@ -80,7 +82,8 @@ class Uv:
     def install(self, arguments: list[str], what: str) -> None:
         """Everything `arguments` name is installed."""
         command = [str(self.path), "pip", "install", "--python", str(self.environment.python)]
-        run_installer([*command, *arguments], what, self.environment.root, self.variables)
+        command += [*arguments, "--constraint", CONSTRAINTS]
+        run_installer(command, what, self.environment.root, self.variables)
 
 
 def choose_installer(environment: Environment, say: Callable[[str], None]) -> Installer:
@@ -111,7 +114,9 @@ def pip_has_own_supply(environment: Environment) -> bool:
     return any(word in settings for word in SUPPLIES_OF_PIP)
 
 
-def run_installer(command: list[str], what: str, root: Path, variables: dict[str, str]) -> None:
+def run_installer(
+    command: list[str], what: str, root: Path, variables: dict[str, str], stdout: int | None = None
+) -> None:
     """Run an installer in sight of the user; its last words decide which Problem it was.
 
     Raises   Problem   it failed
@@ -119,6 +124,7 @@ def run_installer(command: list[str], what: str, root: Path, variables: dict[str
     last_words: deque[str] = deque(maxlen=60)
     with subprocess.Popen(
         command,
+        stdout=stdout,
         stderr=subprocess.PIPE,  # progress bars are on stdout, and stay on the user's terminal
         text=True,
         errors="replace",

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,6 +22,11 @@ class Problem(Exception):
 
     def __str__(self) -> str:
         return f"{self.what}\n  What to do: {self.remedy}"
+
+
+def quoted(path: str | Path) -> str:
+    """A path as it can be pasted into a shell."""
+    return shlex.quote(str(path))
 
 
 DISK_FULL = re.compile(r"No space left on device|\bErrno 28\b|os error 28|Disk quota exceeded")

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.launcher import requirements
+from labkit.launcher import leftovers, requirements
 from labkit.launcher.environment import Environment, in_venv, is_activated, python_version
 from labkit.launcher.gpu import has_gpu
-from labkit.launcher.installer import TORCH, choose_installer
-from labkit.launcher.leftovers import forget_half_installed
+from labkit.launcher.installer import CONSTRAINTS, TORCH, choose_installer
 from labkit.launcher.lock import only_one
-from labkit.launcher.problem import DISK_FULL, FREE_SPACE, Problem, disks
+from labkit.launcher.problem import DISK_FULL, FREE_SPACE, Problem, disks, quoted
 
 SPACE_NEEDED_BYTES = 2_000_000_000  # 1.7 GB stay; wheels pass through the temporary folder
 SPACE_NEEDED_WITH_CUDA_BYTES = 8_000_000_000  # 5.2 GB stay, 2.7 GB are fetched
@@ -50,34 +49,84 @@ def ready(root: Path, extras: tuple[str, ...], say: Callable[[str], None] = prin
     return environment
 
 
+def repair(root: Path, extras: tuple[str, ...], say: Callable[[str], None] = print) -> Environment:
+    """`.venv` is as a set-up leaves it: every file of every package was compared with its record.
+
+    Raises   Problem   something only the user can mend
+    """
+    venv = root / ".venv"
+    if is_activated() and not in_venv(venv):
+        raise Problem(
+            f"lab.py repairs its own environment, .venv, and you are in {sys.prefix}.",
+            "leave it (deactivate), or mend it with the tool that made it.",
+        )
+    environment = Environment(root, venv / "bin" / "python")
+    with only_one(root, say):
+        say("Comparing every file in .venv with what was installed ...")
+        (venv / STAMP).unlink(missing_ok=True)
+        complete(environment, extras, say, thoroughly=True)
+    trial = subprocess.run(
+        [environment.python, "-c", "import labkit, torch"],
+        capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if trial.returncode:
+        reason = trial.stderr.strip().rpartition("\n")[2] or f"exit status {trial.returncode}"
+        raise Problem(
+            f"Every file is as it was installed, and torch still cannot be imported:\n  {reason}",
+            f"make the environment anew: rm -rf {quoted(venv)}, then run lab.py setup.",
+        )
+    return environment
+
+
 def is_complete(environment: Environment, extras: tuple[str, ...]) -> bool:
-    """True when a set-up for this pyproject.toml, this Python and this folder came to its end."""
-    stamp = environment.root / ".venv" / STAMP
+    """True when a set-up for this lab and Python came to its end, and nothing has gone since."""
+    venv = environment.root / ".venv"
     version = python_version(environment.python)
-    return (
-        version is not None
-        and stamp.is_file()
-        and stamp.read_text(encoding="utf-8") == fingerprint(environment.root, version, extras)
-    )
+    if version is None or not (venv / STAMP).is_file():
+        return False
+    mark, *names = (venv / STAMP).read_text(encoding="utf-8").split()
+    return mark == fingerprint(
+        environment.root, version, extras
+    ) and not leftovers.missing_or_broken(venv, set(names))
 
 
-def complete(environment: Environment, extras: tuple[str, ...], say: Callable[[str], None]) -> None:
-    """`.venv` has everything, and the stamp that says so."""
+def complete(
+    environment: Environment,
+    extras: tuple[str, ...],
+    say: Callable[[str], None],
+    thoroughly: bool = False,
+) -> None:
+    """`.venv` has everything, and the stamp that says so.
+
+    thoroughly  what is installed is compared with its record by content, and not by size alone
+    """
     root, venv = environment.root, environment.root / ".venv"
     started = time.monotonic()
     if (venv / STAMP).is_file():
-        say("pyproject.toml, Python or this folder has changed: bringing .venv up to date.")
+        say(reason_to_complete(venv))
         (venv / STAMP).unlink()
     make_venv(root, venv, python_version(environment.python), say)
+    leftovers.forget_half_installed(venv, say, thoroughly)
     install(environment, extras, say)
-    stamp = fingerprint(root, python_version(environment.python) or "", extras)
-    (venv / STAMP).write_text(stamp, encoding="utf-8")
+    mark = fingerprint(root, python_version(environment.python) or "", extras)
+    stamp = [mark, *sorted(leftovers.package_names(venv))]
+    (venv / STAMP).write_text("\n".join(stamp), encoding="utf-8")
     say(f"Ready after {time.monotonic() - started:.0f} s.")
 
 
+def reason_to_complete(venv: Path) -> str:
+    """Why an environment that was complete no longer is, in words for the user."""
+    names = (venv / STAMP).read_text(encoding="utf-8").split()[1:]
+    broken = leftovers.missing_or_broken(venv, set(names))
+    if broken:
+        return f"Gone from .venv, or damaged: {', '.join(broken)}. Putting it right."
+    return "pyproject.toml, Python or this folder has changed: bringing .venv up to date."
+
+
 def fingerprint(root: Path, version: str, extras: tuple[str, ...]) -> str:
-    """Changes when the environment must: with pyproject.toml, Python, the extras or the folder."""
-    parts = [(root / "pyproject.toml").read_bytes(), TORCH.encode(), version.encode()]
+    """Changes when the environment must: with what is to be in it, Python or the folder."""
+    parts = [(root / name).read_bytes() for name in ("pyproject.toml", CONSTRAINTS)]
+    parts += [TORCH.encode(), version.encode()]
     parts += [str(root.resolve()).encode(), ",".join(extras).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
@@ -85,18 +134,19 @@ def fingerprint(root: Path, version: str, extras: tuple[str, ...]) -> str:
 def make_venv(root: Path, venv: Path, version: str | None, say: Callable[[str], None]) -> None:
     """`.venv` holds an interpreter that runs; a broken one that lab.py made is made again."""
     if venv.exists() and not venv.is_dir():
-        raise Problem(f"{venv} is a file; the lab keeps its environment there.", f"rm {venv}")
+        raise Problem(
+            f"{venv} is a file; the lab keeps its environment there.", f"rm {quoted(venv)}"
+        )
     if version is not None:
         supported = tuple(map(int, version.split(".")[:2])) in {(3, 11), (3, 12), (3, 13)}
         if supported:
-            forget_half_installed(venv, say)
             return
     if venv.exists():
         trouble = f"has Python {version}" if version else "has no Python that runs"
         if not (venv / OURS).is_file():
             raise Problem(
                 f"{venv} {trouble}, and lab.py did not make it.",
-                f"remove it (rm -rf {venv}), then run the same command again.",
+                f"remove it (rm -rf {quoted(venv)}), then run the same command again.",
             )
         say(f"{venv} {trouble}: making it again.")
         shutil.rmtree(venv)

@@ -43,6 +43,7 @@ class Project:
         shutil.copy(ROOT / "labkit" / "__init__.py", root / "labkit")
         shutil.copytree(ROOT / "labkit" / "launcher", root / "labkit" / "launcher")
         (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+        (root / "constraints.txt").write_text("tinydep==1.0\n", encoding="utf-8")
 
     def variables(self, **changes):
         """The process environment: nothing of this machine's pip settings gets through."""
@@ -84,7 +85,13 @@ class Project:
 def wheels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheels")
     make_wheel(folder, "torch", "2.13.0")
-    make_wheel(folder, "tinydep", "1.0", files={"tinydep_data.bin": bytes(1000)})
+    files = {
+        "tinydep_data.bin": bytes(1000),
+        "tinydep_parts/__init__.py": b"PARTS = 3\n",
+        "tinydep_parts/fast.so": bytes(100),
+    }
+    make_wheel(folder, "tinydep", "1.0", files=files)
+    make_wheel(folder, "tinydep", "2.0")
     make_wheel(folder, "packaging", "26.0")
     return folder
 

@@ -23,6 +23,7 @@ def project(tmp_path):
 
     def make(*lines):
         (tmp_path / "pyproject.toml").write_text(f"[project]\ndependencies = {list(lines)}\n")
+        (tmp_path / "constraints.txt").touch()
         return tmp_path
 
     return make

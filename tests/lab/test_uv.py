@@ -42,10 +42,13 @@ def calls(log):
     return [line.removeprefix(prefix) for line in log.read_text().splitlines()]
 
 
+EXACT = "--constraint constraints.txt"
+
+
 def test_uv_on_path_is_asked_for_the_cpu_build(machine, environment):
     log = fake_uv(machine)
     installer.choose_installer(environment, print).install_torch()
-    assert calls(log) == ["torch==2.13.0 --torch-backend cpu"]
+    assert calls(log) == [f"torch==2.13.0 --torch-backend cpu {EXACT}"]
 
 
 def test_with_a_gpu_the_cuda_build_is_taken(machine, environment):
@@ -53,7 +56,7 @@ def test_with_a_gpu_the_cuda_build_is_taken(machine, environment):
     (machine / "nvidia-smi").chmod(0o755)
     log = fake_uv(machine)
     installer.choose_installer(environment, print).install_torch()
-    assert calls(log) == ["torch==2.13.0"]
+    assert calls(log) == [f"torch==2.13.0 {EXACT}"]
 
 
 def test_wheels_at_hand_are_passed_on_to_uv(machine, environment, monkeypatch):
@@ -62,13 +65,16 @@ def test_wheels_at_hand_are_passed_on_to_uv(machine, environment, monkeypatch):
     assert isinstance(chosen, installer.Pip)
     log = fake_uv(machine, f'echo "find-links=$UV_FIND_LINKS" >> {machine / "calls"}')
     installer.choose_installer(environment, print).install_torch()
-    assert calls(log) == ["torch==2.13.0", "find-links=/some/wheels"]
+    assert calls(log) == [f"torch==2.13.0 {EXACT}", "find-links=/some/wheels"]
 
 
 def test_an_unreachable_cpu_index_falls_back_to_the_default_build(machine, environment, capfd):
     log = fake_uv(machine, NO_CPU_INDEX)
     installer.choose_installer(environment, print).install_torch()
-    assert calls(log) == ["torch==2.13.0 --torch-backend cpu", "torch==2.13.0"]
+    assert calls(log) == [
+        f"torch==2.13.0 --torch-backend cpu {EXACT}",
+        f"torch==2.13.0 {EXACT}",
+    ]
     assert "about 3 GB of CUDA libraries" in capfd.readouterr().out
 
 
