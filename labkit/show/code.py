@@ -1,6 +1,8 @@
 """`show.code`: labkit's source beside PyTorch's installed headers, and any other text."""
 
+import ast
 import inspect
+import linecache
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +26,7 @@ def code(
     links: Sequence[Sequence[tuple[int, int, int]]] = (),
     marks: Sequence[Mapping[str, Any]] = (),
     stations: Sequence[Mapping[str, Any]] = (),
+    meet: Sequence[Sequence[str]] = (),
     title: str = "",
     at: int | str | None = None,
 ) -> CodeView:
@@ -31,18 +34,38 @@ def code(
 
     sources  each a Python class, function or module (its own file and line numbers), a Path, a
              pane that `torch_file` returned, or a mapping with `title` and `text`
+    meet     places where the sources say the same: what is said, then a piece of the line in each
+             source. Their lines are linked, and the walk stops at the one in the last source
     at       the station to open at: its number, from 1, or words of its text
 
     Raises   TypeError    a source that is none of these
-             ValueError   no station `at`
+             ValueError   no station `at`, or a piece of a line that its source does not hold
     """
+    panes = [_pane(source) for source in sources]
+    meetings = [
+        [(pane, *_line(panes[pane], piece)) for pane, piece in enumerate(pieces)]
+        for _, *pieces in meet
+    ]
+    stops = [
+        {"pane": places[-1][0], "lines": places[-1][1:], "text": said}
+        for (said, *_), places in zip(meet, meetings, strict=True)
+    ]
     return CodeView(
-        [_pane(source) for source in sources],
-        links=links,
+        panes,
+        links=[*links, *meetings],
         marks=marks,
-        stations=stations,
+        stations=[*stations, *stops],
         title=title,
     ).open_at(at)
+
+
+def _line(pane: Mapping[str, Any], piece: str) -> tuple[int, int]:
+    """The number of the first line that holds this piece, as first and last."""
+    lines = pane["lines"] if "lines" in pane else pane["text"].split("\n")
+    for number, line in enumerate(lines, start=pane.get("first_line", 1)):
+        if piece in line:
+            return number, number
+    raise ValueError(f"no line of {pane['title']} holds {piece!r}")
 
 
 def torch_file(path: str, symbol: str = "", lines: int = SYMBOL_LINES) -> dict[str, Any]:
@@ -82,10 +105,25 @@ def _pane(source: Any) -> dict[str, Any]:
         return {"title": source.name, "text": source.read_text("utf-8"), "language": language}
     if not (inspect.isclass(source) or inspect.isroutine(source) or inspect.ismodule(source)):
         raise TypeError(f"show.code takes Python objects, paths and panes, not {source!r}")
-    lines, first = inspect.getsourcelines(source)
+    lines, first = _source_lines(source)
     return {
         "title": getattr(source, "__qualname__", source.__name__),
         "lines": [line.rstrip("\n") for line in lines],
         "first_line": max(1, first),
         "language": "python",
     }
+
+
+def _source_lines(source: Any) -> tuple[list[str], int]:
+    """The source and its first line; also of a class from a notebook, whose file has no name."""
+    try:
+        return inspect.getsourcelines(source)
+    except OSError:
+        methods = [found for found in vars(source).values() if inspect.isfunction(found)]
+        if not inspect.isclass(source) or not methods:
+            raise
+    lines = linecache.getlines(methods[0].__code__.co_filename)
+    for node in ast.walk(ast.parse("".join(lines))):
+        if isinstance(node, ast.ClassDef) and node.name == source.__name__:
+            return lines[node.lineno - 1 : node.end_lineno], node.lineno
+    raise OSError(f"the source of {source.__name__} is not there any more")

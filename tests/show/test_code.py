@@ -1,3 +1,5 @@
+import linecache
+
 import pytest
 
 from labkit.show.code import code, torch_file
@@ -33,3 +35,22 @@ def test_what_is_not_there_is_named():
         torch_file("c10/core/StorageImpl.h", "struct Nothing")
     with pytest.raises(TypeError, match="not 3"):
         code(3)
+
+
+def test_sources_meet_at_lines_found_by_a_piece_of_their_text():
+    ours, theirs = ({"title": title, "text": f"{title}\nx = 1\n"} for title in ("ours", "theirs"))
+    view = code(ours, theirs, meet=[("the same step", "x =", "= 1")])
+    assert view.links == [[[0, 2, 2], [1, 2, 2]]]
+    assert view.stations == [{"pane": 1, "lines": [2, 2], "text": "the same step"}]
+    with pytest.raises(ValueError, match="no line of theirs holds 'y'"):
+        code(ours, theirs, meet=[("nowhere", "x", "y")])
+
+
+def test_a_class_of_a_notebook_is_shown_though_its_module_has_no_file():
+    text = "x = 1\n\n\nclass Cell:\n    def method(self):\n        return 2\n"
+    linecache.cache["<a cell>"] = (len(text), None, text.splitlines(keepends=True), "<a cell>")
+    names = {"__name__": "__main__"}
+    exec(compile(text, "<a cell>", "exec"), names)
+    pane = code(names["Cell"]).panes[0]
+    assert pane["lines"][0] == "class Cell:"
+    assert (pane["first_line"], len(pane["lines"])) == (4, 3)
