@@ -295,5 +295,125 @@ for why, pair in [
     answers.wrong("layout_from_order", why)(pair)
 answers.wrong("layout_from_order", FIRST, make=True)(remembering)
 
+# --- the small steps of the chapter
+
+
+@answers.right("needed")
+def needed(sizes, strides, offset):
+    if 0 in sizes:
+        return 0
+    return offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+
+
+def last_place(sizes, strides, offset):
+    return max(needed(sizes, strides, offset) - 1, 0)
+
+
+def without_offset(sizes, strides, offset):
+    return needed(sizes, strides, 0)
+
+
+def size_for_index(sizes, strides, offset):
+    return offset + sum(n * s for n, s in zip(sizes, strides, strict=True))
+
+
+def room_for_nothing(sizes, strides, offset):
+    return offset + sum((max(n, 1) - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+
+
+for why, answer in {
+    "multiplies the sizes": lambda sizes, strides, offset: math.prod(sizes),
+    "takes size for the largest index": size_for_index,
+    "forgets the offset": without_offset,
+    "returns the last place, not the room": last_place,
+    "needs room for a view without elements": room_for_nothing,
+}.items():
+    answers.wrong("needed", why)(answer)
+
+
+def slicing(meta, dim, places, stride, offset):
+    sizes, strides, _ = meta
+    return (
+        (*sizes[:dim], places, *sizes[dim + 1 :]),
+        (*strides[:dim], stride, *strides[dim + 1 :]),
+        offset,
+    )
+
+
+@answers.right("cut_out")
+def cut_out(meta, dim, start, stop, step):
+    places, stride = len(range(start, stop, step)), meta[1][dim]
+    return slicing(meta, dim, places, step * stride, meta[2] + start * stride)
+
+
+@answers.wrong("cut_out", "rounds the number of places down")
+def rounds_down(meta, dim, start, stop, step):
+    stride = meta[1][dim]
+    return slicing(meta, dim, (stop - start) // step, step * stride, meta[2] + start * stride)
+
+
+@answers.wrong("cut_out", "keeps the stride")
+def keeps_the_stride(meta, dim, start, stop, step):
+    sizes, _, offset = cut_out(meta, dim, start, stop, step)
+    return sizes, meta[1], offset
+
+
+@answers.wrong("cut_out", "counts the offset in indices")
+def offset_in_indices(meta, dim, start, stop, step):
+    sizes, strides, _ = cut_out(meta, dim, start, stop, step)
+    return sizes, strides, meta[2] + start
+
+
+@answers.wrong("cut_out", "changes dimension 0 whatever dim says")
+def always_the_first(meta, dim, start, stop, step):
+    return cut_out(meta, 0, start, stop, step)
+
+
+@answers.right("view_strides")
+def view_strides(sizes, strides, wanted):
+    refuse(math.prod(sizes) != math.prod(wanted), RuntimeError, f"{sizes} as {wanted}")
+    return cut(chunks(sizes, strides), wanted) if 0 not in sizes else (0,) * len(wanted)
+
+
+def across_walks(sizes, strides, wanted):
+    refuse(math.prod(sizes) != math.prod(wanted), RuntimeError, f"{sizes} as {wanted}")
+    found, left, room, step = [], chunks(sizes, strides), 1, 1
+    for size in reversed(wanted):
+        if room == 1 and left:
+            room, step = left.pop(0)
+        found.insert(0, step)
+        room, step = max(room // max(size, 1), 1), step * size
+    return tuple(found)
+
+
+def contiguous_only(sizes, strides, wanted):
+    dense = [at for at, size in enumerate(sizes) if size > 1]
+    packed = contiguous(sizes)
+    refuse(any(strides[at] != packed[at] for at in dense), RuntimeError, "not contiguous")
+    return view_strides(sizes, strides, wanted)
+
+
+def any_number(sizes, strides, wanted):
+    if math.prod(sizes) != math.prod(wanted):
+        return contiguous(wanted)
+    return view_strides(sizes, strides, wanted)
+
+
+def ones_end_walks(sizes, strides, wanted):
+    refuse(1 in sizes or 1 in wanted, RuntimeError, "a dimension of size 1")
+    return view_strides(sizes, strides, wanted)
+
+
+for why, answer in {
+    "packs the strides as a fresh tensor has them": lambda sizes, strides, wanted: contiguous(
+        wanted
+    ),
+    "lets a dimension run from one walk into the next": across_walks,
+    "refuses whatever is not contiguous": contiguous_only,
+    "never refuses different numbers of elements": any_number,
+    "stumbles over dimensions of size 1": ones_end_walks,
+}.items():
+    answers.wrong("view_strides", why)(answer)
+
 
 test_answers = answers.tests()

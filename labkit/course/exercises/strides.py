@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._view_rules import cut_out, needed, view_strides
 
 NOTEBOOK = "2_core_code/3_strides"
 
@@ -238,6 +239,7 @@ def _two_views(case: Case, got: Any, right: Any) -> Any:
 
 view_machine = Exercise(
     id="strides.view_machine",
+    rung="boss",
     rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
     case=_chain,
     expected=_expected,
@@ -371,20 +373,13 @@ def _smaller_layouts(
 
 layout_from_order = Exercise(
     id="strides.layout_from_order",
-    statement=(
-        "Write two functions. strides_from_order(sizes, order) gives the strides, in elements, of "
-        "a dense tensor whose dimensions lie in memory in this order, slowest first: order "
-        "(0, 2, 3, 1) is channels-last. order_from_strides(sizes, strides) gives the order back: "
-        "the axes longer than 1, slowest first, then those of size 1 in their own order, because "
-        "an axis of size 1 may carry any stride."
-    ),
     rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
     case=_a_layout,
     judge=_judge_layouts,
     drive=_drive_layouts,
     smaller=_smaller_layouts,
     cases=400,
-    minutes=15,
+    minutes=12,
     difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
@@ -412,4 +407,4 @@ layout_from_order = Exercise(
     ),
 )
 
-EXERCISES = (view_machine, layout_from_order)
+EXERCISES = (needed, cut_out, view_strides, layout_from_order, view_machine)
