@@ -1,6 +1,7 @@
 """The exercises of 2_core_code/6_autograd: right answers pass, every known wrong answer fails."""
 
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import torch
@@ -368,6 +369,38 @@ answers.wrong("read_the_graph", FIRST, make=True)(remembering)
 
 def sorted_by_name(edges):
     return sorted(edges, key=lambda edge: edge[0].name())
+
+
+# --- the small steps of the engine
+
+answers.right("formula")(lambda x, g: [g * math.cos(x)])
+answers.right("waits")(
+    lambda nodes: Counter(after for node in nodes for after in node.edges if after is not None)
+)
+
+for why, answer in {
+    "returns the slope and forgets what arrived": lambda x, g: [math.cos(x)],
+    "takes sin for its own slope": lambda x, g: [g * math.sin(x)],
+    "has the sign of the slope of cos": lambda x, g: [-g * math.cos(x)],
+    "returns a number, not a list": lambda x, g: g * math.cos(x),
+}.items():
+    answers.wrong("formula", why)(answer)
+
+for why, answer in {
+    "counts a node once however many edges lead to it": lambda nodes: {
+        after: 1 for node in nodes for after in node.edges if after is not None
+    },
+    "counts the edges that leave a node": lambda nodes: {
+        node: sum(after is not None for after in node.edges) for node in nodes
+    },
+    "lets somebody wait at None": lambda nodes: Counter(
+        after for node in nodes for after in node.edges
+    ),
+    "counts the edges of the first node alone": lambda nodes: Counter(
+        after for after in nodes[0].edges if after is not None
+    ),
+}.items():
+    answers.wrong("waits", why)(answer)
 
 
 test_answers = answers.tests()

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._engine_steps import formula, waits
 
 NOTEBOOK = "2_core_code/6_autograd"
 
@@ -231,14 +232,39 @@ def _grad_too_often(evidence: Any) -> bool:
     return _only_grad_wrong(evidence) and not _wrong_names(evidence)[0][2][2]
 
 
+def _program_of(*allowed: str) -> Any:
+    """Cases of these operations alone, tensors aside: what is left of a random program."""
+
+    def case(rng: Rng, size: int) -> tuple[list[Statement]]:
+        while True:
+            kept, bound = [], {""}
+            for target, op, *arguments in _a_program(rng, size)[0]:
+                used = {a for a in arguments if isinstance(a, str) and a not in DTYPES}
+                if op in ("tensor", *allowed) and used <= bound:
+                    kept.append((target, op, *arguments))
+                    bound.add(target)
+            try:
+                _facts(kept)
+            except RuntimeError:  # what was left out had made the rest legal
+                continue
+            return (kept,)
+
+    return case
+
+
+LEAVES = ("Parameter", "detach", "requires_grad_")
+OPERATIONS = (*LEAVES, "view", "contiguous", "mul", "greater")
+MODES = (*OPERATIONS, "to", "no_grad", "enable_grad", "end")
+
+
 leaf_or_not = Exercise(
     id="autograd.leaf_or_not",
-    statement=(
-        "Write leaf_or_not(program). program is a list of statements (target, operation, "
-        "arguments ...); nothing is executed. Return {name: (is_leaf, requires_grad, has_grad)} "
-        "for every name bound at the end, three bools; has_grad: its .grad is not None. Example: "
-        "[('a', 'tensor', 'float32', True), ('b', 'mul', 'a', 'a'), ('', 'backward', 'b')] gives "
-        "{'a': (True, True, True), 'b': (False, True, False)}."
+    stages=(
+        Stage("leaves", case=_program_of(*LEAVES)),
+        Stage("operations", case=_program_of(*OPERATIONS)),
+        Stage("casts", case=_program_of(*OPERATIONS, "to")),
+        Stage("grad mode", case=_program_of(*MODES)),
+        Stage("who has a grad"),
     ),
     rules=("plain Python: no torch, no labkit",),
     case=_a_program,
@@ -246,7 +272,7 @@ leaf_or_not = Exercise(
     smaller=_fewer_statements,
     show=_python,
     cases=300,
-    minutes=25,
+    minutes=16,
     difficulty=3,
     banned=("torch.*", "labkit.*"),
     hints=(
@@ -500,16 +526,7 @@ def _value_only(evidence: Any) -> bool:
 
 read_the_graph = Exercise(
     id="autograd.read_the_graph",
-    statement=(
-        "Write serialise(edge) and rebuild(text). edge is (node, slot), where backward starts; a "
-        "node has name(), next_functions and, when it is a leaf's, variable. The text has a first "
-        "line 'root 0:slot', then one line per node, 'number name edges': numbers from 0 in the "
-        "order of a depth-first walk that follows edges from left to right, edges as number:slot "
-        "with one space between; for a leaf its float values instead, joined by commas. "
-        "rebuild(text) gives the value that forward had, a float or a list of floats. Example: "
-        "the product of leaves 2 and 3 is 'root 0:0', '0 MulBackward0 1:0 2:0', "
-        "'1 torch::autograd::AccumulateGrad 2.0', '2 torch::autograd::AccumulateGrad 3.0', and 6."
-    ),
+    rung="boss",
     rules=("nodes of either library; rebuild sees the text alone",),
     case=_a_formula,
     expected=_right_graph,
@@ -558,4 +575,4 @@ read_the_graph = Exercise(
     ),
 )
 
-EXERCISES = (leaf_or_not, read_the_graph)
+EXERCISES = (formula, waits, leaf_or_not, read_the_graph)
