@@ -60,6 +60,11 @@ class LabWidget(anywidget.AnyWidget):
             cls._css = "".join(_lean(path) for path in styles if path.exists())
         super().__init_subclass__(**kwargs)
 
+    def __init__(self, **traits: Any) -> None:
+        """Open the widget under the name of the class whose script it runs, not of a subclass."""
+        home = next((kind for kind in type(self).__mro__ if "_esm" in kind.__dict__), type(self))
+        super().__init__(_anywidget_id=f"{home.__module__}.{home.__name__}", **traits)
+
     def summary(self) -> str:
         """What stands between the parentheses of the text form: short, and without addresses."""
         return ""

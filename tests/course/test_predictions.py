@@ -6,6 +6,8 @@ import json
 import pytest
 
 from labkit import course
+from labkit.widgets.saved_state import keep_own_code
+from labkit.widgets.static_page import STATE
 
 
 def nodes():
@@ -93,3 +95,21 @@ def test_a_list_of_choices_takes_its_reasons_from_the_reveal():
         guess.choose("perhaps")
     with pytest.raises(ValueError, match="not among"):
         guess.reveal(2, why={"perhaps": ""})
+
+
+def test_the_lab_keeps_saved_predictions_as_its_own():
+    guess = nodes().choose(3)
+    asked = [guess, guess.reveal(4, calls=4), course.predict("?", ["a", "b"])]
+    models = {
+        str(number): {
+            "model_name": "AnyModel",
+            "model_module": "anywidget",
+            "model_module_version": "~0.11.*",
+            "state": widget.get_state(),
+        }
+        for number, widget in enumerate(asked)
+    }
+    saved = {"cells": [], "metadata": {"widgets": {STATE: {"state": models}}}}
+    assert keep_own_code(saved) == 0
+    kept = saved["metadata"]["widgets"][STATE]["state"]
+    assert kept["0"]["state"]["choice"] == "3" and kept["1"]["state"]["prediction"]
