@@ -8,7 +8,8 @@ from pathlib import Path
 from labkit.course import exercises
 from labkit.course.claims import known_claims
 from labkit.course.editions import leaks, student, tasks
-from labkit.course.front_matter import front_matter_problems, front_matter_text
+from labkit.course.front_matter import front_matter_problems, front_matter_text, is_form_2
+from labkit.course.lint_form import form_2_problems
 from labkit.course.notebook_form import (
     ROOT,
     Notebook,
@@ -41,6 +42,9 @@ def problems(path: Path) -> list[str]:
     found += _front_matter_problems(notebook, name)
     found += _claim_problems(notebook)
     found += _exercise_problems(notebook, name)
+    about = notebook["metadata"].get("labkit")
+    if is_form_2(about) and not front_matter_problems(about):
+        found += form_2_problems(notebook, [i for task in tasks(notebook) for i in task.ids])
     found += [f"an edition without solutions shows {x!r}" for x in _leaks(notebook)]
     return found
 
