@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from labkit.course.checks import CheckFailed, NotAttempted, Passed, check, give_up
     from labkit.course.claims import ClaimBox, ClaimFailed, claim, documents
     from labkit.course.course_map import map  # noqa: A004
+    from labkit.course.course_path import CoursePath, path
     from labkit.course.predictions import predict
     from labkit.course.progress_file import reset
 
@@ -27,14 +28,16 @@ HOMES = {
     "checks": ["CheckFailed", "NotAttempted", "Passed", "check", "give_up"],
     "claims": ["ClaimBox", "ClaimFailed", "claim", "documents"],
     "course_map": ["map"],
+    "course_path": ["CoursePath", "path"],
     "predictions": ["predict"],
     "progress_file": ["reset"],
 }
 """Module of this package -> the public names it holds."""
 
 __all__ = [
-    "CheckFailed", "CheckedClaims", "ClaimBox", "ClaimFailed", "NotAttempted", "Passed", "card",
-    "check", "checked", "claim", "documents", "give_up", "map", "predict", "progress", "reset",
+    "CheckFailed", "CheckedClaims", "ClaimBox", "ClaimFailed", "CoursePath", "NotAttempted",
+    "Passed", "card", "check", "checked", "claim", "documents", "give_up", "map", "path", "predict",
+    "progress", "reset",
 ]  # fmt: skip
 
 

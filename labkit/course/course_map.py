@@ -1,4 +1,4 @@
-"""The map of the course: which chapter needs which, what is passed, what is written."""
+"""The map of the course: which of its written chapters needs which, and what is passed."""
 
 from typing import Any
 
@@ -10,20 +10,19 @@ from labkit.widgets.graph_view import GraphView
 
 
 def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
-    """(nodes, edges): a node per planned chapter, an edge from each to those that need it."""
-    plan = planned()
+    """(nodes, edges): a node per written chapter, an edge from each to those that need it."""
+    plan = {name: entry for name, entry in planned().items() if _is_written(name)}
     verdicts = _verdicts()
     done = exercises_passed()
     place = {name: index for index, name in enumerate(plan)}
     nodes = []
     for name, entry in plan.items():
-        written = (ROOT / "notebooks" / f"{name}.ipynb").exists()
         passed, asked = done.get(name, 0), len(entry["exercises"])
         corrected = [c for c in entry["claims"] if verdicts[c] not in ("holds", "unverifiable")]
         nodes.append(
             {
                 "label": name.rpartition("/")[2].replace("_", " "),
-                "kind": "to come" if not written else "passed" if passed == asked else "open",
+                "kind": "passed" if passed == asked else "open",
                 "group": name.partition("/")[0],
                 "details": {
                     "notebook": name,
@@ -38,9 +37,21 @@ def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
     edges = [
         {"source": place[needed], "target": place[name]}
         for name, entry in plan.items()
-        for needed in entry["needs"]
+        for needed in _written_needs(entry["needs"])
     ]
     return nodes, edges
+
+
+def _is_written(name: str) -> bool:
+    return (ROOT / "notebooks" / f"{name}.ipynb").exists()
+
+
+def _written_needs(needs: list[str]) -> list[str]:
+    """The needs that are written, and through those that are not, theirs."""
+    found: list[str] = []
+    for name in needs:
+        found += [name] if _is_written(name) else _written_needs(planned()[name]["needs"])
+    return list(dict.fromkeys(found))
 
 
 def exercises_passed() -> dict[str, int]:

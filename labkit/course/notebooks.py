@@ -9,31 +9,40 @@ JupyterLab, or as text:
     labkit notebooks lint NOTEBOOK                  # everything the hygiene tests ask
     labkit notebooks index                          # claim id -> notebook and cell
 
-What a chapter holds, in order:
+What a chapter of form 2 holds, in order (its header says `form: 2`; the lint asks all of it):
 
-1. Front matter, written from the header (`labkit.course.front_matter.KEYS`); one import cell.
-2. Sections of *predict, run, explain, check*. Run cells are short and end in the thing to look at.
-   A prediction is `guess = course.predict("...", ["yes", "no"])`, and after the run
-   `guess.reveal("no", why={"yes": "what exactly is wrong about it"})`.
-3. A box per claim that the notebook owns: `course.claim("D4-1.3-a", holds=..., evidence={...})`,
-   where `holds` is what this run found out; the call raises when that contradicts the verdict.
-   Prose that settles a claim instead carries the tag `claim:<id>`. Both are found by the index.
-4. Exercises, three cells each: the stub (tag `exercise`, ends in `raise NotImplementedError`), the
-   check (`course.check("tensors.promote", promote)`), and the folded solution, a markdown cell:
+1. Front matter, written from the header (`labkit.course.front_matter.FORM_2`): a title, which is a
+   question or a failure, and one line. Goals, claims and anchors stay in the metadata.
+2. The puzzle in two to four sentences, then one visible cell of at most six lines with a picture or
+   a real error. At most six visible lines of imports in all; helpers go into a cell tagged
+   `backstage`, whose source is hidden.
+3. Loops of *question, predict, run, look, rule*, through which one artefact grows. Nothing visible is
+   longer than twelve lines of eighty columns, and ninety words stand between two things to do or see.
 
-       <details><summary>Solution</summary>
+       guess = course.predict("How many nodes?", {3: "why not", 4: "why: {calls} calls"})
+       guess                                         # this cell's source is hidden
 
-       ```python
-       def promote(...): ...
-       ```
+       guess.reveal(len(nodes), calls=calls)         # one visible line after the run
 
-       Why it is so.
-       </details>
+4. At most three margin notes (tag `note`, a quotation of at most forty words).
+5. Exercises (`labkit.course.exercise`): the task in prose, the stub (tag `exercise`, raises
+   NotImplementedError where something is still to be written), the check
+   (`course.check("tensors.promote", promote)`), and below it as text a cell tagged `solution` with
+   a ```python block and why it is so. In the notebook the solution lies in the stub's metadata: it
+   opens on the exercise's card, after the last hint or on request.
+6. The headings Recap (with the artefact, whole), In PyTorch, Next.
+7. Hidden at the end, the claims the chapter owns in one folded table, each decided by a value of the
+   run: `course.checked({"D4-1.3-a": (holds, {"found": found})}, settles={...}, dated={...})`.
 
-5. Last, a heading "In PyTorch": what the real file adds.
+Its minutes are words / 130 + 0.4 for a visible cell + 1 for a prediction; those of its exercises are
+the exercises' own, without the boss.
 
-Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past an
-exercise not yet done), `solution`, `predict`, `hint`, `keep_output` (deterministic output that
+A chapter of the older form has a table for front matter (`KEYS`), a box per claim
+(`course.claim("D4-1.3-a", holds=..., evidence={...})`), its reasons in the reveal, and its solutions
+in folded markdown cells.
+
+Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past a
+wrong answer), `solution`, `predict`, `backstage`, `note`, `keep_output` (deterministic output that
 `pytest --nbval` compares), `claim:<id>`, and `raises-exception` alone for a cell meant to fail.
 """
 

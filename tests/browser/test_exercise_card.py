@@ -27,7 +27,7 @@ def test_card_steps_through_failing_cases_and_opens_the_solution(lab):
     card = lab.widget(2)  # two failed checks drew a card each before it
     lab.wait_drawn(card)
     assert len(texts(lab, card, "ul >> nth=-1 >> li")) == 2, "two attempts earned two hints"
-    assert "1 hint still locked" in card.inner_text()
+    assert "hints still locked" in card.inner_text()
     first = card.locator(".lk-evidence").inner_text()
     drawn = lab.wait_drawn(card)
     card.get_by_label("case forward").click()

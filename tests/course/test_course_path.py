@@ -1,0 +1,106 @@
+"""One path, not a map: what comes next and why, and nothing that is not written."""
+
+import pytest
+
+from labkit import course
+from labkit.course import course_path, exercises, progress_file
+from labkit.course.course_map import map_data
+from labkit.course.course_path import lines, stops_of
+from labkit.course.notebook_form import ROOT, notebook_name, notebook_paths
+from labkit.course.plan import planned
+from labkit.course.progress_file import record_pass
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    monkeypatch.setattr(progress_file, "_in_memory", {})
+    monkeypatch.setenv("LABKIT_PROGRESS", "off")
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.chdir(ROOT / "notebooks" / "2_core_code")
+
+
+def needed(name):
+    """Every chapter below one."""
+    return {name}.union(*(needed(other) for other in planned()[name]["needs"]))
+
+
+def do(name):
+    for module in exercises.modules():
+        if exercises.notebook_of(module) == name:
+            for exercise in exercises.in_module(module):
+                record_pass(exercise.id)
+
+
+@pytest.mark.parametrize("line", lines())
+def test_no_stop_stands_before_one_that_it_needs(line):
+    stops = lines()[line]["stops"]
+    assert stops[0] == "0_start_here" and len(set(stops)) == len(stops)
+    for at, name in enumerate(stops):
+        assert not needed(name) & set(stops[at + 1 :]), name
+
+
+def test_every_written_chapter_is_on_a_line():
+    on_lines = {name for line in lines().values() for name in line["stops"]}
+    assert on_lines <= set(planned())
+    assert {notebook_name(path) for path in notebook_paths()} <= on_lines
+
+
+def test_the_next_stop_follows_what_is_done():
+    assert course.path("gradients").next.name == "0_start_here"
+    do("0_start_here")
+    assert course.path("gradients").next.name == "1_fundamentals/1_introduction"
+    do("1_fundamentals/1_introduction")
+    path = course.path("gradients")
+    assert path.next.name == "2_core_code/6_autograd" and path.stops["gradients"][0].done
+    assert course.path().line == "gradients", "the line gone furthest is open"
+    for stop in stops_of("gradients"):
+        do(stop.name)
+    assert course.path("gradients").next is None
+    assert "every stop is done" in course.path("gradients")._repr_html_()
+
+
+def test_the_chapter_that_runs_is_marked_and_the_next_is_behind_it(monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/2_core_code/9_caching_allocator.ipynb")
+    path = course.path()
+    assert path.here == "2_core_code/9_caching_allocator" and path.line == "memory"
+    assert path.next.name == "4_vision_low_level/2_memory_pool"
+    assert path.next.link() == "../4_vision_low_level/2_memory_pool.ipynb"
+    assert repr(path).count("you are here") == 1
+    page = path._repr_html_()
+    assert 'href="../4_vision_low_level/2_memory_pool.ipynb"' in page
+    assert page.count("<details open>") == 1 and page.count("you are here") == 1
+
+
+def test_the_boss_is_not_asked_for(monkeypatch):
+    from labkit.course.exercise import Exercise
+
+    asked = {
+        "id": "toys.a", "case": lambda rng, size: (1,), "hints": ("h",), "must_fail": ("w",),
+    }  # fmt: skip
+    pair = (Exercise(**asked), Exercise(**asked | {"id": "toys.b", "rung": "boss"}))
+    monkeypatch.setattr(course_path, "_exercises", lambda: {"0_start_here": pair})
+    record_pass("toys.a")
+    assert stops_of("views")[0].done
+
+
+def test_chapters_not_written_are_not_drawn(monkeypatch):
+    written = {notebook_name(path) for path in notebook_paths()}
+    nodes, edges = map_data()
+    assert {node["details"]["notebook"] for node in nodes} == written
+    assert all(edge["source"] < edge["target"] for edge in edges)
+    reached = {edge["target"] for edge in edges}
+    assert len(reached) == len(nodes) - 1, "needs are followed through what is not written"
+    monkeypatch.setattr(
+        course_path,
+        "_about",
+        lambda name: None if "autograd" in name else {"title": "?", "minutes": 3},
+    )
+    assert [stop.name for stop in stops_of("gradients")] == [
+        "0_start_here", "1_fundamentals/1_introduction",
+        "3_internals/5_hooks_versions_checkpoint",
+    ]  # fmt: skip
+
+
+def test_a_goal_that_is_none_says_which_there_are():
+    with pytest.raises(KeyError, match="kernels"):
+        course.path("graphics")
