@@ -16,8 +16,9 @@ What a chapter of form 2 holds, in order (its header says `form: 2`; the lint as
 2. The puzzle in two to four sentences, then one visible cell of at most six lines with a picture or
    a real error. At most six visible lines of imports in all; helpers go into a cell tagged
    `backstage`, whose source is hidden.
-3. Loops of *question, predict, run, look, rule*, through which one artefact grows. Nothing visible is
-   longer than twelve lines of eighty columns, and ninety words stand between two things to do or see.
+3. Loops of *question, predict, run, look, rule*, through which one artefact grows. Nothing visible
+   is longer than twelve lines of eighty columns, and at most ninety words stand between two things
+   to do or see.
 
        guess = course.predict("How many nodes?", {3: "why not", 4: "why: {calls} calls"})
        guess                                         # this cell's source is hidden
@@ -31,15 +32,15 @@ What a chapter of form 2 holds, in order (its header says `form: 2`; the lint as
    a ```python block and why it is so. In the notebook the solution lies in the stub's metadata: it
    opens on the exercise's card, after the last hint or on request.
 6. The headings Recap (with the artefact, whole), In PyTorch, Next.
-7. Hidden at the end, the claims the chapter owns in one folded table, each decided by a value of the
-   run: `course.checked({"D4-1.3-a": (holds, {"found": found})}, settles={...}, dated={...})`.
+7. Hidden at the end, the claims the chapter owns in one folded table, each decided by a value of
+   the run: `course.checked({"D4-1.3-a": (holds, {"found": found})}, settles={...}, dated={...})`.
 
-Its minutes are words / 130 + 0.4 for a visible cell + 1 for a prediction; those of its exercises are
-the exercises' own, without the boss.
+Its minutes are words / 130 + 0.4 for a visible cell + 1 for a prediction; those of its exercises
+are the exercises' own, without the boss.
 
 A chapter of the older form has a table for front matter (`KEYS`), a box per claim
-(`course.claim("D4-1.3-a", holds=..., evidence={...})`), its reasons in the reveal, and its solutions
-in folded markdown cells.
+(`course.claim("D4-1.3-a", holds=..., evidence={...})`), its reasons in the reveal, and its
+solutions in folded markdown cells.
 
 Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past a
 wrong answer), `solution`, `predict`, `backstage`, `note`, `keep_output` (deterministic output that
