@@ -172,7 +172,8 @@ class GraphTask:
         if node.pre_hooks:
             self.call_pre_hooks(node, grads)
         seen = tuple(grads) if node.post_hooks else ()
-        results = self.apply(node, grads, self.needs(node))
+        needs = node.next_edges if self.exec_info is None else self.needs(node)
+        results = self.apply(node, grads, needs)
         results = validate_outputs(node.next_edges, results, node)
         return self.call_post_hooks(node, results, seen) if node.post_hooks else results
 
@@ -183,15 +184,11 @@ class GraphTask:
 
     def needs(self, node: Node) -> tuple[Any, ...]:
         """Per edge of the node, something true when a gradient is wanted there."""
-        if self.exec_info is None:
-            return node.next_edges
         return tuple(edge and self.is_needed(edge[0]) for edge in node.next_edges)
 
     def is_needed(self, node: Node) -> bool:
-        """Gradients have to come to the node."""
-        if self.exec_info is None:
-            return True
-        info = self.exec_info.get(node)
+        """Gradients have to come to the node, although only some are wanted."""
+        info = (self.exec_info or {}).get(node)
         return info is not None and info.should_execute
 
     def release(self, node: Node) -> None:
@@ -202,7 +199,7 @@ class GraphTask:
         """One more gradient has come to the node the edge leads to; with the last, it is ready."""
         node, input_nr = edge
         self.dependencies[node] -= 1
-        if not self.is_needed(node):
+        if self.exec_info is not None and not self.is_needed(node):
             return
         buffer = self.not_ready.pop(node, None) or [None] * node.num_inputs
         if gradient is not None:

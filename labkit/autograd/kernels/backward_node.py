@@ -11,6 +11,7 @@ from labkit.autograd.kernels.differentiation import (
     METHODS,
     PROPERTIES,
     Differentiation,
+    Formula,
     output_names,
 )
 from labkit.autograd.node import Node
@@ -56,10 +57,11 @@ class BackwardNode(Node):
                 saved[name] = save(aten.clone.default(value))  # it is written next
             else:
                 saved[name] = save(value)
-        values = {name: stack[position[name]] for name in differentiation.values}
+        self.saved = saved
+        if differentiation.values or differentiation.properties:
+            self.values = {name: stack[position[name]] for name in differentiation.values}
         for name, attribute in differentiation.properties:
-            values[f"{name}_{attribute}"] = _property(stack[position[name]], attribute)
-        self.saved, self.values = saved, values
+            self.values[f"{name}_{attribute}"] = _property(stack[position[name]], attribute)
 
     def save_results(self, result: Any) -> None:
         """What the formulas mention of the outputs is kept; their history must be set already."""
@@ -77,23 +79,29 @@ class BackwardNode(Node):
 
         Everything is unpacked, wanted or not: it is an error to have changed any of it.
         """
-        saved = {name: self._unpacked(name) for name in self.saved}
+        known = {name: self._unpacked(name) for name in self.saved}
         if all(grad is None for grad in grads):
             return [None] * len(self.next_edges)
-        known = {**saved, **self.values, "grad": grads[0], "grads": grads}
+        known.update(self.values, grad=grads[0], grads=grads)
+        for name, number in self.differentiation.gradients.items():
+            known[name] = grads[number]
         needed = self._per_argument(needs) if self.counts else needs
         found: list[Any] = [None] * len(needed)
         for formula in self.differentiation.formulas:
-            known["needs"] = wanted = [bool(needed[place]) for place in formula.places]
-            if any(wanted):
-                for name, number in formula.gradients.items():
-                    known[name] = grads[number]
-                result = formula(known)
-                if len(formula.places) == 1:
-                    result = (result,)
-                for place, gradient in zip(formula.places, result, strict=True):
-                    found[place] = gradient
+            if len(formula.places) > 1:
+                self._several(formula, known, needed, found)
+            elif needed[formula.places[0]]:
+                found[formula.places[0]] = formula(known)
         return self._per_edge(found) if self.counts else found
+
+    def _several(
+        self, formula: Formula, known: dict[str, Any], needed: Sequence[Any], found: list[Any]
+    ) -> None:
+        """The gradients of several arguments, by a formula that is told which are wanted."""
+        known["needs"] = wanted = [bool(needed[place]) for place in formula.places]
+        if any(wanted):
+            for place, gradient in zip(formula.places, formula(known), strict=True):
+                found[place] = gradient
 
     def _per_argument(self, needs: tuple[Any, ...]) -> list[bool]:
         """Is a gradient wanted: of an argument, or of any tensor of a list."""
@@ -145,6 +153,7 @@ def node_class(differentiation: Differentiation) -> type[BackwardNode]:
     row, schema = differentiation.row, differentiation.schema
     attributes: dict[str, Any] = {"__doc__": f"Backward of {row.operator}."}
     attributes["differentiation"] = differentiation
+    attributes["values"] = {}  # of a node whose formulas mention tensors alone
     outputs = [output_names(schema)[number] for number in differentiation.results]
     for name in (*differentiation.tensors, *outputs):
         attributes[f"_raw_saved_{name}"] = property(_raw_saved(name))

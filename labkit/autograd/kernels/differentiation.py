@@ -63,7 +63,7 @@ class Formula:
 
         values   of all parameters, by name
         """
-        return self.function(*[values[name] for name in self.parameters])
+        return self.function(*map(values.__getitem__, self.parameters))
 
 
 class _Names(ast.NodeTransformer):
@@ -143,6 +143,7 @@ class Differentiation:
     values            other arguments that are saved
     properties        (tensor argument, property) that are saved
     results           outputs that are saved, by number
+    gradients         name -> number of the gradient that formulas call so
     guards            saved argument -> the edge that alone needs it, or None: see `_guard`
 
     Raises   ValueError   the row names arguments that the schema does not have
@@ -174,6 +175,9 @@ class Differentiation:
         self.values: list[str] = self._all("values")
         self.properties: list[tuple[str, str]] = self._all("properties")
         self.results: list[int] = self._all("results")
+        self.gradients = {
+            name: number for each in self.formulas for name, number in each.gradients.items()
+        }
         self.has_list = not self.lists.isdisjoint(self.differentiated)
         self.guards = {name: self._guard(name) for name in self.tensors}
 
