@@ -92,6 +92,18 @@ def test_a_changed_header_is_noticed(emulator, tmp_path):
     assert results == [1, 2]
 
 
+def test_char_is_signed_whatever_the_compiler_takes_it_for(emulator, tmp_path, monkeypatch):
+    """A compiler for arm64 takes it for unsigned."""
+    other = tmp_path / "g++"
+    other.write_text(f'#!/bin/sh\nexec {build.find_compiler().path} -funsigned-char "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CXX", str(other))
+    assert build.find_compiler().path == str(other)
+    x = np.zeros(1, np.int32)
+    cuda.RawModule(KERNEL % "char c = -1; x[0] = c;").get_function("k")(1, 1, (x,))
+    assert x[0] == -1
+
+
 def test_the_second_compile_comes_from_the_cache(emulator):
     first = build.compile_cuda(KERNEL % "x[0] = 3;", "a.cu")
     before = first.stat().st_mtime_ns

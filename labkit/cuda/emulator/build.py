@@ -24,12 +24,15 @@ KERNELS = carried("kernels", "kernels")
 """Where `#include "lab.cuh"` is found."""
 
 DYNAMIC_SHARED_LIMIT = 227 * 1024
+NATIVE = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
+"""The processor's own instructions; clang for arm64 knows them by one of the names only."""
 COMMON_FLAGS = (
     "-std=c++20",
     "-x", "c++",
     "-fPIC", "-shared",
     "-g1", "-gdwarf-4",  # addr2line names the wrong file for DWARF 5 with #line
-    "-march=native",
+    NATIVE,
+    "-fsigned-char",  # as beside a GPU; a compiler for arm64 would take char for unsigned
     "-ffp-contract=off",  # the same bits from every compiler and every build
     "-fno-math-errno",
     "-fno-strict-aliasing",  # device code reinterprets float* as float4* freely
@@ -129,7 +132,7 @@ def worker_program() -> Path:
     """The emulator's worker, compiled once per change of its sources (some seconds)."""
     _require_linux()
     compiler = find_compiler()
-    flags = ["-std=c++20", "-O2", "-g1", "-march=native", "-fno-stack-protector"]
+    flags = ["-std=c++20", "-O2", "-g1", NATIVE, "-fsigned-char", "-fno-stack-protector"]
     # A watched access crosses four of the files: optimised as one, it costs a tenth less.
     flags += [] if compiler.is_clang else ["-flto"]
     key = [*flags, _tree_hash(RUNTIME), _tree_hash(INCLUDE / "cuemu"), compiler.version]
