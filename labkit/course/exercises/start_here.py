@@ -1,10 +1,13 @@
-"""Start here: count the bytes that views share, and tell a number from a measurement."""
+"""Start here: repair a race, count the bytes that views share, tell a count from a time."""
 
 from itertools import product
 from math import prod
 from typing import Any
 
-from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+import torch
+
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._reversal import repair_the_race
 
 NOTEBOOK = "0_start_here"
 
@@ -21,6 +24,7 @@ KINDS = {
     "kernel_ns": "time",
 }
 """What a recorder writes as `kind` -> what it is; the notebook prints this table."""
+DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 DRIVERS = ("cupy", "emulator")
 REFUSED = "a time from the emulator says nothing about a GPU"
 
@@ -72,19 +76,58 @@ def _share_bytes(views: list[View]) -> bool:
     return named > _bytes_covered(views)
 
 
+def _is_plain(view: View) -> bool:
+    """Whether it has dimensions and elements, and none of its bytes is named twice."""
+    sizes, _, _, itemsize = view
+    return bool(sizes) and 0 < prod(sizes) * itemsize == _bytes_covered([view])
+
+
+def _overlap(views: list[View]) -> bool:
+    parts = sum(_bytes_covered([view]) for view in views)
+    return all(map(_is_plain, views)) and _bytes_covered(views) < parts
+
+
+def _read_again(views: list[View]) -> bool:
+    full = all(sizes and 0 not in sizes for sizes, *_ in views)
+    return full and any(s == 0 for _, strides, *_ in views for s in strides)
+
+
+def _drawn(case: Case, got: Any, right: Any) -> Any:
+    """The views of a failing case over the bytes they share."""
+    from labkit import show
+
+    views: list[View] = case.inputs[0]
+    if not views:
+        return None
+    whole = torch.arange(_end_of(views) // 8 * 8 + 8, dtype=torch.uint8)
+    names = [f"view {n}" for n in range(1, len(views) + 1)]
+    drawn = [whole.view(DTYPES[itemsize]).as_strided(*place) for *place, itemsize in views]
+    return show.strides(*drawn, names=names)
+
+
+def _end_of(views: list[View]) -> int:
+    """One byte past the last place that the views could name, empty ones too."""
+    return max(
+        (offset + sum(max(n - 1, 0) * s for n, s in zip(sizes, strides, strict=True)) + 1) * size
+        for sizes, strides, offset, size in views
+    )
+
+
 warm_up = Exercise(
     id="start_here.warm_up",
-    statement=(
-        "Return the number of distinct bytes a list of views really covers in one storage. "
-        "Each view is (sizes, strides, offset, itemsize), strides and offset in elements of that "
-        "view; views may overlap, may be empty, and may have no dimension at all."
+    stages=(
+        Stage("one view", only=lambda views: len(views) == 1 and _is_plain(views[0])),
+        Stage("overlap", only=_overlap),
+        Stage("stride 0", only=_read_again),
+        Stage("empty and 0-dim"),
     ),
+    picture=_drawn,
     rules=("plain Python; a storage is as long as the views need",),
     case=_some_views,
     expected=_bytes_covered,
     smaller=_fewer_views,
     cases=200,
-    minutes=10,
+    minutes=9,
     difficulty=1,
     hints=(
         Hint(
@@ -139,11 +182,7 @@ def _what_may_be_said(record: dict[str, Any]) -> tuple[str, bool, str]:
 
 read_the_banner = Exercise(
     id="start_here.read_the_banner",
-    statement=(
-        "Write a function that takes one record (label, kind, number, driver) and returns "
-        "(what, may_report, reason): what is counter, value or time by the table above; reason is "
-        "the sentence of the table when the number may not be reported, and empty otherwise."
-    ),
+    rung="boss",
     rules=("the table above the cell decides, nothing else",),
     case=_a_record,
     expected=_what_may_be_said,
@@ -166,4 +205,4 @@ read_the_banner = Exercise(
     ),
 )
 
-EXERCISES = (warm_up, read_the_banner)
+EXERCISES = (repair_the_race, warm_up, read_the_banner)
