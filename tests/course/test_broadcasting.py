@@ -382,4 +382,56 @@ def test_what_is_no_list_of_steps_is_refused_in_words(got):
     assert isinstance(exercise.judge(case, got), str)
 
 
+# --- the small steps of the chapter
+
+
+@answers.right("fit")
+def fit(m, n):
+    if m == n or n == 1:
+        return m
+    return n if m == 1 else None
+
+
+def raises_instead(m, n):
+    if fit(m, n) is None:
+        raise RuntimeError("they do not fit")
+    return fit(m, n)
+
+
+for why, answer in {
+    "takes the larger of the two": lambda m, n: max(m, n) if m == n or 1 in (m, n) else None,
+    "refuses a 1 beside another size": lambda m, n: m if m == n else None,
+    "raises where sizes do not fit": raises_instead,
+}.items():
+    answers.wrong("fit", why)(answer)
+
+
+@answers.right("loop_strides")
+def loop_strides(sizes, strides, shape):
+    new = len(shape) - len(sizes)
+    kept = zip(sizes, strides, shape[new:], strict=True)
+    return (0,) * new + tuple(stride if size == n else 0 for size, stride, n in kept)
+
+
+def keeps_strides(sizes, strides, shape):
+    return (0,) * (len(shape) - len(sizes)) + tuple(strides)
+
+
+def fresh_strides(sizes, strides, shape):
+    return torch.empty(shape).stride()
+
+
+def missing_last(sizes, strides, shape):
+    new = len(shape) - len(sizes)
+    return (*loop_strides(sizes, strides, shape)[new:], *(0,) * new)
+
+
+for why, answer in {
+    "keeps the stride of a stretched axis": keeps_strides,
+    "gives new strides as a fresh tensor has them": fresh_strides,
+    "puts the missing axes last": missing_last,
+}.items():
+    answers.wrong("loop_strides", why)(answer)
+
+
 test_answers = answers.tests()

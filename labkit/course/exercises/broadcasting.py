@@ -7,7 +7,18 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Raises, Rng, Wrong
+from labkit.course.exercise import (
+    Case,
+    Evidence,
+    Exercise,
+    Hint,
+    Raised,
+    Raises,
+    Rng,
+    Stage,
+    Wrong,
+)
+from labkit.course.exercises._broadcast_steps import fit, loop_strides
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 
@@ -67,14 +78,17 @@ def _should_refuse(evidence: Evidence) -> bool:
     return isinstance(evidence.right, Raises)
 
 
+def _works(shapes: list[Shape]) -> bool:
+    return not isinstance(_broadcast(shapes), Raises)
+
+
 broadcast_shapes = Exercise(
     id="broadcasting.broadcast_shapes",
-    statement=(
-        "Write broadcast_shapes(shapes): shapes is a list of one or more tuples of sizes. Return "
-        "(shape, axes): the broadcast shape, and per operand the tuple of axes of that shape along "
-        "which it gets stride 0, because its own size is 1 or missing there and the result's is "
-        "not 1. Where they do not broadcast raise RuntimeError with PyTorch's words; the shapes "
-        "are merged from the left, so tensor a is what the ones before have given."
+    stages=(
+        Stage("one shape", only=lambda shapes: len(shapes) == 1),
+        Stage("two that fit", only=lambda shapes: len(shapes) == 2 and _works(shapes)),
+        Stage("two that clash", only=lambda shapes: len(shapes) == 2 and not _works(shapes)),
+        Stage("any number"),
     ),
     rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
     case=_shapes,
@@ -198,17 +212,23 @@ def _figure(name: str, test: Any) -> Any:
     return when
 
 
+def _numbers(tree: Any) -> bool:
+    """Whether a Python number stands in the expression."""
+    return tree[0] == "number" or (tree[0] != "tensor" and any(map(_numbers, tree[1:])))
+
+
+def _operations(tree: Any) -> int:
+    if tree[0] in ("tensor", "number"):
+        return 0
+    return 1 + sum(_operations(part) for part in tree[1:])
+
+
 output_bytes = Exercise(
     id="broadcasting.output_bytes",
-    statement=(
-        "Write output_bytes(tree). A node is ('tensor', sizes, dtype name), ('number', a Python "
-        "number) or (operation, left, right) with operation add, mul, lt or eq, named as in torch. "
-        "Return {'read': ..., 'written': ..., 'peak': ...} in bytes, for a GPU. read: each operand "
-        "of each operation once, at its own size and dtype; numbers are free, and an operation "
-        "with an empty result reads nothing. written: every result once. peak: the most bytes the "
-        "results hold at one time, beyond the tensors you were given, each result rounded up to "
-        "512. The left operand is computed first; the result is allocated while its operands are "
-        "still there, and right after the operation they are gone."
+    stages=(
+        Stage("one operation", only=lambda tree: _operations(tree) == 1 and not _numbers(tree)),
+        Stage("numbers", only=lambda tree: _operations(tree) == 1 and _numbers(tree)),
+        Stage("trees"),
     ),
     rules=("torch on device='meta' may tell you dtypes and shapes; no labkit.memory",),
     case=_a_tree,
@@ -217,7 +237,7 @@ output_bytes = Exercise(
     cases=240,
     seconds=10.0,  # the first call on the meta device imports for seconds
     sizes=6,
-    minutes=20,
+    minutes=15,
     difficulty=3,
     banned=("labkit.memory.*",),
     hints=(
@@ -426,15 +446,7 @@ def _is_square(evidence: Evidence) -> bool:
 
 find_the_missing_axis = Exercise(
     id="broadcasting.find_the_missing_axis",
-    statement=(
-        "Write find_the_missing_axis(a, b, result). Each is a list of (name, size), one per axis; "
-        "an operand has a name once, the result may have it twice. Return the list of all answers, "
-        "in any order. An answer is (steps of a, steps of b), and a step is ('unsqueeze', dim) or "
-        "('transpose', dim0, dim1): after them a and b broadcast to the sizes of the result, each "
-        "axis stands on a place of its own name, and every place comes from at least one operand. "
-        "Where a name stands twice in the result, the axis of a may go to one place and that of b "
-        "to the other. No answer: an empty list."
-    ),
+    rung="boss",
     rules=("names decide; two lists of steps that end in the same arrangement are one answer",),
     case=_a_problem,
     judge=_judge_steps,
@@ -473,4 +485,4 @@ find_the_missing_axis = Exercise(
     ),
 )
 
-EXERCISES = (broadcast_shapes, output_bytes, find_the_missing_axis)
+EXERCISES = (fit, loop_strides, broadcast_shapes, output_bytes, find_the_missing_axis)
