@@ -15,7 +15,7 @@ def _two_sizes(rng: Rng, size: int) -> tuple[int, int]:
 
 def _made(m: int, n: int) -> int | None:
     try:
-        return (torch.empty(m, device="meta") + torch.empty(n, device="meta")).shape[0]
+        return int((torch.empty(m, device="meta") + torch.empty(n, device="meta")).shape[0])
     except RuntimeError:
         return None
 
