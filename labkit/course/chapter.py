@@ -69,7 +69,14 @@ class Part:
     @property
     def words(self) -> int:
         """How many words of prose there are to read."""
-        return 0 if self.is_code else len(re.findall(r"\w[^\s]*", FENCED.sub("", self.source)))
+        return 0 if self.is_code else count_words(self.source)
+
+    @property
+    def plain_words(self) -> int:
+        """The words in no table: a table is looked at."""
+        lines = self.source.splitlines()
+        prose = "\n".join(line for line in lines if not line.startswith("|"))
+        return 0 if self.is_code else count_words(prose)
 
     @property
     def is_import(self) -> bool:
@@ -87,6 +94,11 @@ class Part:
                 kernels.append([line for line in lines[first - 1 : last] if line.strip()])
                 lines[first - 1 : last] = [""] * (last - first + 1)
         return [line for line in lines if line.strip()], kernels
+
+
+def count_words(text: str) -> int:
+    """The words of a markdown text, without what stands between fences."""
+    return len(re.findall(r"\w[^\s]*", FENCED.sub("", text)))
 
 
 def called(call: ast.Call) -> str:

@@ -15,7 +15,7 @@ from labkit.course.notebook_form import Notebook
 
 COLUMNS, LINES, CUDA_LINES, STUB_LINES = 80, 12, 20, 20
 FIRST_LINES, FIRST_WORDS, FIRST_SENTENCES, IMPORT_LINES = 6, 90, 4, 6
-WORDS_BETWEEN, STATEMENT_WORDS = 90, 110
+WORDS_BETWEEN, STATEMENT_WORDS = 90, 150
 NOTES, NOTE_WORDS = 3, 40
 RUNG_MINUTES = {"warm-up": 4, "core": 15, "boss": 40}
 LONGEST, LONGEST_EXERCISES = 60, 40
@@ -130,12 +130,12 @@ def _stretches(parts: list[Part]) -> Iterator[str]:
     for part in parts[1:]:
         if _begins(part, ENDING[0]):
             return
-        if part.id in tasks and part.words > STATEMENT_WORDS:
-            yield f"the task in cell {part.id} takes {part.words} words, {STATEMENT_WORDS} at most"
+        if part.id in tasks and part.plain_words > STATEMENT_WORDS:
+            yield f"the task in cell {part.id} has {part.plain_words} words, too many"
         if part.is_visible_code or "predict" in part.tags or part.id in tasks:
             words = 0
             continue
-        words += part.words
+        words += part.plain_words
         if words > WORDS_BETWEEN:
             yield f"{words} words up to cell {part.id} with nothing to do or see between them"
             words = 0

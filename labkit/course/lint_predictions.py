@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from labkit.course.chapter import Part, called, text_constants
 
 REVEAL_LINES = 3
+OPENS = re.compile(r"\w+ = course\.predict\(")
+"""The first line of a prediction's cell: JupyterLab shows that of a hidden source."""
 TELLING = 4
 """So many words of an explanation in a row give it away."""
 
@@ -50,6 +52,8 @@ def _form(part: Part) -> Iterator[str]:
     asked = dict(_asked(part))
     last = part.tree.body[-1]
     shown = last.value.id if isinstance(last, ast.Expr) and isinstance(last.value, ast.Name) else ""
+    if not OPENS.fullmatch(part.source.partition("\n")[0]):
+        yield f"cell {part.id} begins with more than `guess = course.predict(`, and that shows"
     if "predict" not in part.tags:
         yield f"cell {part.id} asks a prediction and does not hide its source"
     if len(asked) != 1 or shown not in asked:

@@ -4,6 +4,8 @@ import ast
 
 import pytest
 
+from labkit.course import exercises
+from labkit.course.exercise import Exercise
 from labkit.course.lint_form import form_2_problems
 from labkit.course.measured import measured_names
 from labkit.course.notebook_text import from_text
@@ -65,7 +67,7 @@ def total(values):
     raise NotImplementedError
 
 # %% id="checked"
-course.check("start_here.warm_up", total)
+course.check("toys.total", total)
 
 # %% [markdown] id="recap"
 # ## Recap
@@ -98,14 +100,43 @@ course.checked(
 """
 
 
-def found(text, asked=("start_here.warm_up",)):
+def exercise(**more):
+    given = {
+        "id": "toys.total",
+        "case": lambda rng, size: ([1],),
+        "hints": ("h",),
+        "must_fail": ("w",),
+        "minutes": 10,
+    }
+    return Exercise(**given | more)
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """The exercises that the chapter asks."""
+    known = {"toys.total": exercise()}
+    monkeypatch.setattr(exercises, "find", known.__getitem__)
+    return known
+
+
+def found(text, asked=("toys.total",)):
     return list(form_2_problems(from_text(text), list(asked)))
 
 
 def test_a_chapter_that_keeps_every_promise():
-    """The exercise itself is of the older form: its own minutes and statement are said."""
-    own = [p for p in found(CHAPTER) if not p.startswith("start_here.warm_up")]
-    assert own == []
+    assert found(CHAPTER) == []
+
+
+def test_exercises_keep_to_their_rungs_and_state_nothing_twice(asked):
+    asked["toys.total"] = exercise(rung="warm-up", statement="Write total.")
+    asked["toys.b"] = exercise(id="toys.b", rung="boss", minutes=41)
+    asked["toys.c"] = exercise(id="toys.c", rung="boss", minutes=30)
+    assert found(CHAPTER, ("toys.total", "toys.b", "toys.c")) == [
+        "toys.total, a warm-up, takes 10 minutes of 4",
+        "toys.total states its task a second time: the notebook holds it",
+        "toys.b, a boss, takes 41 minutes of 40",
+        "more than one boss: ['toys.b', 'toys.c']",
+    ]
 
 
 LONG = "word " * 95
@@ -142,7 +173,7 @@ BROKEN = [
     ("note in cell note has", "# > You may read", f"# > {LONG}"),
     ("does not stand apart", "# > You may read", "# You may read"),
     ("words up to cell rule", RULE, f"# {LONG}"),
-    ("the task in cell task takes", "# Write `total", f"# {LONG} {LONG}\n# Write `total"),
+    ("the task in cell task has", "# Write `total", f"# {LONG} {LONG}\n# Write `total"),
     ("is of level 4", "# ## Who owns", "# #### Who owns"),
     ("no 'Next' at its end", "# ## Next\n", ""),
     ("no 'Recap'", "# ## Recap\n", ""),
@@ -161,6 +192,7 @@ BROKEN = [
     ("offers 1 answers", ', 2: "nothing was copied"', ""),
     ("then `guess`", ")\nguess\n", ")\n"),
     ("tells what cell ask asks", PUZZLE, "# A view is a second way of reading the very same.\n"),
+    ("and that shows", "course.predict(\n    ", "course.predict("),
     ("cell rule says 'claim'", RULE, "# This claim is wrong."),
     ("says 'D1-2.3-c'", RULE, "# D1-2.3-c."),
     ("calls course.claim", 'show.code("artefact")', 'course.claim("D1-2.3-c", holds=a)'),
