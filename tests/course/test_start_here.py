@@ -3,7 +3,7 @@ from math import prod
 
 import torch
 
-from labkit.course.checks import find
+from labkit.course.checks import failing_cases, find
 from labkit.course.exercise import Case
 from labkit.course.exercises._reversal import BARRIER, RIGHT, TURN, Turned
 from labkit.course.exercises.start_here import KINDS, REFUSED
@@ -176,6 +176,11 @@ def test_the_chapter_shows_the_kernel_that_is_checked():
 def test_a_right_kernel_is_scored_over_many_orders():
     assert find("start_here.repair_the_race").score(repair_the_race).startswith("64 of 64 right")
     assert find("start_here.repair_the_race").score(returns_the_kernel).startswith("32 of 64")
+
+
+def test_what_is_expected_and_what_came_read_alike():
+    for evidence in failing_cases(find("start_here.repair_the_race"), returns_the_kernel, 11):
+        assert evidence.expected in RIGHT.values() and evidence.got == repr(evidence.value)
 
 
 def test_a_racing_kernel_is_played_back():

@@ -102,10 +102,10 @@ def _lines(code: str) -> list[str]:
 
 
 def _judge(case: Case, got: Any) -> Wrong | None:
-    right = RIGHT[case.inputs[0]]
+    right = Turned("", RIGHT[case.inputs[0]])
     if isinstance(got, Raised) or not isinstance(got, Turned):
         return Wrong("the answer returns the text of the kernel", right)
-    return None if got.said == right else Wrong("", right)
+    return None if got.said == right.said else Wrong("", right)
 
 
 def _show_launch(asked: str, numbers: list[float], order: str | int) -> str:
@@ -172,21 +172,21 @@ repair_the_race = Exercise(
             when=_says("does not compile"),
         ),
         Hint(
-            "A barrier must be reached by all 64 threads: put it on a line of its own, in no `if`.",
+            "A barrier must be reached by all 64 threads: put it on a line of its own, in no if.",
             when=_says("diverge", "deadlock"),
         ),
         Hint(
             "Your kernel works. Now keep its five lines as they were, and add nothing but "
-            "`__syncthreads();`, once.",
+            "__syncthreads(); once.",
             stage="one barrier",
         ),
         Hint(
-            "One warp still reads a place of `s` before the other warp has written it. Which line "
+            "One warp still reads a place of s before the other warp has written it. Which line "
             "writes, and which line reads?",
             when=_says("of 64 right", "race"),
         ),
-        "`__syncthreads();` makes every thread of the block wait until all have come to this line.",
-        "All writes of `s` have to lie before the barrier, all reads behind it.",
+        "__syncthreads(); makes every thread of the block wait until all have come to this line.",
+        "All writes of s have to lie before the barrier, all reads behind it.",
     ),
     must_fail=(
         "returns the kernel as it was",
