@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 import torch
 
-from labkit.course.exercise import Raises
+from labkit.course.checks import failing_cases, outcomes
+from labkit.course.exercise import Hint, Raises
 from labkit.course.exercises import find
 from tests.course.answers import Answers
 
@@ -14,6 +15,93 @@ SQUARE = "is right only for square, even or contiguous shapes"
 BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
 ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+# --- bytes_held
+
+
+@answers.right("bytes_held")
+def bytes_held(tensors):
+    return sum({storage(t): whole(t) for t in tensors}.values())
+
+
+for why, answer in [
+    ("counts a storage once per tensor", lambda tensors: sum(whole(t) for t in tensors)),
+    ("counts a storage once per tensor", lambda ts: sum({id(t): whole(t) for t in ts}.values())),
+    ("counts what a view shows", lambda ts: sum({storage(t): t.nbytes for t in ts}.values())),
+    ("counts what a view shows", lambda tensors: sum(t.nbytes for t in tensors)),
+    ("counts elements", lambda ts: sum({storage(t): t.numel() for t in ts}.values())),
+    (
+        "tells storages apart by the tensor's address",
+        lambda tensors: sum({t.data_ptr(): whole(t) for t in tensors}.values()),
+    ),
+]:
+    answers.wrong("bytes_held", why)(answer)
+
+# --- byte_range
+
+
+def distance(x):
+    return sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+
+
+@answers.right("byte_range")
+def byte_range(x):
+    if x.numel() == 0:
+        return 0, 0
+    start = x.storage_offset()
+    return start * x.itemsize, (start + distance(x) + 1) * x.itemsize
+
+
+def with_ends(ends):
+    """An answer that is right about empty tensors."""
+    return lambda x: ends(x, x.storage_offset(), x.itemsize) if x.numel() else (0, 0)
+
+
+for why, answer in [
+    ("counts elements", with_ends(lambda x, start, width: (start, start + distance(x) + 1))),
+    (
+        "ends at the first byte of the last element",
+        with_ends(lambda x, start, width: (start * width, (start + distance(x)) * width)),
+    ),
+    (
+        "takes numel for the distance",
+        with_ends(lambda x, start, width: (start * width, (start + x.numel()) * width)),
+    ),
+    (
+        "leaves out the offset",
+        with_ends(lambda x, start, width: (0, (distance(x) + 1) * width)),
+    ),
+    (
+        "an empty tensor touches something",
+        lambda x: byte_range(x) if x.numel() else (x.storage_offset() * x.itemsize,) * 2,
+    ),
+]:
+    answers.wrong("byte_range", why)(answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("bytes_held", lambda ts: sum(whole(t) for t in ts), "read one storage"),
+        ("bytes_held", lambda ts: sum({storage(t): 1 for t in ts}.values()), "Too little"),
+        ("byte_range", with_ends(lambda x, start, width: (start, start + distance(x) + 1)), "elem"),
+        (
+            "byte_range",
+            with_ends(lambda x, start, width: (start * width, (start + distance(x)) * width)),
+            "Only the end differs",
+        ),
+        ("saved_bytes", lambda model, x: count(model, x, own=False), "a parameter or a buffer"),
+    ],
+)
+def test_the_first_hint_is_about_the_mistake(name, answer, said):
+    exercise = find(f"memory.{name}")
+    stages = outcomes(exercise, answer, 5) if exercise.stages else []
+    failures = [failure for stage in stages for failure in stage.failures]
+    evidence = (failures or failing_cases(exercise, answer, 5))[0]
+    hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+    fitting = [hint for hint in hints if hint.may_help(evidence) and hint.fits(evidence)]
+    assert said in fitting[0].text
+
 
 # --- share_inspector
 
@@ -115,6 +203,30 @@ def in_elements(a, b):
     return "separate" if storage(a) != storage(b) else relation(
         touched(a, width=1), touched(b, width=1)
     )  # fmt: skip
+
+
+def by_sets(a, b):
+    """The chapter's way: the bytes of the first element, repeated along every dimension."""
+
+    def bytes_of(t):
+        width, found = t.itemsize, range(t.itemsize)
+        found = {t.storage_offset() * width + place for place in found}
+        for size, stride in zip(t.shape, t.stride(), strict=True):
+            steps = range(size) if stride else range(min(size, 1))
+            found = {place + i * stride * width for place in found for i in steps}
+        return found
+
+    if storage(a) != storage(b):
+        return "separate"
+    ours, theirs = bytes_of(a), bytes_of(b)
+    if not ours & theirs:
+        return "disjoint"
+    if ours == theirs:
+        return "same"
+    return "view" if ours < theirs or theirs < ours else "overlap"
+
+
+answers.right("share_inspector")(by_sets)
 
 
 def test_every_relation_is_asked_for_often():
