@@ -41,6 +41,25 @@ def test_either_answer_of_pytorchs_loops_is_right():
     assert failures(Gelu(nan_for_infinity), pointwise=True) == []
 
 
+def test_what_onednn_refuses_is_asked_of_pytorchs_own_loops():
+    """As on an arm64 without float16 arithmetic."""
+
+    def refused(x, result):
+        if torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled():
+            raise RuntimeError("could not create a primitive descriptor")
+        return result
+
+    assert "answered, where PyTorch raises" in failures(Gelu(refused))[0]
+    assert failures(Gelu(refused), pointwise=True) == []
+
+
+def test_what_every_loop_refuses_stays_refused():
+    def refused(x, result):
+        raise RuntimeError("not for this type")
+
+    assert len(failures(Gelu(refused), pointwise=True)) == 1
+
+
 def test_an_answer_of_neither_loop_is_wrong():
     class Wrong(Gelu):
         def __call__(self, x):
