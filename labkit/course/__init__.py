@@ -15,22 +15,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit.course.cards import card, progress
     from labkit.course.checked_claims import CheckedClaims, checked
-    from labkit.course.checks import CheckFailed, NotAttempted, Passed, check, give_up
+    from labkit.course.checks import check, give_up
     from labkit.course.claims import ClaimBox, ClaimFailed, claim, documents
     from labkit.course.course_map import map  # noqa: A004
     from labkit.course.course_path import CoursePath, path
     from labkit.course.predictions import predict
     from labkit.course.progress_file import reset
+    from labkit.course.verdicts import CheckFailed, NotAttempted, Passed
 
 HOMES = {
     "cards": ["card", "progress"],
     "checked_claims": ["CheckedClaims", "checked"],
-    "checks": ["CheckFailed", "NotAttempted", "Passed", "check", "give_up"],
+    "checks": ["check", "give_up"],
     "claims": ["ClaimBox", "ClaimFailed", "claim", "documents"],
     "course_map": ["map"],
     "course_path": ["CoursePath", "path"],
     "predictions": ["predict"],
     "progress_file": ["reset"],
+    "verdicts": ["CheckFailed", "NotAttempted", "Passed"],
 }
 """Module of this package -> the public names it holds."""
 

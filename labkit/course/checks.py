@@ -5,7 +5,6 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from labkit.course.compare import as_plain, difference, in_words
@@ -21,7 +20,8 @@ from labkit.course.progress_file import (
     record_pass,
     record_stages,
 )
-from labkit.course.stages import stage_exercises, stage_row
+from labkit.course.stages import stage_exercises
+from labkit.course.verdicts import CheckFailed, NotAttempted, Passed, TimeUsedUp
 
 SEARCHED = 60
 """More cases tried, no larger than the failing one, to find a smaller one."""
@@ -31,80 +31,6 @@ SHOWN = 4
 """Failing cases kept of one attempt."""
 TOTAL_SECONDS = 120.0
 """Of CPU, for all cases together."""
-
-
-class CheckFailed(AssertionError):
-    """An answer is wrong: the message holds the smallest failing case found."""
-
-    def __init__(
-        self,
-        exercise: Exercise,
-        seed: int,
-        failures: list[Evidence],
-        hint: str,
-        stages: list[list[str]] | None = None,
-    ) -> None:
-        self.exercise, self.seed, self.failures, self.hint = exercise, seed, failures, hint
-        self.evidence, self.stages = failures[0], stages or []
-        super().__init__(self._message())
-
-    def _message(self) -> str:
-        rows = [f"  {name:<12}{text}" for name, text in self.evidence.rows().items()]
-        stage = f" ({self.evidence.stage})" if self.evidence.stage else ""
-        lines = [
-            f"{self.exercise.id}: not yet{stage}. The smallest failing case found "
-            f"(seed {self.seed}):",
-            *([f"  {stage_row(self.stages)}"] if self.stages else []),
-            *rows,
-        ]
-        if self.hint:
-            lines.append(f"  {'hint':<12}{self.hint}")
-        return "\n".join(lines)
-
-    def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the evidence, not the checker's own frames."""
-        return [f"{type(self).__name__}: {self}"]
-
-
-class TimeUsedUp(CheckFailed):
-    """An answer was stopped: that is no verdict, so no attempt is counted and no hint earned."""
-
-    def _message(self) -> str:
-        return (
-            f"{self.exercise.id}: stopped on case {self.evidence.number} of {self.exercise.cases} "
-            f"(seed {self.seed}): your answer {self.evidence.got}.\n"
-            f"  {'input':<12}{self.evidence.input}\n"
-            "  No attempt is counted. Nothing is known to be wrong: it may need fewer steps, or "
-            "never end."
-        )
-
-
-class NotAttempted(CheckFailed):
-    """Some part of the answer still raises NotImplementedError; no attempt is counted."""
-
-    def __init__(self, exercise: Exercise) -> None:
-        AssertionError.__init__(
-            self, f"{exercise.id}: your turn. Write the stub above, then run this cell again."
-        )
-
-
-class Passed:
-    """What `check` returns for a right answer."""
-
-    def __init__(self, exercise: Exercise, seed: int, score: str = "") -> None:
-        self.exercise_id, self.seed, self.score = exercise.id, seed, score
-        self.cases = sum(stage.cases for _, stage in stage_exercises(exercise))
-
-    def __repr__(self) -> str:
-        score = f". {self.score}" if self.score else ""
-        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}{score}"
-
-    def _repr_html_(self) -> str:
-        score = f"<br>{escape(self.score)}" if self.score else ""
-        return (
-            '<div style="border-left:4px solid #009E73;padding:4px 10px">'
-            f"✓ <b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}{score}</div>"
-        )
 
 
 @dataclasses.dataclass
@@ -207,6 +133,12 @@ def failing_cases(
     Raises   NotAttempted   before any failing case the answer raises NotImplementedError
     """
     tester = Tester(exercise, answer, seed)
+    with tester.guard.sealing():
+        return _distinct(_failures(tester, search))[:SHOWN]
+
+
+def _failures(tester: "Tester", search: bool) -> list[Evidence]:
+    exercise = tester.exercise
     failures: list[tuple[int, Evidence]] = []
     smallest = exercise.sizes
     for number, size in _schedule(exercise):
@@ -227,7 +159,7 @@ def failing_cases(
         failures += tester.search(smallest)
         failures.sort(key=lambda pair: pair[0])
         failures[0] = tester.shrink(failures[0])
-    return _distinct([evidence for _, evidence in failures])[:SHOWN]
+    return [evidence for _, evidence in failures]
 
 
 def _schedule(exercise: Exercise) -> Iterator[tuple[int, int]]:
@@ -332,7 +264,7 @@ class Tester:
         """(kind, property, expected, got) of what is wrong, or None."""
         exercise = self.exercise
         if run.banned:
-            return "banned", "the answer works this out itself", NOTHING, f"called {run.banned[0]}"
+            return "banned", "the answer works this out itself", NOTHING, run.banned[0]
         self.cpu, self.asked = self.cpu + run.cpu, self.asked + 1
         if run.late:
             return "time", "an answer in time", NOTHING, run.late

@@ -2,8 +2,9 @@
 
 While it runs, functions that are out of reach (the checker's own and the banned ones) hold code
 that raises `Banned`, so a reference saved earlier does not help; torch operators are watched by a
-recording mode. What an answer tried stays on record even when it catches every exception, and
-what it changed of the process is put back.
+recording mode. Of torch and NumPy, banned as a whole, an answer can get at nothing
+(`labkit.course.reach`). What an answer tried stays on record even when it catches every
+exception, and what it changed of the process is put back.
 
 A process cannot guard against its own user: who wants to pass without answering can. What is
 guarded are the rules that an exercise states, against the ways around them that look like answers.
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
 from labkit.course.keeper import Output, kept, libraries_kept
+from labkit.course.reach import held, sealed
 from labkit.course.stopwatch import timed
 
 KEPT_OUTPUT = 400
@@ -34,6 +36,10 @@ STARTS = {
     "pty.spawn", "subprocess.Popen", "_thread.start_joinable_thread", "_thread.start_new_thread",
 }  # fmt: skip
 """Audit events of processes and threads that are started or ended."""
+LOOKS = {"gc.get_objects", "gc.get_referrers", "gc.get_referents"}
+"""Audit events of one who looks through everything there is."""
+IN_C = {"torch", "numpy"}
+"""Libraries whose functions hold no Python code that could be swapped."""
 
 
 class Banned(BaseException):
@@ -44,8 +50,9 @@ class Banned(BaseException):
 class Run:
     """What one call of an answer did.
 
-    late  "" or why it was stopped: it used up its time
-    cpu   seconds of CPU it used
+    late    "" or why it was stopped: it used up its time
+    cpu     seconds of CPU it used
+    banned  what it did and may not do, in words
     """
 
     value: Any = None
@@ -70,6 +77,7 @@ class Running:
     thread: int
     others: frozenset[int]
     processes: bool
+    libraries: frozenset[str]
 
     def is_here(self) -> bool:
         """Whether the thread that asks is the answer's, or one it started."""
@@ -82,11 +90,16 @@ def is_running() -> bool:
     return bool(_current)
 
 
-def trip(name: str) -> None:
+def is_here() -> bool:
+    """Whether an answer is running in the thread that asks."""
+    return any(running.is_here() for running in _current)
+
+
+def trip(name: str, did: str = "called") -> None:
     """Put a banned call on record and raise."""
     for running in _current:
-        running.run.banned.append(name)
-    raise Banned(f"the answer called {name}")
+        running.run.banned.append(f"{did} {name}")
+    raise Banned(f"the answer {did} {name}")
 
 
 def sealed_call(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -94,15 +107,25 @@ def sealed_call(name: str, *args: Any, **kwargs: Any) -> Any:
 
     Jupyter's own threads may start a thread or a process at any moment.
     """
-    if any(running.is_here() for running in _current):
+    if is_here():
         trip(name)
     return _originals[name](*args, **kwargs)
 
 
 def _audit(event: str, arguments: Any) -> None:
     """Refuse processes and threads to the answers that may not have them, however they ask."""
-    if _current and event in STARTS and not _current[-1].processes and _current[-1].is_here():
+    if not _current:
+        return
+    last = _current[-1]
+    refused = not last.processes if event in STARTS else event in LOOKS and last.libraries
+    if refused and last.is_here():
         trip(event)
+
+
+def _refuse_attribute(name: str) -> None:
+    """What a sealed module does with a wish: refuse it to an answer, and to nobody else."""
+    if is_here():
+        trip(name, "used")
 
 
 sys.addaudithook(_audit)
@@ -115,6 +138,8 @@ class Guard:
         self.exercise = exercise
         self.watched: set[Any] = set()
         self.everything = {name.removesuffix(".*") for name in exercise.banned if ".*" in name}
+        self.libraries = frozenset(self.everything & IN_C)
+        self.holds: tuple[Any, str] | None = None
         sealed: dict[Any, str] = dict(_functions_of_checker(exercise))
         self.patches: list[tuple[Any, str, str]] = []
         for name in exercise.banned:
@@ -141,9 +166,13 @@ class Guard:
         elif isinstance(owner, types.ModuleType) and callable(found):
             self.patches.append((owner, attribute, full))
 
+    def sealing(self) -> contextlib.AbstractContextManager[None]:
+        """Around all cases: the modules of the banned libraries answer no answer."""
+        return sealed(self.libraries, _current, _refuse_attribute)
+
     def run(self, answer: Callable[..., Any], inputs: tuple[Any, ...]) -> Run:
         """Call the answer on these inputs; whatever it does comes back as a `Run`."""
-        run = Run()
+        run = Run(banned=self._held(answer))
         output = Output()
         drive = self.exercise.drive
         call, given = (answer, inputs) if drive is None else (drive, (answer, *inputs))
@@ -156,7 +185,8 @@ class Guard:
             contextlib.redirect_stdout(output),
             timed(*limits, Guard.run.__code__) as timing,
         ):
-            running = Running(run, timing.thread, self.others, self.exercise.processes)
+            may = self.exercise.processes, self.libraries
+            running = Running(run, timing.thread, self.others, *may)
             _current.append(running)
             try:
                 with kept():
@@ -169,12 +199,19 @@ class Guard:
                         run.error = error
                     finally:
                         timing.armed = False
-                        sys.setprofile(profile)
+                        if sys.getprofile() is not profile:
+                            sys.setprofile(profile)
             finally:
                 _current.remove(running)
         run.late, run.cpu = timing.why, timing.used()
         run.printed = in_print(output.getvalue()[:KEPT_OUTPUT].rstrip())
         return run
+
+    def _held(self, answer: Any) -> list[str]:
+        """What it holds of a banned library; looked for once."""
+        if self.holds is None or self.holds[0] is not answer:
+            self.holds = answer, held(answer, self.libraries) if self.libraries else ""
+        return [f"holds {self.holds[1]}"] if self.holds[1] else []
 
     @contextlib.contextmanager
     def _out_of_reach(self, answer: Any) -> Iterator[None]:
@@ -182,7 +219,7 @@ class Guard:
         _originals.update(self.originals)
         for function, _, raising in self.sealed:
             function.__code__ = raising
-        finder = _BannedImports(self.everything - {"torch", "numpy"})
+        finder = _BannedImports(self.everything)
         sys.meta_path.insert(0, finder)
         try:
             yield
@@ -249,8 +286,8 @@ class _BannedImports:
         self.roots = roots
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if any(name == root or name.startswith(f"{root}.") for root in self.roots):
-            trip(f"import {name}")
+        if is_here() and any(name == root or name.startswith(f"{root}.") for root in self.roots):
+            trip(name, "imported")
 
 
 def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionType, str]]:
@@ -270,9 +307,7 @@ def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionTy
 
 def _resolve(name: str) -> Iterator[tuple[Any, str, Any]]:
     """(owner, attribute, object) of a dotted name; of a module, all its functions and methods."""
-    if name in ("torch.*", "numpy.*"):
-        if name == "numpy.*":
-            yield from _members(importlib.import_module("numpy"))
+    if name in {f"{library}.*" for library in IN_C}:
         return
     if name.endswith(".*"):
         root = name.removesuffix(".*")
@@ -306,9 +341,7 @@ def _members(module: types.ModuleType) -> Iterable[tuple[Any, str, Any]]:
                     and function.__module__ != "enum"  # all enums share it, also those of `re`
                 ):
                     yield found, f"{attribute}.{method}", function
-        elif callable(found) and (
-            module.__name__ == "numpy" or getattr(found, "__module__", "") == module.__name__
-        ):
+        elif callable(found) and getattr(found, "__module__", "") == module.__name__:
             yield module, attribute, inspect.unwrap(found)
 
 

@@ -103,13 +103,13 @@ class Answers:
 
         @pytest.mark.parametrize(("exercise", "why", "make", "seed"), list(self.cases()))
         def test_answers(exercise, why, make, seed):
-            failures = failing_cases(exercise, make(), seed, search=False)
             if why:
-                assert failures, f"passes though it {why}"
-            else:
-                assert not failures, "\n".join(f"{k}: {v}" for k, v in failures[0].rows().items())
-                stages = outcomes(exercise, make(), seed) if exercise.stages else []
-                assert [stage.name for stage in stages if stage.failures] == []
+                assert failing_cases(exercise, make(), seed, search=False), (
+                    f"passes though it {why}"
+                )
+                return
+            for stage in outcomes(exercise, make(), seed):  # the last one asks every case there is
+                assert stage.state == "done", (stage.name, *(f.rows() for f in stage.failures))
 
         return test_answers
 

@@ -445,3 +445,15 @@ def test_sealed_code_is_the_same_for_closures():
     finally:
         closure.__code__ = original
     assert closure(1) == 4 and isinstance(closure, types.FunctionType)
+
+
+def test_a_check_can_be_profiled():
+    import cProfile
+
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert failing_cases(toys.add_up, sum, 3) == []
+    finally:
+        profile.disable()
+    assert sys.getprofile() is None

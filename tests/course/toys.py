@@ -105,3 +105,13 @@ stack = Exercise(
     cases=30,
     **ABOUT,
 )
+
+
+no_libraries = Exercise(
+    id="toys.no_libraries",
+    case=numbers,
+    expected=total,
+    banned=("torch.*", "numpy.*"),
+    cases=20,
+    **ABOUT,
+)

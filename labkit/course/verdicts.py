@@ -1,0 +1,80 @@
+"""What a check says at its end: passed, not yet, stopped, or your turn."""
+
+from html import escape
+
+from labkit.course.exercise import Evidence, Exercise
+from labkit.course.stages import stage_exercises, stage_row
+
+
+class CheckFailed(AssertionError):
+    """An answer is wrong: the message holds the smallest failing case found."""
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        seed: int,
+        failures: list[Evidence],
+        hint: str,
+        stages: list[list[str]] | None = None,
+    ) -> None:
+        self.exercise, self.seed, self.failures, self.hint = exercise, seed, failures, hint
+        self.evidence, self.stages = failures[0], stages or []
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        rows = [f"  {name:<12}{text}" for name, text in self.evidence.rows().items()]
+        stage = f" ({self.evidence.stage})" if self.evidence.stage else ""
+        lines = [
+            f"{self.exercise.id}: not yet{stage}. The smallest failing case found "
+            f"(seed {self.seed}):",
+            *([f"  {stage_row(self.stages)}"] if self.stages else []),
+            *rows,
+        ]
+        if self.hint:
+            lines.append(f"  {'hint':<12}{self.hint}")
+        return "\n".join(lines)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the evidence, not the checker's own frames."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class TimeUsedUp(CheckFailed):
+    """An answer was stopped: that is no verdict, so no attempt is counted and no hint earned."""
+
+    def _message(self) -> str:
+        return (
+            f"{self.exercise.id}: stopped on case {self.evidence.number} of {self.exercise.cases} "
+            f"(seed {self.seed}): your answer {self.evidence.got}.\n"
+            f"  {'input':<12}{self.evidence.input}\n"
+            "  No attempt is counted. Nothing is known to be wrong: it may need fewer steps, or "
+            "never end."
+        )
+
+
+class NotAttempted(CheckFailed):
+    """Some part of the answer still raises NotImplementedError; no attempt is counted."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        AssertionError.__init__(
+            self, f"{exercise.id}: your turn. Write the stub above, then run this cell again."
+        )
+
+
+class Passed:
+    """What `check` returns for a right answer."""
+
+    def __init__(self, exercise: Exercise, seed: int, score: str = "") -> None:
+        self.exercise_id, self.seed, self.score = exercise.id, seed, score
+        self.cases = sum(stage.cases for _, stage in stage_exercises(exercise))
+
+    def __repr__(self) -> str:
+        score = f". {self.score}" if self.score else ""
+        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}{score}"
+
+    def _repr_html_(self) -> str:
+        score = f"<br>{escape(self.score)}" if self.score else ""
+        return (
+            '<div style="border-left:4px solid #009E73;padding:4px 10px">'
+            f"✓ <b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}{score}</div>"
+        )
