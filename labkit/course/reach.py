@@ -59,7 +59,7 @@ def _asking(
             asks = sys._getframe(1).f_globals.get("__name__")
             if _root(asks) not in trusted:
                 ask(f"{types.ModuleType.__getattribute__(module, '__name__')}.{name}")
-        return kind.__getattribute__(module, name)
+        return kind.__getattribute__(module, name)  # type: ignore[call-arg, arg-type]
 
     return type(kind.__name__, (kind,), {"__getattribute__": attribute})
 
