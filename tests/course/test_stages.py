@@ -101,7 +101,7 @@ def test_the_first_operations_of_the_view_machine_are_seen_at_every_seed(seed):
 def test_progress_counts_stages(kept):
     answer = unfinished("transpose", "select", "expand")
     card = course.check("strides.view_machine", answer, seed=1)
-    assert repr(card) == "ExerciseCard(strides.view_machine: your turn, core, about 35 minutes)"
+    assert repr(card) == "ExerciseCard(strides.view_machine: your turn, boss, about 35 minutes)"
     assert card.stages[0] == ["transpose", "done"] and ["view", "open"] in card.stages
     assert "view_machine (3 of 11 stages)" in repr(course.progress())
     assert state_of("strides.view_machine").attempts == 0, "no attempt is counted"

@@ -1,5 +1,6 @@
 """The small steps of the strides chapter: room for a view, a slice, the strides `view` finds."""
 
+import math
 from typing import Any
 
 import torch
@@ -169,7 +170,7 @@ def _fewer_dimensions(sizes: Ints, strides: Ints, wanted: Ints) -> Any:
 
 
 def _one_walk(sizes: Ints, strides: Ints, wanted: Ints) -> bool:
-    """Whether memory is walked as one; what `wanted` asks of it is right or wrong in number."""
+    """Whether memory is walked as one."""
     step = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
         if size > 1 and stride != step:
@@ -179,16 +180,26 @@ def _one_walk(sizes: Ints, strides: Ints, wanted: Ints) -> bool:
 
 
 def _plain(sizes: Ints, strides: Ints, wanted: Ints) -> bool:
-    return _one_walk(sizes, strides, wanted) and 1 not in (*sizes, *wanted)
+    fits = math.prod(sizes) == math.prod(wanted)
+    return fits and _one_walk(sizes, strides, wanted) and 1 not in (*sizes, *wanted)
 
 
 def _cut_only(sizes: Ints, strides: Ints, wanted: Ints) -> bool:
     found = _found_by_torch(sizes, strides, wanted)
-    return not _one_walk(sizes, strides, wanted) and not isinstance(found, Raises)
+    several = 0 not in sizes and not _one_walk(sizes, strides, wanted)
+    return several and not isinstance(found, Raises)
 
 
 def _refused(sizes: Ints, strides: Ints, wanted: Ints) -> bool:
     return isinstance(_found_by_torch(sizes, strides, wanted), Raises)
+
+
+def _differ(inputs: tuple[Ints, Ints, Ints]) -> bool:
+    return math.prod(inputs[0]) != math.prod(inputs[2])
+
+
+def _is_refused(inputs: tuple[Ints, Ints, Ints]) -> bool:
+    return not _differ(inputs) and _refused(*inputs)
 
 
 def _drawn(case: Case, got: Any, right: Any) -> Any:
@@ -202,7 +213,7 @@ def _drawn(case: Case, got: Any, right: Any) -> Any:
         return None
     room = torch.arange(max(_room(sizes, strides, 0), 1))
     names = ["the tensor", "yours"] if isinstance(right, Raises) else ["expected", "yours"]
-    widget = show.strides(room, room, names=names)
+    widget = show.strides(room, room.view(-1), names=names)  # two tensors: one is one card
     widget.edit(names[0], *((sizes, strides) if isinstance(right, Raises) else (wanted, right)), 0)
     widget.edit("yours", wanted, tuple(got), 0)
     return widget
@@ -223,12 +234,16 @@ view_strides = Exercise(
     rules=PLAIN,
     banned=LIBRARIES,
     cases=400,
-    minutes=14,
+    minutes=15,
     difficulty=3,
     hints=(
         Hint(
             "Without elements there is nothing to read: any strides will do.",
             when=lambda evidence: 0 in evidence.inputs[0],
+        ),
+        Hint(
+            "{input}: the numbers of elements differ. That is the first thing to ask.",
+            when=lambda evidence: _differ(evidence.inputs),
         ),
         Hint(
             "A dimension of size 1 cuts nothing off a walk. Give it any stride and go on.",
@@ -237,7 +252,7 @@ view_strides = Exercise(
         Hint(
             "PyTorch refuses {input}. One of your dimensions runs from one walk into the next: "
             "before you take a piece off a walk, ask whether the walk divides by it.",
-            when=lambda evidence: evidence.kind == "value" and isinstance(evidence.right, Raises),
+            when=lambda evidence: evidence.kind == "value" and _is_refused(evidence.inputs),
         ),
         "Keep two numbers: how many elements of this walk are left, and how far one step goes. "
         "A dimension of size n divides the first by n and multiplies the second by n.",

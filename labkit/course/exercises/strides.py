@@ -11,7 +11,8 @@ from labkit.course.exercises._view_rules import cut_out, needed, view_strides
 
 NOTEBOOK = "2_core_code/3_strides"
 
-Meta = tuple[tuple[int, ...], tuple[int, ...], int]
+Ints = tuple[int, ...]
+Meta = tuple[Ints, Ints, int]
 Step = tuple[str, tuple[Any, ...]]
 
 OPERATIONS = (
@@ -305,7 +306,7 @@ def _dense_strides(sizes: tuple[int, ...], order: tuple[int, ...]) -> tuple[int,
     return tuple(strides)
 
 
-def _a_layout(rng: Rng, size: int) -> Case:
+def _a_layout(rng: Rng, size: int) -> tuple[Ints, Ints, Ints]:
     rank = min(6, size // 2 + rng.randint(0, 2))
     sizes = tuple(rng.choice((1, 2, 3, 3, 4, 5)) for _ in range(rank))
     order = tuple(rng.sample(range(rank), rank))
@@ -316,17 +317,30 @@ def _a_layout(rng: Rng, size: int) -> Case:
         rng.choice((0, 1, 7, 1000)) if length == 1 and rng.chance(0.7) else stride
         for length, stride in zip(sizes, _dense_strides(sizes, order), strict=True)
     ]
-    return Case((sizes, order, tuple(strides)))
+    return sizes, order, tuple(strides)
 
 
-def _drive_layouts(
-    answer: Any, sizes: tuple[int, ...], order: tuple[int, ...], strides: tuple[int, ...]
-) -> dict[str, Any]:
-    strides_from_order, order_from_strides = answer
-    return {
-        "strides": strides_from_order(sizes, order),
-        "order": order_from_strides(sizes, strides),
-    }
+BOTH = ("strides_from_order", "order_from_strides")
+
+
+def _layout_for(*asked: str) -> Any:
+    """Cases that ask these of the two functions."""
+
+    def case(rng: Rng, size: int) -> Case:
+        return Case((*_a_layout(rng, size), asked))
+
+    return case
+
+
+def _drive_layouts(answer: Any, sizes: Ints, order: Ints, strides: Ints, asked: Any) -> Any:
+    given = {"strides_from_order": (sizes, order), "order_from_strides": (sizes, strides)}
+    functions = dict(zip(BOTH, answer, strict=True))
+    return {name: functions[name](*given[name]) for name in asked}
+
+
+def _calls(sizes: Ints, order: Ints, strides: Ints, asked: Any) -> str:
+    given = {"strides_from_order": (sizes, order), "order_from_strides": (sizes, strides)}
+    return " and ".join(f"{name}{given[name]}" for name in asked)
 
 
 def _visible(sizes: tuple[int, ...], strides: Any) -> list[int]:
@@ -335,48 +349,58 @@ def _visible(sizes: tuple[int, ...], strides: Any) -> list[int]:
 
 
 def _judge_layouts(case: Case, got: Any) -> str | Wrong | None:
-    sizes, order, _ = case.inputs
+    sizes, order, _, asked = case.inputs
     if not isinstance(got, dict):
-        return "both functions return a tuple of integers, one per dimension"
-    ours, found = got["strides"], got["order"]
-    right = _dense_strides(sizes, order)
-    for name, values in (("strides_from_order", ours), ("order_from_strides", found)):
-        if not isinstance(values, (tuple, list)) or len(values) != len(sizes):
+        return "a tuple of integers, one per dimension"
+    for name in asked:
+        if not isinstance(got[name], (tuple, list)) or len(got[name]) != len(sizes):
             return f"{name} returns one integer per dimension, {len(sizes)} in all"
+    verdicts = [_judge_one[name](sizes, order, got[name]) for name in asked]
+    return next((wrong for wrong in verdicts if wrong is not None), None)
+
+
+def _judge_strides(sizes: Ints, order: Ints, ours: Any) -> str | Wrong | None:
+    right = _dense_strides(sizes, order)
     if any(type(stride) is not int or stride < 0 for stride in ours):
         return "strides are integers of at least 0"
     if _visible(sizes, ours) != _visible(sizes, right):
-        return Wrong("strides_from_order: the axes longer than 1 have these strides", right)
-    ones = [dim for dim in range(len(sizes)) if sizes[dim] == 1]
-    order = (*[dim for dim in order if sizes[dim] > 1], *ones)
-    if tuple(found) != order:
-        return Wrong("order_from_strides: the axes longer than 1, then those of size 1", order)
+        return Wrong("strides_from_order: the dimensions longer than 1 have these strides", right)
     return None
 
 
-def _smaller_layouts(
-    sizes: tuple[int, ...], order: tuple[int, ...], strides: tuple[int, ...]
-) -> Any:
+def _judge_order(sizes: Ints, order: Ints, found: Any) -> Wrong | None:
+    ones = [dim for dim in range(len(sizes)) if sizes[dim] == 1]
+    right = (*[dim for dim in order if sizes[dim] > 1], *ones)
+    if tuple(found) == right:
+        return None
+    return Wrong("order_from_strides: dimensions longer than 1, then those of size 1", right)
+
+
+_judge_one = dict(zip(BOTH, (_judge_strides, _judge_order), strict=True))
+
+
+def _smaller_layouts(sizes: Ints, order: Ints, strides: Ints, asked: Any) -> Any:
     for gone in range(len(sizes)):
         kept = [dim for dim in range(len(sizes)) if dim != gone]
         fewer = tuple(sizes[dim] for dim in kept)
         new_order = tuple(kept.index(dim) for dim in order if dim != gone)
         packed = _dense_strides(fewer, new_order)
-        yield (
-            fewer,
-            new_order,
-            tuple(
-                strides[dim] if sizes[dim] == 1 else packed[place] for place, dim in enumerate(kept)
-            ),
-        )
+        shown = [strides[d] if sizes[d] == 1 else packed[at] for at, d in enumerate(kept)]
+        yield fewer, new_order, tuple(shown), asked
 
 
 layout_from_order = Exercise(
     id="strides.layout_from_order",
     rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
-    case=_a_layout,
+    case=_layout_for(*BOTH),
     judge=_judge_layouts,
     drive=_drive_layouts,
+    show=_calls,
+    stages=(
+        Stage("strides_from_order", case=_layout_for("strides_from_order")),
+        Stage("order_from_strides", case=_layout_for("order_from_strides")),
+        Stage("both"),
+    ),
     smaller=_smaller_layouts,
     cases=400,
     minutes=12,
