@@ -337,7 +337,7 @@ def _members(module: types.ModuleType) -> Iterable[tuple[Any, str, Any]]:
             for method, function in vars(found).items():
                 if (
                     isinstance(function, types.FunctionType)
-                    and method != "__init_subclass__"
+                    and method not in ("__init_subclass__", "__del__")  # `del` may come any time
                     and function.__module__ != "enum"  # all enums share it, also those of `re`
                 ):
                     yield found, f"{attribute}.{method}", function
