@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import labkit as lab
 from labkit.course.checks import failing_cases
 from labkit.course.exercises import find
 from tests.course import toys
@@ -217,3 +218,16 @@ def test_a_real_exercise_refuses_a_saved_type():
         return array_type
 
     assert failing_cases(find("strides.needed"), strided, 3, search=False)[0].kind == "banned"
+
+
+def test_what_the_collector_frees_while_an_answer_runs_is_no_call_of_the_answer():
+    def needed(sizes, strides, offset):
+        gc.collect()
+        if 0 in sizes:
+            return 0
+        return offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+
+    dropped = [lab.zeros(3)]
+    dropped.append(dropped)  # only the collector frees it
+    del dropped
+    assert failing_cases(find("strides.needed"), needed, 1) == []
