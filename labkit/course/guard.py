@@ -28,7 +28,7 @@ from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
 from labkit.course.keeper import Output, kept, libraries_kept
 from labkit.course.reach import held, sealed
-from labkit.course.stopwatch import timed
+from labkit.course.stopwatch import timed, watches
 
 KEPT_OUTPUT = 400
 STARTS = {
@@ -82,7 +82,7 @@ class Running:
     def is_here(self) -> bool:
         """Whether the thread that asks is the answer's, or one it started."""
         here = threading.get_ident()
-        return here == self.thread or here not in self.others
+        return here == self.thread or (here not in self.others and not watches())
 
 
 def is_running() -> bool:
@@ -183,7 +183,7 @@ class Guard:
             self._out_of_reach(answer),
             self._watching(),
             contextlib.redirect_stdout(output),
-            timed(*limits, Guard.run.__code__) as timing,
+            timed(*limits, Guard.run.__code__, self.exercise.processes) as timing,
         ):
             may = self.exercise.processes, self.libraries
             running = Running(run, timing.thread, self.others, *may)

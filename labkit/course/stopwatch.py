@@ -41,11 +41,12 @@ class Timing:
 
     cpu_limit    seconds of CPU time
     wait_limit   seconds in which nothing of it ran
+    processes    whether it may start processes: then their time is its own
     why          "" or why it was stopped
     """
 
-    def __init__(self, cpu_limit: float, wait_limit: float) -> None:
-        self.cpu_limit, self.wait_limit = cpu_limit, wait_limit
+    def __init__(self, cpu_limit: float, wait_limit: float, processes: bool = False) -> None:
+        self.cpu_limit, self.wait_limit, self.processes = cpu_limit, wait_limit, processes
         self.thread = threading.get_ident()
         self.armed = self.rung = False
         self.why = ""
@@ -66,7 +67,8 @@ class Timing:
         began = thread_time()
         now = monotonic()
         if now - self._window >= WINDOW_SECONDS:
-            self._count_children()
+            if self.processes:
+                self._count_children()
             if self.used() - self._used_before < RUNNING * (now - self._window):
                 self.waited += now - self._window
             self._window, self._used_before = now, self.used()
@@ -111,15 +113,18 @@ _own: types.CodeType | None = None
 
 
 @contextlib.contextmanager
-def timed(cpu_limit: float, wait_limit: float, own: types.CodeType) -> Iterator[Timing]:
+def timed(
+    cpu_limit: float, wait_limit: float, own: types.CodeType, processes: bool = False
+) -> Iterator[Timing]:
     """The clock runs inside, and interrupts while it is `armed`.
 
-    own  the code of the function that calls the answer: it is never interrupted itself
+    own        the code of the function that calls the answer: it is never interrupted itself
+    processes  whether the time of processes started meanwhile counts
     """
     global _current, _own, _watcher
     with _lock:
         outer, outer_own = _current, _own
-        _current = timing = Timing(cpu_limit, wait_limit)
+        _current = timing = Timing(cpu_limit, wait_limit, processes)
         _own = own
         if _watcher is None or not _watcher.is_alive():  # a forked child has none
             _watcher = threading.Thread(target=_watch, daemon=True, name="labkit-stopwatch")
@@ -142,6 +147,11 @@ def timed(cpu_limit: float, wait_limit: float, own: types.CodeType) -> Iterator[
             sys.settrace(traced)
         sys.unraisablehook = unraisable
         timing.judge()
+
+
+def watches() -> bool:
+    """Whether the thread that asks is the one that looks at the clock."""
+    return _watcher is not None and _watcher.ident == threading.get_ident()
 
 
 @contextlib.contextmanager

@@ -319,3 +319,36 @@ def test_the_time_of_processes_it_started_is_the_answers():
     free = replace(toys.add_up, processes=True, waits=60.0)
     (evidence,) = failing_cases(free, hires, 3)
     assert evidence.kind == "time" and "s of CPU" in evidence.got
+
+
+def test_what_the_stopwatch_calls_and_processes_of_others_are_not_the_answers(monkeypatch):
+    """The stopwatch starts after the guard, and looks at processes with functions of labkit."""
+    import subprocess
+    from dataclasses import replace
+
+    from labkit.course import stopwatch
+
+    def takes_long(values):
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            pass
+        return sum(values)
+
+    monkeypatch.setattr(stopwatch, "WINDOW_SECONDS", 0.0)
+    for processes in (True, False):
+        monkeypatch.setattr(stopwatch, "_watcher", None)
+        slow = replace(toys.no_labkit, seconds=30.0, waits=60.0, cases=1, processes=processes)
+        assert failing_cases(slow, takes_long, 3) == []
+
+    quick = replace(toys.add_up, seconds=1.0, waits=60.0, cases=1)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            counted = stopwatch.Timing(1.0, 60.0, quick.processes)
+            counted.look()
+            before = counted.children
+            assert busy.poll() is None
+            time.sleep(0.2)
+            counted.look()
+            assert before == counted.children == 0.0
+        finally:
+            busy.kill()
