@@ -182,6 +182,6 @@ def test_exercises_refuse_stages_that_make_no_sense():
 
 def test_a_card_reads_its_task_from_the_notebook():
     card = course.card("strides.view_machine")
-    assert card.statement.startswith("Write `view_machine(meta, name, arguments, length)`.")
+    assert card.statement.startswith("All of it in one function. Write `view_machine(meta, ")
     assert "## Exercise" not in card.statement
     assert "Write `view_machine" in json.dumps(card.get_state(), default=str)
