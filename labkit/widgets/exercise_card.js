@@ -57,7 +57,7 @@ function render({ model, el }) {
         lk.h("span", { class: "lk-muted" }, model.get("about"))),
       stages(),
       lk.h("details", { open: status === "not tried" }, lk.focusable(lk.h("summary", {}, "The task")),
-        prose.blocks(model.get("statement")), list("Rules", model.get("rules"))),
+        prose.blocks(model.get("statement")), list("Rules", model.get("rules")) || ""),
       evidence(), list("Hints", model.get("hints")),
       solution && lk.focusable(lk.h("details", {}, lk.focusable(lk.h("summary", {}, "Solution")), lk.h("pre", { class: "lk-mono" }, solution), prose.blocks(model.get("reason")))),
       buttons,

@@ -138,3 +138,10 @@ def test_a_failed_check_shows_the_card_and_a_short_error(lab):
     assert error.startswith("CheckFailed: start_here.warm_up: not yet")
     assert "labkit/course" not in error, "no frames of the checker"
     lab.screenshot("failed_check")
+
+
+def test_a_card_without_rules_says_nothing_in_their_place(lab):
+    lab.open([ALONE, 'card = course.card("memory.bytes_held"); card'])
+    card = lab.widget(0)
+    lab.wait_drawn(card)
+    assert "false" not in card.inner_text()
