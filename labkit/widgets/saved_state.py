@@ -10,6 +10,7 @@ now, and the plain widgets of ipywidgets, which carry none.
 import functools
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -143,8 +144,13 @@ def _own_widgets() -> dict[str, type[LabWidget]]:
     return {
         _id_of(widget): widget
         for widget in _subclasses(LabWidget)
-        if widget.__module__.startswith(prefix)
+        if widget.__module__.startswith(prefix) and _is_written(widget)
     }
+
+
+def _is_written(widget: type[LabWidget]) -> bool:
+    """Whether a module holds it: every widget that is made has a class of its own beside it."""
+    return getattr(sys.modules[widget.__module__], widget.__name__, None) is widget
 
 
 def _subclasses(base: type[LabWidget]) -> Iterator[type[LabWidget]]:

@@ -9,7 +9,7 @@ import pytest
 
 from labkit import show
 from labkit.widgets.contents import LabContentsManager
-from labkit.widgets.saved_state import NOTICE, drop_notice, keep_own_code
+from labkit.widgets.saved_state import NOTICE, _own_widgets, drop_notice, keep_own_code
 from labkit.widgets.static_page import STATE
 from labkit.widgets.stride_view import StrideView
 
@@ -101,7 +101,9 @@ def test_the_labs_own_widget_is_kept_under_its_source_of_today():
 def test_what_a_widget_of_the_lab_saves_is_what_is_kept():
     import torch
 
-    widget = show.strides(torch.arange(6).view(2, 3))
+    widget = show.strides(torch.arange(6).view(2, 3))  # with a class of its own beside it
+    _own_widgets.cache_clear()
+    assert _own_widgets()[OWN] is StrideView is not type(widget)
     state = widget.get_state()
     state["layout"] = "IPY_MODEL_layout"
     state = json.loads(json.dumps(state, default=lambda _: None))
