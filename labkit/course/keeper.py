@@ -32,10 +32,14 @@ class Output(io.StringIO):
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """Around one call of an answer: what the checker itself works with is put back."""
+    """Around one call of an answer: what the checker itself works with is put back.
+
+    The collector waits meanwhile: what it would free is none of the answer's doing.
+    """
     pid = os.getpid()
     had_builtins = _BUILTINS.copy()
     had = [read() for read, _ in _SETTINGS]
+    gc.disable()
     try:
         yield
     finally:
@@ -60,12 +64,18 @@ def libraries_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_for_all() -> Iterator[None]:
-    """Around all calls: what the notebook works with is put back as well."""
+    """Around all calls: what the notebook works with is put back as well.
+
+    What exists already is out of the collector's sight: an answer that collects frees nothing of
+    it, and takes no longer in a notebook that holds a million objects.
+    """
     had = [read() for read, _ in _RARE_SETTINGS]
     _save_descriptors()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         _write_back(_RARE_SETTINGS, had)
 
 

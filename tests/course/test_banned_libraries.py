@@ -220,7 +220,28 @@ def test_a_real_exercise_refuses_a_saved_type():
     assert failing_cases(find("strides.needed"), strided, 3, search=False)[0].kind == "banned"
 
 
-def test_what_the_collector_frees_while_an_answer_runs_is_no_call_of_the_answer():
+def test_nothing_that_was_there_before_is_collected_while_an_answer_runs():
+    seen = []
+
+    class Dropped:
+        def __del__(self):
+            seen.append("freed")
+
+    def add_up(values):
+        gc.collect()
+        seen.append(gc.isenabled())
+        return sum(values)
+
+    dropped = [Dropped(), lab.zeros(3)]
+    dropped.append(dropped)  # only the collector frees it
+    del dropped
+    assert failing_cases(toys.add_up, add_up, 3) == []
+    assert set(seen) == {False} and gc.isenabled() and gc.get_freeze_count() == 0
+    gc.collect()
+    assert seen[-1] == "freed"
+
+
+def test_an_answer_that_collects_is_not_blamed_for_what_labkit_frees():
     def needed(sizes, strides, offset):
         gc.collect()
         if 0 in sizes:
@@ -228,6 +249,6 @@ def test_what_the_collector_frees_while_an_answer_runs_is_no_call_of_the_answer(
         return offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
 
     dropped = [lab.zeros(3)]
-    dropped.append(dropped)  # only the collector frees it
+    dropped.append(dropped)
     del dropped
     assert failing_cases(find("strides.needed"), needed, 1) == []
