@@ -404,15 +404,19 @@ SHOWN = {NEVER: " ", RIGHT: ".", WRONG: "x"}
 
 
 def _picture(bug: str, conv: Conv, tile: tuple[int, int], seed: int) -> Any:
-    """What the kernel with that bug makes of one output plane: NEVER, RIGHT or WRONG per output."""
-    x, w, y = conv_bench.data(conv, seed)
+    """What the kernel with that bug makes of one output plane: NEVER, RIGHT or WRONG per output.
+
+    In double: in float, one wrong sum in some ten thousand is right within its rounding.
+    """
+    x, w, y = conv_bench.data(conv, seed, dtype=np.float64)
     code = "\n".join([conv_bench.CONV, *(KERNEL | {bug: BROKEN[bug]}).values()])
+    code = code.replace("float", "double")
     grid = math.prod(math.ceil(conv.out_size[1 - axis] / tile[axis]) for axis in (0, 1))
     done = kernel_bench.launch(code, "conv2d", grid, tile, (x, w, y, conv.sizes()))
     if done.failure:
         raise AssertionError(f"the kernel with bug {bug!r}: {done.failure}")
     got = done.arrays[2][0, 0]
-    right = np.isclose(got, conv_bench.right(conv, x, w)[0, 0], rtol=1e-4, atol=1e-4)
+    right = np.isclose(got, conv_bench.right(conv, x, w)[0, 0], rtol=1e-10, atol=1e-10)
     return np.where(np.isnan(got), NEVER, np.where(right, RIGHT, WRONG)).astype(np.int8)
 
 
