@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labkit.memory.snapshot import columns, load, load_columns
+from labkit.memory.snapshots.snapshot import columns, load, load_columns
 
 VIEWS = ("Active Memory Timeline", "Allocator State History")
 CHROMIUM_FLAGS = [
@@ -66,7 +66,7 @@ def bench_load(path: Path, repeats: int = 5) -> dict[str, float]:
 def peak_memory(path: Path) -> float:
     """GiB a fresh process needs to load the columns, above what it has after its imports."""
     code = (
-        "import sys; from labkit.memory.snapshot import load_columns;"
+        "import sys; from labkit.memory.snapshots.snapshot import load_columns;"
         "most = lambda: int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]);"
         "before = most(); load_columns(sys.argv[1]); print(most() - before)"
     )

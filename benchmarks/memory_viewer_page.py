@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labkit.memory.snapshot import load_columns
+from labkit.memory.snapshots.snapshot import load_columns
 from labkit.show.memory_sources import trace_of
 from labkit.widgets.memory_map import MemoryMap
 

@@ -10,9 +10,9 @@ from typing import Any
 from labkit.conformance.allocator_settings import compare_installed, compare_recorded
 from labkit.conformance.report import Comparison, InputError, Size
 from labkit.core.carried import carried
-from labkit.memory.recording import Outcome, compare_program, load_recording
-from labkit.memory.replay_exactly import replay_exactly
-from labkit.memory.snapshot import load
+from labkit.memory.replay.exactly import replay_exactly
+from labkit.memory.replay.recording import Outcome, compare_program, load_recording
+from labkit.memory.snapshots.snapshot import load
 
 FIXTURES = carried("conformance/fixtures", "tests/memory/fixtures")
 

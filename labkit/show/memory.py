@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from labkit.memory.explain_oom import explain_oom
-from labkit.memory.replay import replay
-from labkit.memory.restricted_pickle import SnapshotError, collector_paused
-from labkit.memory.snapshot_report import tables
+from labkit.memory.replay.replay import replay
+from labkit.memory.snapshots.explain_oom import explain_oom
+from labkit.memory.snapshots.report import tables
+from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused
 from labkit.show.memory_live import follow_allocator, follow_torch_cuda
 from labkit.show.memory_progress import after_this_cell
 from labkit.show.memory_sources import (
@@ -57,13 +57,13 @@ def memory(
               tried there while a kernel runs.
     frame     how many entries are done at first; by default all
     autopsy   sentences on why memory ran out, shown in a panel of their own; by default what
-              `labkit.memory.explain_oom` finds, where the trace holds an out-of-memory error
+              `snapshots.explain_oom` finds, where the trace holds an out-of-memory error
     events    (first, last): only these entries of a trace, as of a slice
     whole     everything is kept in the page, however large: for one that no kernel will serve
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
-             SnapshotError, FileNotFoundError   as `labkit.memory.snapshot.load`
+             SnapshotError, FileNotFoundError   as `labkit.memory.snapshots.snapshot.load`
     """
     if not 1 <= len(sources) <= 2:
         raise TypeError(f"show.memory takes one source, or two to compare; got {len(sources)}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from labkit.memory.restricted_pickle import collector_paused
+from labkit.memory.snapshots.restricted_pickle import collector_paused
 
 TOLD_BYTES = 20_000_000
 """Smaller files are read before one could look."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from labkit.memory.caching_allocator import CachingAllocator
-from labkit.memory.call_sites import regions
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
-from labkit.memory.snapshot import Columns, columns, load, load_columns
-from labkit.memory.snapshot_findings import findings
-from labkit.memory.snapshot_range import between
+from labkit.memory.snapshots.call_sites import regions
+from labkit.memory.snapshots.findings import findings
+from labkit.memory.snapshots.part import between
+from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns
 from labkit.show.memory_progress import reading
 
 LISTED_CANDIDATES = 60
@@ -59,7 +59,7 @@ def read_source(
 
     Raises   TypeError      none of these
              RuntimeError   torch.cuda was asked for and there is none
-             SnapshotError, FileNotFoundError   as `labkit.memory.snapshot.load`
+             SnapshotError, FileNotFoundError   as `labkit.memory.snapshots.snapshot.load`
     """
     if events is not None:
         whole = read_source(source, device)

@@ -5,7 +5,7 @@ import labkit, labkit.nn as nn
 from labkit import show
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.select import use
-from labkit.memory import cuda_storages
+from labkit.memory.storages import cuda_storages
 
 serving = use(EmulatorDriver(64 << 20))
 serving.__enter__()

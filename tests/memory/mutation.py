@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from labkit.conformance.allocator_settings import compare_recorded
-from labkit.memory.recording import compare_program, load_recording
+from labkit.memory.replay.recording import compare_program, load_recording
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -8,7 +8,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.recording import ProgramRun, compare_program
+from labkit.memory.replay.recording import ProgramRun, compare_program
 from labkit.memory.sizes import GIB, MIB
 from tests.memory import invariants
 from tests.memory.mutation import FIXTURES, recording

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from labkit.memory.call_sites import (
+from labkit.memory.replay.replay import replay
+from labkit.memory.snapshots.call_sites import (
     call_site,
     changes_by_site,
     growing_sites,
     live_by_site,
     regions,
 )
-from labkit.memory.replay import replay
-from labkit.memory.snapshot import SnapshotError, columns, load_columns
-from labkit.memory.snapshot_range import between
-from labkit.memory.snapshot_report import report
+from labkit.memory.snapshots.part import between
+from labkit.memory.snapshots.report import report
+from labkit.memory.snapshots.snapshot import SnapshotError, columns, load_columns
 
 SNAPSHOTS = Path(__file__).parent / "fixtures" / "snapshots"
 

@@ -6,7 +6,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.decisions import RULES, VERDICTS
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.recording import ProgramRun
+from labkit.memory.replay.recording import ProgramRun
 from labkit.memory.sizes import GIB, MIB
 from tests.memory.mutation import recording
 

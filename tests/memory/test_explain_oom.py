@@ -4,11 +4,11 @@ import pytest
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
-from labkit.memory.explain_oom import explain_oom
 from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.sizes import MIB
-from labkit.memory.snapshot import load
+from labkit.memory.snapshots.explain_oom import explain_oom
+from labkit.memory.snapshots.snapshot import load
 from tests.memory.mutation import FIXTURES
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.memory.fast_snapshot import read_fast
-from labkit.memory.plain_machine import NotRegular
-from labkit.memory.snapshot import SnapshotError, columns, load, load_columns
+from labkit.memory.snapshots.fast import read_fast
+from labkit.memory.snapshots.plain_machine import NotRegular
+from labkit.memory.snapshots.snapshot import SnapshotError, columns, load, load_columns
 
 FIXTURES = sorted(Path(__file__).with_name("fixtures").glob("*/*.pickle.gz"))
 FEW_DICTS = 100

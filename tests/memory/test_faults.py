@@ -10,7 +10,7 @@ from labkit.memory.device import SimulatedDevice
 from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.sizes import GIB, MIB
-from labkit.memory.storage_allocator import StorageAllocator
+from labkit.memory.storages.storage_allocator import StorageAllocator
 from tests.memory import invariants
 
 SIZES = (1, 512, 5000, 600_000, MIB + 1, 3 * MIB, 9 * MIB, 21 * MIB, 45 * MIB)

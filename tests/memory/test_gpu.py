@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from labkit.memory.replay_exactly import replay_exactly
-from labkit.memory.trace import entries_of
+from labkit.memory.replay.exactly import replay_exactly
+from labkit.memory.snapshots.trace import entries_of
 
 PROGRAM = Path(__file__).with_name("live_program.py")
 OLDER = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 13)

@@ -9,8 +9,8 @@ import pytest
 from labkit.core.storage import Storage
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.host_allocator import CachingHostAllocator, PageableHost
-from labkit.memory.mapped_file import MappedFile
 from labkit.memory.sizes import GIB, MIB
+from labkit.memory.storages.mapped_file import MappedFile
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from labkit import show
-from labkit.memory.explain_oom import explain_oom
-from labkit.memory.replay import replay
-from labkit.memory.replay_exactly import replay_exactly
-from labkit.memory.snapshot import SnapshotError, columns, load, load_columns
-from labkit.memory.snapshot_findings import findings
+from labkit.memory.replay.exactly import replay_exactly
+from labkit.memory.replay.replay import replay
+from labkit.memory.snapshots.explain_oom import explain_oom
+from labkit.memory.snapshots.findings import findings
+from labkit.memory.snapshots.snapshot import SnapshotError, columns, load, load_columns
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks and reads /proc")
 

@@ -8,7 +8,7 @@ from torch.cuda import _memory_viz
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import GIB, MIB
-from labkit.memory.snapshot import load
+from labkit.memory.snapshots.snapshot import load
 from tests.memory.mutation import FIXTURES
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
-from labkit.memory.replay import replay
-from labkit.memory.replay_exactly import explicit_releases, replay_exactly
+from labkit.memory.replay.exactly import explicit_releases, replay_exactly
+from labkit.memory.replay.replay import replay
 from labkit.memory.sizes import GIB, MIB
-from labkit.memory.snapshot import load
-from labkit.memory.trace import entries_of, requests, segments_before
+from labkit.memory.snapshots.snapshot import load
+from labkit.memory.snapshots.trace import entries_of, requests, segments_before
 from tests.memory.mutation import FIXTURES
 
 SNAPSHOTS = sorted((FIXTURES / "snapshots").glob("*.pickle.gz"))

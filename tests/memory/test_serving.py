@@ -19,7 +19,9 @@ from labkit.cuda.stream import Stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.serving import (
+from labkit.memory.sizes import MIB
+from labkit.memory.snapshots.snapshot import columns
+from labkit.memory.storages.serving import (
     ALLOCATE,
     FREE,
     RECORD_STREAM,
@@ -29,9 +31,7 @@ from labkit.memory.serving import (
     serve_cupy,
     serve_torch,
 )
-from labkit.memory.sizes import MIB
-from labkit.memory.snapshot import columns
-from labkit.memory.storage_allocator import StorageAllocator
+from labkit.memory.storages.storage_allocator import StorageAllocator
 from labkit.show.memory_sources import allocator_of
 from tests.memory import invariants
 
@@ -271,7 +271,7 @@ def test_this_pytorch_offers_the_calls_or_has_no_cuda():
 
 ON_A_CARD = """
 import torch
-from labkit.memory.serving import allocator_on_device, serve_torch, serve_cupy
+from labkit.memory.storages.serving import allocator_on_device, serve_torch, serve_cupy
 allocator = allocator_on_device()
 allocator.record_memory_history()
 """

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch.cuda._memory_viz as memory_viz
 
-from labkit.memory.snapshot import SnapshotError, columns, load, load_columns, save
+from labkit.memory.snapshots.snapshot import SnapshotError, columns, load, load_columns, save
 
 SNAPSHOTS = Path(__file__).parent / "fixtures" / "snapshots"
 SUMMARY = json.loads((SNAPSHOTS / "summary.json").read_text(encoding="utf-8"))["snapshots"]
@@ -389,7 +389,7 @@ def test_torchs_own_viewer_code_opens_what_is_saved(name, tmp_path):
 
 
 def test_reading_a_snapshot_needs_no_torch():
-    code = "import labkit.memory.snapshot, sys; assert 'torch' not in sys.modules"
+    code = "import labkit.memory.snapshots.snapshot, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

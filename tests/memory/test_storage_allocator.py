@@ -16,12 +16,12 @@ from labkit.cuda import use
 from labkit.cuda.emulator.arena import Arena
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.stream import Stream, current_stream
-from labkit.memory import cuda_storages
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.sizes import GIB, MIB
-from labkit.memory.storage_allocator import StorageAllocator
+from labkit.memory.storages import cuda_storages
+from labkit.memory.storages.storage_allocator import StorageAllocator
 from tests.memory import invariants
 
 CUDA = Device("cuda", 0)

@@ -13,7 +13,7 @@ import torch
 from labkit import show
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
-from labkit.memory.snapshot import SnapshotError
+from labkit.memory.snapshots.snapshot import SnapshotError
 from labkit.widgets.base import unpack_columns
 
 memory_sources = sys.modules["labkit.show.memory_sources"]

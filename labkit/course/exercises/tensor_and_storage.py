@@ -211,7 +211,7 @@ mapped_tensor = Exercise(
     cases=120,
     minutes=20,
     difficulty=3,
-    banned=("torch.*", "numpy.memmap", "numpy.fromfile", "labkit.memory"),
+    banned=("torch.*", "numpy.memmap", "numpy.fromfile", "labkit.memory.*"),
     hints=(
         Hint(
             "The file did not change in shared mode: reading it into memory makes a copy that "

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING
 from labkit.memory.history import MempoolId
-from labkit.memory.restricted_pickle import SnapshotError
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SEGMENT_SIZE, SMALL_SIZE, round_size
+from labkit.memory.snapshots.restricted_pickle import SnapshotError
 
 Snapshot = dict[str, Any]
 Kind = Literal["malloc", "free", "complete", "empty_cache"]

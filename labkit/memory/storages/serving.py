@@ -17,7 +17,7 @@ from labkit.cuda.stream import current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.storage_allocator import StorageAllocator
+from labkit.memory.storages.storage_allocator import StorageAllocator
 
 ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
 FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.memory.restricted_pickle import SnapshotError, collector_paused, short
-from labkit.memory.snapshot_extras import Annotation, annotations_of, settings_in
-from labkit.memory.stack_table import StackTable, stack_table
-from labkit.memory.trace_table import TraceTable
+from labkit.memory.snapshots.extras import Annotation, annotations_of, settings_in
+from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused, short
+from labkit.memory.snapshots.stack_table import StackTable, stack_table
+from labkit.memory.snapshots.trace_table import TraceTable
 
 ACTIONS = (
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
@@ -59,7 +59,7 @@ class Columns:
 def columns(snapshot: Mapping[str, Any], device: int | None = None) -> Columns:
     """The snapshot of one device in columns; keys that older releases lack get PyTorch's defaults.
 
-    snapshot  as `labkit.memory.snapshot.load` or `torch.cuda.memory._snapshot()` returns it
+    snapshot  as `snapshots.snapshot.load` or `torch.cuda.memory._snapshot()` returns it
     device    which one; by default the device with the longest trace, else the first that has
               segments
 

@@ -9,7 +9,13 @@ from labkit.memory.block import FREE, PENDING
 from labkit.memory.history import MempoolId
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import SMALL_SIZE, format_size, segment_size
-from labkit.memory.trace import Snapshot, damage_told, entries_of, segments_before, settings_of
+from labkit.memory.snapshots.trace import (
+    Snapshot,
+    damage_told,
+    entries_of,
+    segments_before,
+    settings_of,
+)
 
 REASONS = {
     "other_pool": "lie in the other pool ({other}): a {mine} request never looks there",

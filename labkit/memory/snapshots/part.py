@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from labkit.memory.restricted_pickle import SnapshotError
-from labkit.memory.trace import Snapshot, damage_told, entries_of, segments_before
+from labkit.memory.snapshots.restricted_pickle import SnapshotError
+from labkit.memory.snapshots.trace import Snapshot, damage_told, entries_of, segments_before
 
 
 def between(snapshot: Snapshot, first: int, last: int, device: int = 0) -> Snapshot:

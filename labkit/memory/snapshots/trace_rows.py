@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.memory import plain_machine as code
-from labkit.memory.plain_machine import NotRegular, Stretch
+from labkit.memory.snapshots import plain_machine as code
+from labkit.memory.snapshots.plain_machine import NotRegular, Stretch
 
 Array = NDArray[Any]
 CHUNK = 1 << 14  # rows read together: their bytes then stay in the processor's cache

@@ -11,11 +11,11 @@ from labkit.memory.block import FREE, PENDING
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.replay_exactly import explicit_releases
-from labkit.memory.replayer import Replayer
+from labkit.memory.replay.exactly import explicit_releases
+from labkit.memory.replay.replayer import Replayer
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import format_size
-from labkit.memory.trace import (
+from labkit.memory.snapshots.trace import (
     Request,
     Snapshot,
     damage_told,

@@ -7,8 +7,8 @@ from labkit.memory.block import ALLOCATED, PENDING
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.history import MempoolId
-from labkit.memory.restore import waiting_stream
-from labkit.memory.trace import Request
+from labkit.memory.replay.restore import waiting_stream
+from labkit.memory.snapshots.trace import Request
 
 Answer = TypeVar("Answer")
 

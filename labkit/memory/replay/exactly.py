@@ -12,11 +12,11 @@ from labkit.memory.best_fit import best_fit
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.recording import Outcome
-from labkit.memory.replayer import Replayer
-from labkit.memory.restore import restore
+from labkit.memory.replay.recording import Outcome
+from labkit.memory.replay.replayer import Replayer
+from labkit.memory.replay.restore import restore
 from labkit.memory.sizes import SMALL_SIZE, round_size
-from labkit.memory.trace import (
+from labkit.memory.snapshots.trace import (
     Request,
     Snapshot,
     damage_told,

@@ -1,7 +1,7 @@
 """PyTorch's memory snapshots, in and out: any release's file opens, a hostile one gets an error.
 
 snapshot = load("snapshot.pickle")        # the dict torch.cuda.memory._snapshot() returns
-trace = columns(snapshot)                 # arrays; see labkit.memory.snapshot_columns
+trace = columns(snapshot)                 # arrays; see labkit.memory.snapshots.columns
 trace = load_columns("snapshot.pickle")   # both, fastest: the dicts are gone afterwards
 save(allocator.snapshot(), "ours.pickle") # torch.cuda._memory_viz opens it
 
@@ -19,10 +19,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from labkit.memory.fast_snapshot import read_fast
-from labkit.memory.restricted_pickle import Progress, SnapshotError, collector_paused, load_plain
-from labkit.memory.snapshot_columns import Columns, columns
-from labkit.memory.stack_table import StackTable
+from labkit.memory.snapshots.columns import Columns, columns
+from labkit.memory.snapshots.fast import read_fast
+from labkit.memory.snapshots.restricted_pickle import (
+    Progress,
+    SnapshotError,
+    collector_paused,
+    load_plain,
+)
+from labkit.memory.snapshots.stack_table import StackTable
 
 __all__ = [
     "Columns", "SnapshotError", "StackTable", "columns", "load", "load_columns", "save",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labkit.memory.snapshot_columns import ACTIONS, Array, Columns
-from labkit.memory.snapshot_extras import Region
-from labkit.memory.stack_table import Frame
+from labkit.memory.snapshots.columns import ACTIONS, Array, Columns
+from labkit.memory.snapshots.extras import Region
+from labkit.memory.snapshots.stack_table import Frame
 
 NO_STACK = "(no stack recorded)"
 WINDOWS = 4

@@ -13,9 +13,9 @@ import io
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from labkit.memory.plain_machine import NotRegular, PlainMachine
-from labkit.memory.trace_rows import PADDING, ROW_START, RowReader
-from labkit.memory.trace_table import SteppedRows, TraceTable
+from labkit.memory.snapshots.plain_machine import NotRegular, PlainMachine
+from labkit.memory.snapshots.trace_rows import PADDING, ROW_START, RowReader
+from labkit.memory.snapshots.trace_table import SteppedRows, TraceTable
 
 FRAME = 0x95
 START = b"\x80"  # PROTO

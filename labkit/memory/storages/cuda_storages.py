@@ -9,7 +9,7 @@ from labkit.cuda.select import current_driver
 from labkit.cuda.stream import current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.storage_allocator import StorageAllocator
+from labkit.memory.storages.storage_allocator import StorageAllocator
 
 
 class CudaStorages:

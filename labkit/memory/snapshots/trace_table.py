@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from labkit.memory.plain_machine import InRun, NotRegular, PlainMachine, Run
-from labkit.memory.trace_rows import GET, LIST, NOTHING, NUMBER, PAIR, TEXT, Array, Rows
+from labkit.memory.snapshots.plain_machine import InRun, NotRegular, PlainMachine, Run
+from labkit.memory.snapshots.trace_rows import GET, LIST, NOTHING, NUMBER, PAIR, TEXT, Array, Rows
 
 
 class SteppedRows:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.memory.restricted_pickle import SnapshotError, short
+from labkit.memory.snapshots.restricted_pickle import SnapshotError, short
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 LAST_LINE = 2**31 - 1

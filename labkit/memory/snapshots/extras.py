@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from labkit.memory.restricted_pickle import SnapshotError, short
+from labkit.memory.snapshots.restricted_pickle import SnapshotError, short
 
 MOST_SETTINGS = 1000
 DEEPEST = 4  # PyTorch's own are two deep

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.memory.call_sites import changes_by_site, growing_sites, live_by_site, regions
 from labkit.memory.sizes import format_size
-from labkit.memory.snapshot_columns import Columns
-from labkit.memory.snapshot_findings import findings
+from labkit.memory.snapshots.call_sites import changes_by_site, growing_sites, live_by_site, regions
+from labkit.memory.snapshots.columns import Columns
+from labkit.memory.snapshots.findings import findings
 
 MOST_ROWS = 15
 MOST_REGIONS = 1000

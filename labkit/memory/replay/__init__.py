@@ -1,0 +1,1 @@
+"""Recorded histories made again: exactly, or under other settings."""
