@@ -1,10 +1,14 @@
 import math
 
+import numpy as np
+import pytest
 import torch
 
+from labkit.course.exercises import _numpy_twin
 from tests.course.answers import Answers, catches
 
 answers = Answers("indexing")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- basic_index
 
@@ -260,4 +264,122 @@ for why, answer in [
     answers.wrong("causal_mask_adapter", why)(answer)
 
 
+# --- numpy_twin
+
+
+@answers.right("numpy_twin")
+def numpy_twin(expression):
+    kind, *rest = expression
+    ours, theirs, rule = index_shapes(*rest) if kind == "index" else arithmetic_shapes(*rest)
+    if ours == theirs:
+        return ("raise alike" if ours is None else "agree"), 0
+    return "differ", rule
+
+
+def index_shapes(sizes, index):
+    """The shape in torch, in NumPy (None: raises), and the rule that parts them."""
+    if len(index) > len(sizes):
+        return None, None, 0
+    index = (*index, *[slice(None)] * (len(sizes) - len(index)))
+    kept, entry_outside, reverses, place = [], False, False, None
+    for part, size in zip(index, sizes, strict=True):
+        if isinstance(part, slice):
+            if part.step == 0:
+                return None, None, 0
+            reverses = reverses or (part.step or 1) < 0
+            kept.append(len(range(*part.indices(size))))
+        elif isinstance(part, int):
+            if not -size <= part < size:
+                return None, None, 0
+        else:
+            entry_outside = any(not -size <= entry < size for entry in part)
+            place = len(kept)
+            kept.append(len(part))
+    empty = 0 in kept
+    if entry_outside and not empty:
+        return None, None, 0
+    theirs = None if entry_outside else tuple(kept)
+    advanced = [at for at, part in enumerate(index) if not isinstance(part, slice)]
+    split = advanced and advanced[-1] - advanced[0] >= len(advanced)
+    if theirs and place is not None and split:
+        theirs = (kept[place], *kept[:place], *kept[place + 1 :])
+    if reverses:
+        return None, theirs, 1
+    return tuple(kept), theirs, 5 if entry_outside else 2
+
+
+def arithmetic_shapes(sizes, operator, other, value):
+    rank = max(len(sizes), len(other))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (sizes, other)]
+    if any(a != b and 1 not in (a, b) for a, b in zip(*padded, strict=True)):
+        return None, None, 0
+    shape = tuple(b if a == 1 else a for a, b in zip(*padded, strict=True))
+    if 0 not in shape and operator in ("//", "%") and value == 0:
+        return None, shape, 3
+    if 0 not in shape and operator == "**" and value < 0:
+        return shape, None, 4
+    return shape, shape, 0
+
+
+@answers.wrong("numpy_twin", "always agree")
+def always_agree(expression):
+    return "agree", 0
+
+
+@answers.wrong("numpy_twin", "treats every raise as differ")
+def raise_is_differ(expression):
+    verdict, rule = numpy_twin(expression)
+    return ("differ", 1) if verdict == "raise alike" else (verdict, rule)
+
+
+@answers.wrong("numpy_twin", "compares values but not shapes")
+def compares_values(expression):
+    """The same elements in another order of axes pass for the same."""
+    verdict, rule = numpy_twin(expression)
+    return ("agree", 0) if rule == 2 else (verdict, rule)
+
+
+@answers.wrong("numpy_twin", "hard-codes the two printed examples")
+def hard_codes(expression):
+    kind, _, *rest = expression
+    if kind == "index":
+        for part in rest[0]:
+            if isinstance(part, slice) and part.step is not None and part.step < 0:
+                return "differ", 1
+        if len(rest[0]) == 3 and isinstance(rest[0][0], int) and isinstance(rest[0][2], list):
+            return "differ", 2
+    return "agree", 0
+
+
+@answers.wrong("numpy_twin", "returns the literal answer of the example in the statement")
+def literal_rule(expression):
+    return "differ", 2
+
+
+@answers.wrong("numpy_twin", FIRST, make=True)
+def counts_elements():
+    """The rule of the first expression it sees, for ever."""
+    seen = []
+
+    def answer(expression):
+        seen.append(numpy_twin(expression))
+        return seen[0]
+
+    return answer
+
+
 test_answers = answers.tests()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rules_explain_every_difference_of_the_two_libraries(seed):
+    """What numpy_twin calls a rule is one: worked out by hand, it predicts both libraries."""
+    exercise = _numpy_twin.numpy_twin
+    for number in range(1500):
+        (expression,) = exercise.make(seed, number, number % 9).inputs
+        assert numpy_twin(expression) == _numpy_twin._compared(expression), expression
+
+
+def test_numpy_and_torch_part_as_the_notebook_says():
+    assert torch.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)
+    assert np.zeros((2, 3, 4))[0, :, [1, 2]].shape == (2, 3)

@@ -5,18 +5,67 @@ import socket
 import tempfile
 from datetime import timedelta
 
-import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 
 from labkit.course.checks import failing_cases
-from labkit.course.exercises import introduction
+from labkit.course.exercise import Case
+from labkit.course.exercises import _two_processes, introduction
 from tests.course.answers import Answers
 
 answers = Answers("introduction")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 FLOATS = {"float16", "bfloat16", "float32", "float64"}
+
+
+# --- asks and tape_length
+
+
+@answers.right("asks")
+def asks(recording, dtype, inputs):
+    return recording and dtype in FLOATS and any(inputs)
+
+
+@answers.wrong("asks", "wants every input to ask")
+def all_ask(recording, dtype, inputs):
+    return recording and dtype in FLOATS and all(inputs)
+
+
+@answers.wrong("asks", "forgets the dtype")
+def any_dtype(recording, dtype, inputs):
+    return recording and any(inputs)
+
+
+@answers.wrong("asks", "forgets the switch")
+def always_on(recording, dtype, inputs):
+    return dtype in FLOATS and any(inputs)
+
+
+@answers.right("tape_length")
+def tape_length(start):
+    length = 0
+    while start > 1:
+        start, length = start / 2, length + 1
+    return length
+
+
+@answers.wrong("tape_length", "counts one more at 1")
+def down_to_below_1(start):
+    length = 0
+    while start >= 1:
+        start, length = start / 2, length + 1
+    return length
+
+
+@answers.wrong("tape_length", "halves an input that is small already")
+def at_least_once(start):
+    return max(1, tape_length(start))
+
+
+@answers.wrong("tape_length", "counts the leaf")
+def with_the_leaf(start):
+    return tape_length(start) + 1
 
 
 # --- graph_or_no_graph
@@ -128,110 +177,6 @@ def catches_everything(program):
         return graph_or_no_graph(program)
     except Exception:
         return [False for _ in named(program)]
-
-
-# --- numpy_twin
-
-
-@answers.right("numpy_twin")
-def numpy_twin(expression):
-    kind, *rest = expression
-    ours, theirs, rule = index_shapes(*rest) if kind == "index" else arithmetic_shapes(*rest)
-    if ours == theirs:
-        return ("raise alike" if ours is None else "agree"), 0
-    return "differ", rule
-
-
-def index_shapes(sizes, index):
-    """The shape in torch, in NumPy (None: raises), and the rule that parts them."""
-    if len(index) > len(sizes):
-        return None, None, 0
-    index = (*index, *[slice(None)] * (len(sizes) - len(index)))
-    kept, entry_outside, reverses, place = [], False, False, None
-    for part, size in zip(index, sizes, strict=True):
-        if isinstance(part, slice):
-            if part.step == 0:
-                return None, None, 0
-            reverses = reverses or (part.step or 1) < 0
-            kept.append(len(range(*part.indices(size))))
-        elif isinstance(part, int):
-            if not -size <= part < size:
-                return None, None, 0
-        else:
-            entry_outside = any(not -size <= entry < size for entry in part)
-            place = len(kept)
-            kept.append(len(part))
-    empty = 0 in kept
-    if entry_outside and not empty:
-        return None, None, 0
-    theirs = None if entry_outside else tuple(kept)
-    advanced = [at for at, part in enumerate(index) if not isinstance(part, slice)]
-    split = advanced and advanced[-1] - advanced[0] >= len(advanced)
-    if theirs and place is not None and split:
-        theirs = (kept[place], *kept[:place], *kept[place + 1 :])
-    if reverses:
-        return None, theirs, 1
-    return tuple(kept), theirs, 5 if entry_outside else 2
-
-
-def arithmetic_shapes(sizes, operator, other, value):
-    rank = max(len(sizes), len(other))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (sizes, other)]
-    if any(a != b and 1 not in (a, b) for a, b in zip(*padded, strict=True)):
-        return None, None, 0
-    shape = tuple(b if a == 1 else a for a, b in zip(*padded, strict=True))
-    if 0 not in shape and operator in ("//", "%") and value == 0:
-        return None, shape, 3
-    if 0 not in shape and operator == "**" and value < 0:
-        return shape, None, 4
-    return shape, shape, 0
-
-
-@answers.wrong("numpy_twin", "always agree")
-def always_agree(expression):
-    return "agree", 0
-
-
-@answers.wrong("numpy_twin", "treats every raise as differ")
-def raise_is_differ(expression):
-    verdict, rule = numpy_twin(expression)
-    return ("differ", 1) if verdict == "raise alike" else (verdict, rule)
-
-
-@answers.wrong("numpy_twin", "compares values but not shapes")
-def compares_values(expression):
-    """The same elements in another order of axes pass for the same."""
-    verdict, rule = numpy_twin(expression)
-    return ("agree", 0) if rule == 2 else (verdict, rule)
-
-
-@answers.wrong("numpy_twin", "hard-codes the two printed examples")
-def hard_codes(expression):
-    kind, _, *rest = expression
-    if kind == "index":
-        for part in rest[0]:
-            if isinstance(part, slice) and part.step is not None and part.step < 0:
-                return "differ", 1
-        if len(rest[0]) == 3 and isinstance(rest[0][0], int) and isinstance(rest[0][2], list):
-            return "differ", 2
-    return "agree", 0
-
-
-@answers.wrong("numpy_twin", "returns the literal answer of the example in the statement")
-def literal_rule(expression):
-    return "differ", 2
-
-
-@answers.wrong("numpy_twin", FIRST, make=True)
-def counts_elements():
-    """The rule of the first expression it sees, for ever."""
-    seen = []
-
-    def answer(expression):
-        seen.append(numpy_twin(expression))
-        return seen[0]
-
-    return answer
 
 
 # --- two_process_sum
@@ -389,7 +334,7 @@ def test_a_process_left_behind_is_reported_and_killed():
         pids.append(process.pid)
         return with_a_file(world_size, number)
 
-    seen = introduction._drive_twice(leaves_one, 2)
+    seen = _two_processes._drive_twice(leaves_one, 2)
     assert seen["first run"]["processes left"] == seen["second run"]["processes left"] == 1
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -405,7 +350,7 @@ def test_an_answer_that_waits_for_ever_is_stopped_and_leaves_nothing():
         pids.append(process.pid)
         process.join()
 
-    quick = dataclasses.replace(introduction.two_process_sum, waits=0.5)
+    quick = dataclasses.replace(_two_processes.two_process_sum, waits=0.5)
     (evidence,) = failing_cases(quick, waits, seed=1)
     assert evidence.kind == "time"
     with pytest.raises(ProcessLookupError):
@@ -417,15 +362,9 @@ def sleep_for_a_minute(number):
     multiprocessing.Event().wait(60)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_rules_explain_every_difference_of_the_two_libraries(seed):
-    """What numpy_twin calls a rule is one: worked out by hand, it predicts both libraries."""
-    exercise = introduction.numpy_twin
-    for number in range(1500):
-        (expression,) = exercise.make(seed, number, number % 9).inputs
-        assert numpy_twin(expression) == introduction._compared(expression), expression
-
-
-def test_numpy_and_torch_part_as_the_notebook_says():
-    assert torch.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)
-    assert np.zeros((2, 3, 4))[0, :, [1, 2]].shape == (2, 3)
+def test_the_picture_of_a_program_marks_the_first_wrong_name():
+    exercise = introduction.graph_or_no_graph
+    program = (("leaf", "a", "float32", True), ("mul", "b", "a", "a"), ("detach", "c", "b"))
+    picture = exercise.picture(Case((program,)), [False, True, True], [False, True, False])
+    assert picture.frames[0]["text"] == "c: yours a graph, right nothing"
+    assert exercise.picture(Case((program,)), None, [False, True, False]).frames == []

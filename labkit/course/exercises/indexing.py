@@ -1,4 +1,4 @@
-"""Indexing: views as arithmetic, the shape of a gather, and masks for two attention calls."""
+"""Indexing: views as arithmetic, shapes of gathers, attention masks, and where NumPy parts."""
 
 import math
 from typing import Any
@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Raises, Rng, Wrong
+from labkit.course.exercises._numpy_twin import numpy_twin
 
 NOTEBOOK = "1_fundamentals/4_indexing"
 
@@ -478,4 +479,4 @@ causal_mask_adapter = Exercise(
     ),
 )
 
-EXERCISES = (basic_index, advanced_shape, causal_mask_adapter)
+EXERCISES = (basic_index, advanced_shape, causal_mask_adapter, numpy_twin)
