@@ -4,11 +4,12 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.course.exercise import Case
 from labkit.cuda.arguments import DevicePointer
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CompileError, CudaError
@@ -57,6 +58,25 @@ class Launched:
         """What the trace found, as "line 4: out of bounds: ..."."""
         found = self.report.findings if self.report else ()
         return [f"line {one.line}: {one.kind.replace('_', ' ')}: {one.message}" for one in found]
+
+
+class Found(dict[str, Any]):
+    """What a check found out about a kernel, point by point, and the trace that shows it."""
+
+    report: Report | None = None
+
+    def seen_in(self, report: Report | None) -> Self:
+        """These findings, with the trace that `drawn` draws."""
+        self.report = report
+        return self
+
+
+def drawn(case: Case, got: Any, right: Any) -> Any:
+    """The picture of a failing case: the learner's own kernel, request by request."""
+    from labkit import show
+
+    report = getattr(got, "report", None)
+    return None if report is None else show.kernel(report)
 
 
 ALL_LANES = "at work together"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from labkit.course import kernel_bench, sketches
+from labkit.course.exercise import Case
 from labkit.course.exercises import first_kernel
 from labkit.course.kernel_bench import Slab
 from tests.course.answers import Answers
@@ -18,6 +19,62 @@ THREADS = "(long long)gridDim.x * blockDim.x"
 
 
 LOOP = f"for (long long i = first + {THREAD}; i < n; i += {THREADS})"
+
+
+WHO = """extern "C" __global__ void who(int* out, int n) {
+    const int i = LINE;
+    if (i >= 0) out[i] = 1000 * blockIdx.x + threadIdx.x;
+}
+"""
+PLACE = "blockIdx.x * blockDim.x + threadIdx.x"
+
+
+def who(line):
+    return lambda: WHO.replace("LINE", line)
+
+
+answers.right("index")(who(f"n - 1 - ({PLACE})"))
+answers.right("index")(who("n - blockIdx.x * blockDim.x - threadIdx.x - 1"))
+answers.wrong("index", "takes the elements from the front")(
+    lambda: WHO.replace("LINE", PLACE).replace("i >= 0", "i < n")
+)
+answers.wrong("index", "leaves its block out")(who("n - 1 - threadIdx.x"))
+answers.wrong("index", "turns each block round by itself")(
+    lambda: WHO.replace("LINE", "(blockIdx.x + 1) * blockDim.x - 1 - threadIdx.x").replace(
+        "i >= 0", "i < n"
+    )
+)
+answers.wrong("index", "begins at n")(who(f"n - ({PLACE})"))
+answers.wrong("index", "lets one thread do all the work")(
+    lambda: (
+        """extern "C" __global__ void who(int* out, int n) {
+    if (blockIdx.x || threadIdx.x) return;
+    const int size = blockDim.x;
+    for (int k = 0; k < n; ++k) out[n - 1 - k] = 1000 * (k / size) + k % size;
+}
+"""
+    )
+)
+
+STEPS = """extern "C" __global__ void steps(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    GUARD out[i] = x[i + 1] - x[i];
+}
+"""
+
+
+def guarded(by):
+    return lambda: STEPS.replace("GUARD", by)
+
+
+answers.right("guard")(guarded("if (i + 1 < n)"))
+answers.right("guard")(guarded("if (i >= n - 1) return;\n   "))
+answers.wrong("guard", "leaves the guard out")(guarded(""))
+answers.wrong("guard", "guards with i < n")(guarded("if (i < n)"))
+answers.wrong("guard", "stops one step early")(guarded("if (i + 2 < n)"))
+answers.wrong("guard", "lets one thread do all the work")(
+    guarded("if (i == 0) for (int i = 0; i + 1 < n; ++i)")
+)
 
 
 def kernel(body, before=""):
@@ -197,6 +254,20 @@ def test_a_kernel_that_fails_is_a_sentence_and_not_an_error():
     assert over.outside == "written around array 0"
     assert over.findings[0].startswith("line 1: out of bounds: ")
     assert not x.any()
+
+
+def test_a_failing_kernel_is_drawn():
+    exercise = first_kernel.guard
+    case = exercise.make(3, 5, 2)
+    drawn = exercise.picture(case, exercise.drive(guarded("if (i < n)"), *case.inputs), None)
+    assert drawn.page == "findings" and "out of bounds" in drawn.runs[0]["findings"][0]["kind"]
+    asked = first_kernel.predict_sectors.picture(Case(("2 * t", 0, 0, 32, 4, 0)), 4, 8)
+    assert "read x" in asked.step_texts()[asked.frame]
+
+
+def test_a_right_kernel_is_scored_by_its_sectors():
+    body = f"{LOOP} y[i] = a * x[i] + y[i];"
+    assert first_kernel.saxpy.score(kernel(body)) == "yours 4 sectors per request, ideal 4"
 
 
 def test_two_sketches_compile():

@@ -35,7 +35,7 @@ def literal(name):
 
 
 SHOWN = {
-    "ADD": lambda: literal("ADD"),
+    'ADD, at="line 4"': lambda: literal("ADD"),
     "sketch": lambda: "typedef long long int64_t;" + sketches.SKETCHES["conv2d_kernel"],
     'shelf.rung("conv2d_3_implicit_gemm").path': lambda: shelf.rung(
         "conv2d_3_implicit_gemm"
@@ -61,7 +61,7 @@ def test_no_cell_of_a_lesson_says_that_nothing_was_compiled(no_compiler):
 
 
 def test_a_recording_is_shown_as_what_it_is(no_compiler):
-    view = show.compile(SHOWN["ADD"](), at="line 4")
+    view = show.compile(literal("ADD"), at="line 4")
     assert view.title.endswith(", recorded")
     assert [pane["title"] for pane in view.panes] == [
         "kernel.cu",
@@ -74,7 +74,7 @@ def test_a_recording_is_shown_as_what_it_is(no_compiler):
 
 
 def test_another_source_arch_or_option_has_none(no_compiler):
-    add = SHOWN["ADD"]()
+    add = literal("ADD")
     assert recorded.find(add, "sm_90", (), ())
     for other in (
         recorded.find(f"{add} ", "sm_90", (), ()), recorded.find(add, "sm_80", (), ()),

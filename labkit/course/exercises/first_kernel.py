@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from labkit.course import kernel_bench
-from labkit.course.exercise import Exercise, Hint, Rng
-from labkit.course.kernel_bench import Slab
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._kernel_steps import guard, index
+from labkit.course.kernel_bench import Found, Slab
+from labkit.cuda.report import Report
 
 NOTEBOOK = "4_vision_low_level/1_first_kernel"
 
@@ -27,7 +29,10 @@ def _numbers(rng: Rng, name: str, count: int) -> list[Any]:
     return [rng.randint(-99, 99) + rng.randint(1, 2**bits - 1) / 2**bits for _ in range(count)]
 
 
-def _a_launch(rng: Rng, size: int) -> tuple[Any, ...]:
+Launch = tuple[Any, ...]
+
+
+def _a_launch(rng: Rng, size: int) -> Launch:
     name = rng.choice(tuple(DTYPES))
     count = rng.choice((0, 1, rng.randint(1, 1 + 40 * size), 1 + 30 * size))
     first = rng.choice((0, 0, rng.randint(1, 99), 2**31 - rng.randint(0, 9), 2**32 + 5))
@@ -37,6 +42,19 @@ def _a_launch(rng: Rng, size: int) -> tuple[Any, ...]:
     order = rng.choice(("reverse", rng.randint(1, 999)))
     x, y = _numbers(rng, name, count), _numbers(rng, name, count)
     return name, rng.randint(-9, 9), x, y, first, grid, block, order
+
+
+def _with(names: tuple[str, ...] = ("float",), far: int = 0, enough: bool = False) -> Any:
+    """Launches of these kernels only, with `first` up to `far`, and one thread per element."""
+
+    def made(rng: Rng, size: int) -> Launch:
+        _, a, x, y, _, grid, block, order = _a_launch(rng, size)
+        name = rng.choice(names)
+        x, y = _numbers(rng, name, len(x)), _numbers(rng, name, len(y))
+        grid = max(1, math.ceil(len(x) / block)) if enough else grid
+        return name, a, x, y, rng.randint(0, far), grid, block, order
+
+    return made
 
 
 RIGHT = {
@@ -59,7 +77,7 @@ def _expected_saxpy(*inputs: Any) -> dict[str, Any]:
 def _drive_saxpy(
     answer: Any, name: str, a: int, x: list[Any], y: list[Any], first: int, grid: int, block: int,
     order: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> Found:  # fmt: skip
     """What the kernel did to y, and what its trace counted."""
     dtype, count = DTYPES[name], len(x)
     wanted = (np.array(x, dtype) * dtype(a) + np.array(y, dtype)).tolist()
@@ -69,7 +87,7 @@ def _drive_saxpy(
         names=NAMES, order=order, trace=True,
     )  # fmt: skip
     if done.report is None:
-        return {"the launch": done.failure}
+        return Found({"the launch": done.failure})
     reads = [*done.report.select(access="read", array=done.names[1])]
     requests = sum(one.requests for one in reads)
     enough = grid * math.ceil(block / WARP) * math.ceil(count / (grid * block))
@@ -96,7 +114,8 @@ def _drive_saxpy(
     }
     if count == 0:
         found["times an element of y is read"] = 1.0
-    return {key: RIGHT[key] if value == "" else value for key, value in found.items()}
+    said = {key: RIGHT[key] if value == "" else value for key, value in found.items()}
+    return Found(said).seen_in(done.report)
 
 
 def _fewer_elements(
@@ -125,29 +144,39 @@ def _about(*words: str) -> Any:
     return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
 
 
+def _saxpy_score(answer: Any) -> str:
+    """Sectors per request of 1024 neighbours, and the fewest there can be."""
+    x = np.ones(1024, np.float32)
+    done = kernel_bench.launch(
+        answer(), "saxpy<float>", 2, 64, (x, x, 2, 0, 1024), names=NAMES, trace=True
+    )
+    assert done.report is not None, done.failure
+    asked = done.report.total("requests")
+    sectors, ideal = (done.report.total(name) / asked for name in ("sectors", "ideal_sectors"))
+    return f"yours {sectors:g} sectors per request, ideal {ideal:g}"
+
+
 saxpy = Exercise(
     id="first_kernel.saxpy",
-    statement=(
-        "Return CUDA C++ text with template <typename T> __global__ void saxpy(const T* x, T* y, "
-        "T a, long long first, long long n): y[i] = a * x[i] + y[i] for first <= i < n, with any "
-        "grid and any block of one dimension, for float, double and int. x and y are where "
-        "element 0 is, or would be: nothing before `first` or from `n` on is yours to read or "
-        "write, and n may be far above 2^31. Example: grid 1, block 2, a = 3, first = 0, n = 3, "
-        "x = {1, 2, 3}, y = {10, 10, 10} leaves y = {13, 16, 19}."
+    stages=(
+        Stage("a thread for each", case=_with(enough=True), cases=10),
+        Stage("any grid", case=_with(), cases=10),
+        Stage("first", case=_with(far=99), cases=10),
+        Stage("double and int", case=_with(("double", "int"), far=99), cases=10),
+        Stage("beyond 2^31"),
     ),
-    rules=(
-        "every element of y is read once and written once",
-        "the threads of a warp take neighbouring elements, and all threads work",
-    ),
+    returns=(Found,),
+    picture=kernel_bench.drawn,
+    score=_saxpy_score,
     case=_a_launch,
     expected=_expected_saxpy,
     drive=_drive_saxpy,
     smaller=_fewer_elements,
     show=_show_launch,
-    cases=60,
+    cases=40,
     seconds=60.0,
     processes=True,
-    minutes=20,
+    minutes=15,
     difficulty=2,
     hints=(
         Hint(
@@ -225,10 +254,29 @@ def _a_request(rng: Rng, size: int) -> tuple[str, int, int, int, int, int]:
     return _an_index(rng, size), rng.randint(0, 7), warp, threads, itemsize, start
 
 
+NEIGHBOURS = ("t", "t + 8", "63 - t", "t + 64")
+STRIDES = ("2 * t", "3 * t + 8", "5 * t", "8 * t", "16 * t")
+
+
+def _asking(formulas: tuple[str, ...], starts: range = range(1), threads: range = range(1)) -> Any:
+    """Requests of the block's last warp for elements of four bytes, by one of these formulas."""
+
+    def made(rng: Rng, size: int) -> tuple[str, int, int, int, int, int]:
+        more = rng.choice(threads)
+        return rng.choice(formulas), 0, int(more > 0), WARP + more, 4, rng.choice(starts)
+
+    return made
+
+
 def _expected_sectors(
     index: str, b: int, warp: int, threads: int, itemsize: int, start: int
 ) -> tuple[int, int]:
     """What the emulator counts when one warp asks for those elements."""
+    report = _gathered(index, b, warp, threads, itemsize, start)
+    return report.total("sectors", array="x"), report.total("ideal_sectors", array="x")
+
+
+def _gathered(index: str, b: int, warp: int, threads: int, itemsize: int, start: int) -> Report:
     lanes = range(WARP * warp, min(WARP * (warp + 1), threads))
     wanted = np.array([eval(index, {"t": t, "b": b}) for t in lanes], np.int32)
     memory = np.zeros(int(wanted.max() + 1) * itemsize + start, np.uint8)
@@ -238,7 +286,14 @@ def _expected_sectors(
         names=[f"gather<{size}>" for size in ITEM_SIZES], trace=True,
     )  # fmt: skip
     assert done.report is not None, done.failure
-    return done.report.total("sectors", array="x"), done.report.total("ideal_sectors", array="x")
+    return done.report
+
+
+def _request_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The lanes of the request, and the sectors they touch."""
+    from labkit import show
+
+    return show.kernel(_gathered(*case.inputs), at="read x")
 
 
 def _simpler_request(index: str, b: int, warp: int, threads: int, itemsize: int, start: int) -> Any:
@@ -252,21 +307,20 @@ def _simpler_request(index: str, b: int, warp: int, threads: int, itemsize: int,
 
 predict_sectors = Exercise(
     id="first_kernel.predict_sectors",
-    statement=(
-        "One warp of a block executes x[index] once. Return (sectors, ideal): how many sectors of "
-        "32 bytes its request touches, and the fewest that could hold the bytes of the different "
-        "elements asked for. index is an expression of t (threadIdx.x) and b (blockIdx.x), the "
-        "block has `threads` threads, `warp` counts from 0, an element has `itemsize` bytes, and "
-        "`start` is the address of x[0], a multiple of itemsize. Nothing is launched: you count. "
-        "Example: predict_sectors('2 * t', 0, 0, 64, 4, 0) is (8, 4)."
+    stages=(
+        Stage("neighbours", case=_asking(NEIGHBOURS), cases=8),
+        Stage("stride", case=_asking(STRIDES), cases=8),
+        Stage("start address", case=_asking(NEIGHBOURS + STRIDES, range(4, 64, 4)), cases=8),
+        Stage("short warp", case=_asking(NEIGHBOURS + STRIDES, threads=range(1, 31)), cases=8),
+        Stage("any formula"),
     ),
-    rules=("plain Python and NumPy; eval(index, {'t': t, 'b': b}) reads the expression",),
+    picture=_request_drawn,
     case=_a_request,
     expected=_expected_sectors,
     smaller=_simpler_request,
     banned=("torch.*", "labkit.*", "labkit.widgets.warp_request"),
-    cases=300,
-    minutes=15,
+    cases=200,
+    minutes=12,
     difficulty=2,
     hints=(
         Hint(
@@ -299,4 +353,4 @@ predict_sectors = Exercise(
     ),
 )
 
-EXERCISES = (saxpy, predict_sectors)
+EXERCISES = (index, guard, predict_sectors, saxpy)
