@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labkit.course.predictions import predict
     from labkit.course.progress_file import reset
     from labkit.course.verdicts import CheckFailed, NotAttempted, Passed
+    from labkit.course.written import yours
 
 HOMES = {
     "cards": ["card", "progress"],
@@ -33,13 +34,14 @@ HOMES = {
     "predictions": ["predict"],
     "progress_file": ["reset"],
     "verdicts": ["CheckFailed", "NotAttempted", "Passed"],
+    "written": ["yours"],
 }
 """Module of this package -> the public names it holds."""
 
 __all__ = [
     "CheckFailed", "CheckedClaims", "ClaimBox", "ClaimFailed", "CoursePath", "NotAttempted",
     "Passed", "card", "check", "checked", "claim", "documents", "give_up", "map", "path", "predict",
-    "progress", "reset",
+    "progress", "reset", "yours",
 ]  # fmt: skip
 
 

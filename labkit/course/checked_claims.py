@@ -20,7 +20,7 @@ from typing import Any
 from labkit.course.claims import COLOURS, DOCUMENTS, entry_of, shown_evidence, support
 from labkit.course.notebook_form import natural
 
-TITLE = "What the document says, checked"
+TITLE = "Read it elsewhere? {count} statements of {source}, run here: {holding} hold"
 HEADINGS = ("", "it says", "verdict", "better", "found here")
 
 
@@ -40,7 +40,8 @@ class CheckedClaims:
     def title(self) -> str:
         """The line that stands for the folded table."""
         holding = sum(row["verdict"] == "holds" for row in self.rows)
-        return f"{TITLE}: {len(self.rows)} statements, {holding} of them hold"
+        source = " and ".join(f"“{name}”" for name in self.documents)
+        return TITLE.format(count=len(self.rows), source=source, holding=holding)
 
     def _repr_html_(self) -> str:
         style = "text-align:left;vertical-align:top"

@@ -21,7 +21,7 @@ Place = Callable[[float, float], tuple[float, float]]
 
 def graph_picture(
     level: Mapping[str, Any],
-    kinds: Sequence[str],
+    kinds: Mapping[str, int],
     title: str,
     label: str,
     frames: Sequence[Mapping[str, Any]],
@@ -82,10 +82,10 @@ def _draw_edge(
 
 
 def _draw_node(
-    picture: Picture, node: Node, kinds: Sequence[str], state: State, place: tuple[float, float]
+    picture: Picture, node: Node, kinds: Mapping[str, int], state: State, place: tuple[float, float]
 ) -> None:
     (x, y), box = place, (124, BOX_HEIGHT)
-    colour = PALETTE[kinds.index(node["kind"]) % len(PALETTE)] if node["kind"] else LINE
+    colour = PALETTE[kinds[node["kind"]] % len(PALETTE)] if node["kind"] else LINE
     picture.rect(x - 62, y - 15, *box, fill=PAPER, stroke=colour, stroke_width=1.5, radius=5)
     here = {state["marks"].get(member) for member in node["members"]}
     mark = next((one for one in ("error", "active", "ready", "done", "waiting") if one in here), "")

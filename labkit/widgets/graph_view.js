@@ -41,16 +41,15 @@ function render({ model, el }) {
     incoming = level.nodes.map(() => []); outgoing = level.nodes.map(() => []);
     level.edges.forEach(([s, t], i) => { outgoing[s].push(i); incoming[t].push(i); });
     drawnAs = new Map(level.nodes.flatMap((node, i) => node.members.map((member) => [member, i])));
-    kinds = allKinds();
+    kinds = model.get("kinds");
     foldAll.setAttribute("aria-pressed", model.get("level") === "folded");
     unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
-    legend.replaceChildren(...kinds.map((kind, i) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
+    legend.replaceChildren(...Object.entries(kinds).map(([kind, i]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
       style: `background:${lk.palette[i % lk.palette.length]}` }), ` ${kind}`)),
       ...(frames.length ? Object.entries(STATE_COLOURS).filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
         .map(([name, colour]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }), ` ${name}`)) : []));
     fit(true); find(); describe(); draw();
   }
-  const allKinds = () => [...new Set(model.get("levels").all.nodes.map((node) => node.kind).filter(Boolean))];
 
   // The whole graph; with `readable`, rather its top at a size one can read.
   function fit(readable = false) {
@@ -124,7 +123,7 @@ function render({ model, el }) {
       g.fillStyle = colours.cell; g.fill();
       if (state) { g.globalAlpha = 0.38; g.fillStyle = STATE_COLOURS[state]; g.fill(); g.globalAlpha = 1; }
       g.lineWidth = i === now ? 3 : node.folds ? 2 : 1.5;
-      g.strokeStyle = i === now ? colours.accent : node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.line;
+      g.strokeStyle = i === now ? colours.accent : node.kind ? lk.palette[kinds[node.kind] % lk.palette.length] : colours.line;
       g.setLineDash(node.folds ? [4, 3] : []); g.stroke(); g.setLineDash([]);
       if (matches.includes(i)) { g.strokeStyle = colours.alert; g.lineWidth = 2; g.strokeRect(x - w / 2 - 3, y - hgt / 2 - 3, w + 6, hgt + 6); }
       const note = node.members.length === 1 && notes.get(node.members[0]);
@@ -177,7 +176,7 @@ function render({ model, el }) {
         pen.moveTo(...at(a.x, a.y)); for (const [x, y] of route) pen.lineTo(...at(x, y)); pen.lineTo(...at(b.x, b.y));
       }
       pen.strokeStyle = colours.muted; pen.globalAlpha = 0.5; pen.stroke(); pen.globalAlpha = 1;
-      level.nodes.forEach((node, i) => box(node.kind ? lk.palette[kinds.indexOf(node.kind) % lk.palette.length] : colours.muted, i));
+      level.nodes.forEach((node, i) => box(node.kind ? lk.palette[kinds[node.kind] % lk.palette.length] : colours.muted, i));
       fill(pen);
     }
     g.drawImage(base.canvas, 0, 0, width, height);

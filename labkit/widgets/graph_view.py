@@ -12,6 +12,8 @@ from labkit.widgets.graph_frames import checked_frame
 from labkit.widgets.graph_layout import layered_layout
 from labkit.widgets.graph_picture import graph_picture
 
+PLACES = {"operation": 0, "saves tensors": 1, "leaf": 2}
+"""The colours that kinds of node have in every backward graph, whichever of them are in it."""
 FOLD_ABOVE = 2000
 """Graphs with more nodes than this start with their groups folded."""
 
@@ -43,6 +45,9 @@ class GraphView(LabWidget):
     title = traitlets.Unicode("").tag(sync=True)
     levels = traitlets.Dict().tag(sync=True)
     level = traitlets.Unicode("all").tag(sync=True)
+    kinds = traitlets.Dict(help="the kinds of node, each with its number in the palette").tag(
+        sync=True
+    )
     unfolded = traitlets.List(traitlets.Unicode()).tag(sync=True)
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen node, -1 for none").tag(sync=True)
@@ -74,6 +79,7 @@ class GraphView(LabWidget):
             title=title,
             levels=levels,
             level=start,
+            kinds=_kinds(self._nodes),
             frames=[checked_frame(one, len(self._nodes), len(self._edges)) for one in frames],
             **kwargs,
         )
@@ -138,10 +144,17 @@ class GraphView(LabWidget):
         level = self.levels.get(self.level, self.levels["all"])
         stop = next((i for i, one in enumerate(self.frames) if "stop" in one), len(self.frames) - 1)
         step = min(self.frame, len(self.frames) - 1) if self.frame or self.opened else stop
-        return graph_picture(level, self._kinds(), self.title, repr(self), self.frames, step)
+        return graph_picture(level, self.kinds, self.title, repr(self), self.frames, step)
 
-    def _kinds(self) -> list[str]:
-        return list(dict.fromkeys(node.get("kind", "") for node in self._nodes if node.get("kind")))
+
+def _kinds(nodes: Sequence[Node]) -> dict[str, int]:
+    """Kind -> number in the palette: its own place, or the next that nobody has."""
+    found = dict.fromkeys(node["kind"] for node in nodes if node.get("kind"))
+    kinds = {kind: place for kind, place in PLACES.items() if kind in found}
+    for kind in found:
+        if kind not in kinds:
+            kinds[kind] = next(i for i in range(len(found) + 3) if i not in kinds.values())
+    return kinds
 
 
 def _asides(pairs: Sequence[tuple[int, int]]) -> list[float]:

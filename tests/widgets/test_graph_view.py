@@ -112,3 +112,13 @@ def test_the_picture_stops_where_the_steps_stop():
 def test_a_bad_frame_is_named(frame, message):
     with pytest.raises(ValueError, match=message):
         GraphView(NODES, EDGES, [frame])
+
+
+def test_a_kind_has_the_same_colour_in_every_backward_graph():
+    def kinds(*names):
+        return GraphView([{"label": name, "kind": name} for name in names], []).kinds
+
+    assert kinds("operation", "saves tensors", "leaf")["leaf"] == kinds("leaf")["leaf"]
+    assert kinds("saves tensors", "operation") == {"operation": 0, "saves tensors": 1}
+    assert kinds("open", "leaf", "done") == {"leaf": 2, "open": 0, "done": 1}
+    assert kinds() == {}
