@@ -78,6 +78,31 @@ def check(schema: Schema, argument: Argument, value: Any) -> None:
         )
 
 
+def check_result(schema: Schema, result: Any) -> None:
+    """Nothing, if a kernel's answer is what the schema returns.
+
+    Raises   RuntimeError   another type, or another number of results; names the schema
+    """
+    returns = schema.returns
+    if schema.is_varret:
+        return
+    if len(returns) == 1:
+        answers: Any = (result,)
+    else:
+        answers = result if isinstance(result, tuple | list) else () if result is None else (result,)
+    if len(answers) != len(returns):
+        raise RuntimeError(
+            f"{schema.operator_name}: the kernel must return {len(returns)} values, got "
+            f"{len(answers)}\n  schema: {schema}"
+        )
+    for promised, answer in zip(returns, answers, strict=True):
+        if not fits(promised.type, answer) and answer is not None:
+            raise RuntimeError(
+                f"{schema.operator_name}: Unable to cast {answer!r} to {promised.type}: the kernel "
+                f"returned a {type(answer).__name__}\n  schema: {schema}"
+            )
+
+
 def fits(kind: Type, value: Any) -> bool:
     """True when PyTorch would take the value for this type."""
     if kind.name == "optional":

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, Literal
 
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.dispatch.arguments import check_result
+from labkit.dispatch.schema import Schema
 
 Form = Literal["unboxed", "boxed", "fallthrough", "unknown"]
 
@@ -25,12 +27,14 @@ class Kernel:
                  fallthrough  never runs: its key is masked out before the slot is chosen
                  unknown      a kernel of another dispatcher, read from its dump
     with_keyset  an unboxed function gets the call's DispatchKeySet first
+    is_checked   what the function answers must be what the schema promises
     """
 
     function: Callable[..., Any] | None
     debug: str
     form: Form = "unboxed"
     with_keyset: bool = False
+    is_checked: bool = False
 
     @property
     def is_fallthrough(self) -> bool:
@@ -77,8 +81,22 @@ def bind(kernel: Kernel, op: Any, keyset: DispatchKeySet) -> Callable[..., Any]:
     if kernel.form == "boxed":
         return lambda *args, **kwargs: call_boxed(function, op, keyset, args, kwargs)
     if kernel.with_keyset:
-        return partial(function, keyset)
-    return function
+        function = partial(function, keyset)
+    return partial(_checked_call, function, op.schema) if kernel.is_checked else function
+
+
+def _checked_call(
+    function: Callable[..., Any], schema: Schema, /, *args: Any, **kwargs: Any
+) -> Any:
+    """What the function answers, if it is what the schema promises.
+
+    Raises   RuntimeError   it is not
+
+    Source   torch/csrc/utils/python_dispatch.cpp  PythonKernelHolder
+    """
+    result = function(*args, **kwargs)
+    check_result(schema, result)
+    return result
 
 
 def call_boxed(

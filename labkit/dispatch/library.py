@@ -9,6 +9,7 @@ Source   torch/library.py  Library
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,6 +75,7 @@ class Library:
         self.kind = kind
         self.dispatch_key = DispatchKey.parse(dispatch_key) if dispatch_key else None
         self.dispatcher = dispatcher or default_dispatcher()
+        self._checked = dispatcher is None and namespace != "aten"
         self._handles: list[RegistrationHandle] = []
         if kind == "DEF":
             self._keep(self.dispatcher.register_library(namespace, _caller()), namespace)
@@ -93,7 +95,7 @@ class Library:
                 f"an IMPL library adds kernels only; define {schema!r} in a DEF or a FRAGMENT"
             )
         text = schema if "::" in schema.partition("(")[0] else f"{self.namespace}::{schema}"
-        parsed = parse_schema(text)
+        parsed = parse_schema(text, type_variables=False)
         if parsed.namespace != self.namespace:
             raise ValueError(f"this library defines {self.namespace}::..., not {parsed.name}")
         self._keep(self.dispatcher.register_def(parsed, _caller()), str(parsed))
@@ -116,6 +118,9 @@ class Library:
         with_keyset   the function gets the call's DispatchKeySet first, to redispatch with
         boxed         the function is called as function(op, keyset, stack)
 
+        In labkit's own dispatcher the call is refused when the function answers something else
+        than the schema promises; a dispatcher of one's own may pass anything on.
+
         Raises   ValueError   no such key, or another namespace
                  TypeError    not callable
         Source   torch/library.py  Library.impl
@@ -129,6 +134,7 @@ class Library:
         key = DispatchKey.parse(dispatch_key) if dispatch_key else self.dispatch_key
         key = key or DispatchKey.CompositeImplicitAutograd
         kernel = make_kernel(function, _caller(), with_keyset=with_keyset, boxed=boxed)
+        kernel = replace(kernel, is_checked=self._checked and kernel.form == "unboxed")
         return self._keep(self.dispatcher.register_impl(name, key, kernel), f"{name} {key}")
 
     def fallback(

@@ -28,6 +28,12 @@ _TOKEN = re.compile(
 )
 
 _GENERIC = {"Dict", "Future", "RRef", "Await", "Union"}
+_BASE = {
+    "Tensor", "int", "float", "bool", "str", "complex", "Scalar", "ScalarType", "SymInt", "SymBool",
+    "Device", "Layout", "MemoryFormat", "QScheme", "Quantizer", "ConstQuantizerPtr", "Generator",
+    "Storage", "Stream", "Capsule", "Any", "AnyClassType", "AnyEnumType", "NoneType", "None",
+}  # fmt: skip
+_CLASSES = "__torch__.torch.classes."
 
 _CONSTANTS = {
     "None": None, "True": True, "False": False,
@@ -46,8 +52,9 @@ class SchemaError(ValueError):
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, type_variables: bool) -> None:
         self.text = text
+        self.type_variables = type_variables
         self.tokens: list[tuple[str, int]] = []
         position = 0
         end = len(text.rstrip())
@@ -165,9 +172,7 @@ class _Parser:
         if self.accept("("):
             kind = Type("tuple", self.type_list(")"))
         else:
-            name = self.identifier("a type")
-            while self.accept("."):
-                name = f"{name}.{self.identifier('a class name')}"
+            name = self.type_name()
             if name in _GENERIC:
                 self.expect("(")
                 kind = Type(name, self.type_list(")"))
@@ -184,6 +189,18 @@ class _Parser:
                 kind = self.with_alias(Type("list", (kind,), size))
             else:
                 return kind
+
+    def type_name(self) -> str:
+        """A type PyTorch knows, or a type variable, which begins with a small letter."""
+        start = self.at
+        name = self.identifier("a type")
+        while self.accept("."):
+            name = f"{name}.{self.identifier('a class name')}"
+        known = name in _BASE or name in _GENERIC or name.startswith(_CLASSES)
+        if known or (self.type_variables and name[0].islower()):
+            return name
+        self.at = start
+        raise self.error("a type such as Tensor, SymInt, int, float, bool or Scalar")
 
     def type_list(self, closing: str) -> tuple[Type, ...]:
         found = [self.type()]
@@ -270,9 +287,13 @@ def _check_defaults(name: str, arguments: tuple[Argument, ...]) -> None:
 
 
 @lru_cache(maxsize=8192)
-def parse_schema(text: str) -> Schema:
+def parse_schema(text: str, type_variables: bool = True) -> Schema:
     """The schema this text describes; `str()` of it is PyTorch's text again.
 
-    Raises   SchemaError   the text does not follow the grammar; the place is shown
+    type_variables   `t` and its like are types, as in what is built into the interpreter; an
+                     operator of a library has none
+
+    Raises   SchemaError   the text does not follow the grammar, or names an unknown type; the place
+                           is shown
     """
-    return _Parser(text).schema()
+    return _Parser(text, type_variables).schema()

@@ -1,7 +1,9 @@
 import threading
 
 import pytest
+import torch
 
+import labkit as lab
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import (
@@ -207,3 +209,34 @@ def test_a_library_that_is_destroyed_takes_everything_with_it():
         lib.impl(lib.define("f(Tensor x) -> Tensor"), lambda x: x, "CPU")
     assert dispatcher.operators == {}
     assert dispatcher.libraries == {}
+
+
+@pytest.mark.parametrize(
+    ("returns", "answer"),
+    [
+        ("Tensor", lambda x: 5),
+        ("Tensor", lambda x: [x]),
+        ("Tensor", lambda x: "x"),
+        ("(Tensor, Tensor)", lambda x: (x, 5)),
+    ],
+)
+def test_an_answer_the_schema_does_not_promise_is_refused(returns, answer):
+    namespace = "labkit_wrong_answers"
+    with torch.library._scoped_library(namespace, "FRAGMENT") as theirs:
+        theirs.define(f"f(Tensor x) -> {returns}")
+        theirs.impl("f", answer, "CPU")
+        with pytest.raises(RuntimeError, match="Unable to cast"):
+            torch.ops.labkit_wrong_answers.f.default(torch.ones(1))
+    with Library(namespace, "FRAGMENT") as ours:
+        op = ours.define(f"f(Tensor x) -> {returns}")
+        ours.impl("f", answer, "CPU")
+        with pytest.raises(RuntimeError, match="Unable to cast"):
+            op(lab.ones(1))
+
+
+def test_an_answer_of_another_length_is_refused():
+    with Library("labkit_wrong_answers", "FRAGMENT") as library:
+        op = library.define("f(Tensor x) -> (Tensor, Tensor)")
+        library.impl("f", lambda x: (x, x, x), "CPU")
+        with pytest.raises(RuntimeError, match="must return 2 values, got 3"):
+            op(lab.ones(1))

@@ -146,3 +146,16 @@ def test_a_real_tensor_brings_the_set_pytorch_keeps(overloaded):
     expected = DispatchKeySet("Meta", "ADInplaceOrView", "AutogradMeta")
     assert key_set_of(torch.empty(1, device="meta")) == expected
     assert key_set_of(3) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f(Tensr x) -> Tensor", "f(Tensor x) -> Foo", "f(Optional x) -> int", "f(Dimname x) -> int",
+     "f(foo.B x) -> int", "f(Tensor[] x, Tnesor[] y) -> int", "f(t x) -> t"],
+)  # fmt: skip
+def test_an_operator_of_unknown_types_is_refused(text):
+    torch_library = torch.library.Library("labkit_unknown_types", "FRAGMENT")
+    with pytest.raises(RuntimeError, match="unknown type specifier"):
+        torch_library.define(text)
+    with pytest.raises(SchemaError, match="a type such as Tensor"):
+        Library("x", "FRAGMENT", dispatcher=Dispatcher()).define(text)
