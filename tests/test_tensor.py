@@ -12,6 +12,7 @@ from labkit.core import allocator as allocators
 from labkit.core.allocator import DataPtr
 from labkit.core.device import Device
 from labkit.ops import fallback
+from tests.beside import assert_beside
 
 
 def test_importing_labkit_imports_nothing_large():
@@ -57,9 +58,8 @@ def test_numbers_come_out():
             refused()
 
 
-def test_numbers_of_tensors_nest_and_format():
+def test_numbers_of_tensors_nest():
     assert lab.tensor([lab.tensor(1), 2]).tolist() == [1, 2]
-    assert f"{lab.tensor(2.5):.2f} {lab.tensor([1]):>13}" == "2.50   tensor([1])"
     with pytest.raises(ValueError, match=r"one element tensors .* \[2\]"):
         lab.tensor([lab.zeros(2), 2])
 
@@ -184,3 +184,36 @@ def test_a_device_nobody_plugged_in_says_how():
 def test_the_constructor_names_the_factory():
     with pytest.raises(TypeError, match=r"labkit\.tensor"):
         lab.Tensor([1, 2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda m: f"{m.tensor(1.5)}",
+        lambda m: f"{m.tensor(1.5, requires_grad=True):.3f}",
+        lambda m: f"{m.tensor(3):04d} {m.tensor(True)}",
+        lambda m: f"{m.tensor([1.0, 2.0])}",
+        lambda m: f"{m.tensor([1.0]):.2f}",
+    ],
+)
+def test_tensors_in_a_format_string(text):
+    assert_beside(text)
+
+
+def _with_data(m, data, **options):
+    x = m.ones(3, **options)
+    x.data = data
+    return x.tolist(), x.requires_grad
+
+
+@pytest.mark.parametrize(
+    "assigned",
+    [
+        lambda m: _with_data(m, m.ones(3, dtype=m.int64)),
+        lambda m: _with_data(m, m.ones(3, dtype=m.int64), requires_grad=True),
+        lambda m: _with_data(m, m.zeros(4), requires_grad=True),
+        lambda m: _with_data(m, 3),
+    ],
+)
+def test_assigned_data_keeps_what_takes_gradients_floating(assigned):
+    assert_beside(assigned)

@@ -231,7 +231,13 @@ class Tensor(AutogradMethods, ViewMethods):
         return bool(np.any(copy.values((self == value).impl)))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.sizes else format(repr(self), spec)
+        """A 0-dim tensor as its number, any other as its text.
+
+        Raises   TypeError   a format for more than one element
+
+        Source   torch/_tensor.py  Tensor.__format__
+        """
+        return object.__format__(self, spec) if self.sizes else format(self.item(), spec)
 
     def __repr__(self) -> str:
         node = self.grad_fn
@@ -252,9 +258,19 @@ class Tensor(AutogradMethods, ViewMethods):
     def data(self, other: "Tensor") -> None:
         """The tensor shows the elements of another from now on; its history and hooks stay.
 
+        Raises   TypeError      not a tensor
+                 RuntimeError   whole numbers for a tensor that takes a gradient
+
         Source   torch/csrc/autograd/variable.cpp  VariableHooks::set_data
         """
-        source = impl_of(other, "data")
+        if not isinstance(other, TensorImpl):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        source = other
+        if self.requires_grad and not (source.dtype.is_floating_point or source.dtype.is_complex):
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                f"dtype, got {source.dtype.name}"
+            )
         self._storage = Storage(TensorImpl.storage(source).impl)
         self._storage_offset, self._array = source.storage_offset(), None
         self.sizes, self.strides, self.dtype = source.sizes, source.strides, source.dtype

@@ -103,11 +103,18 @@ def _convert(values: Array, of: DType) -> Array:
         return values.astype(np.bool_)
     real = _real(values)
     if of.is_integral and real.dtype.kind == "f":
-        # PyTorch's CPU kernels go through int64 for the narrow types, so 300.0 becomes 44 in uint8
-        # and infinity becomes 0; NumPy's own result would depend on the compiler.
-        wide = np.uint64 if of is dtypes.uint64 else np.int64
-        return real.astype(wide).astype(of.raw)
+        # What does not fit is undefined in C++. Compiled for x86, PyTorch's CPU kernels go through
+        # int32, so infinity becomes int32's lowest number and 1e10 becomes 0 in int16; the types
+        # that int32 does not hold, and uint8, go through int64.
+        return real.astype(_VIA.get(of, np.int64)).astype(of.raw)
     return real.astype(of.raw, copy=False)
+
+
+_VIA: dict[DType, Any] = {
+    **dict.fromkeys((dtypes.int8, dtypes.int16, dtypes.int32, dtypes.uint16), np.int32),
+    dtypes.uint64: np.uint64,
+}
+"""Integer type -> the wider one that a float becomes first; int64 for those not named."""
 
 
 def _encode_bfloat16(single: Array) -> Array:

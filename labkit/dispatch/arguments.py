@@ -89,7 +89,9 @@ def check_result(schema: Schema, result: Any) -> None:
     if len(returns) == 1:
         answers: Any = (result,)
     else:
-        answers = result if isinstance(result, tuple | list) else () if result is None else (result,)
+        answers = (
+            result if isinstance(result, tuple | list) else () if result is None else (result,)
+        )
     if len(answers) != len(returns):
         raise RuntimeError(
             f"{schema.operator_name}: the kernel must return {len(returns)} values, got "

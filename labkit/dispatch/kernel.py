@@ -75,11 +75,11 @@ def make_kernel(
 
 def bind(kernel: Kernel, op: Any, keyset: DispatchKeySet) -> Callable[..., Any]:
     """The kernel as a plain function of the call's arguments, its key set already filled in."""
-    function = kernel.function
-    if function is None:
+    if kernel.function is None:
         raise RuntimeError(f"{op.name}: {kernel!r} cannot be called")
+    function: Callable[..., Any] = kernel.function
     if kernel.form == "boxed":
-        return lambda *args, **kwargs: call_boxed(function, op, keyset, args, kwargs)
+        return partial(_call_boxed, function, op, keyset)
     if kernel.with_keyset:
         function = partial(function, keyset)
     return partial(_checked_call, function, op.schema) if kernel.is_checked else function
@@ -99,12 +99,8 @@ def _checked_call(
     return result
 
 
-def call_boxed(
-    function: Callable[..., Any],
-    op: Any,
-    keyset: DispatchKeySet,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+def _call_boxed(
+    function: Callable[..., Any], op: Any, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any
 ) -> Any:
     """Arguments onto a stack, the boxed kernel over it, results off it.
 

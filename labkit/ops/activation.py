@@ -19,10 +19,9 @@ from labkit.ops.dtype_rules import (
     FLOATING_ONLY,
     FLOATING_OR_COMPLEX,
     REAL_NUMBERS,
-    Types,
 )
 from labkit.ops.layouts import like_the_input
-from labkit.ops.pointwise import Array, Pointwise, pointwise
+from labkit.ops.pointwise import Array, Pointwise, Types, pointwise
 from labkit.ops.registration import composite
 from labkit.ops.special_functions import erf
 

@@ -11,23 +11,19 @@ import numpy as np
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy, fallback
-from labkit.ops.pointwise import (
+from labkit.ops.dtype_rules import (
     ARITHMETIC,
     COMPARISON,
     FLOAT,
     MAGNITUDE,
-    OPERATORS,
     REAL_COMPARISON,
     WHOLE,
-    Array,
-    Pointwise,
-    common_device,
     common_dtype,
     not_implemented,
-    pointwise,
-    wrapped_number,
 )
+from labkit.ops.pointwise import OPERATORS, Array, Pointwise, pointwise, wrapped_number
 from labkit.ops.registration import kernel
+from labkit.ops.tensor_iterator import common_device
 
 
 def _scaled(y: Array, alpha: complex) -> Array:
@@ -103,7 +99,9 @@ def _remainder(x: Array, y: Array) -> Array:
     if x.dtype.kind in "iu" and x.size and not np.all(y):
         raise RuntimeError("ZeroDivisionError: remainder of whole numbers by 0")
     result: Array = np.remainder(x, y)
-    return result
+    if result.dtype.kind != "f":
+        return result
+    return np.where(result == 0, np.copysign(result, x), result)  # NumPy's zero has the sign of y
 
 
 _BINARY = "(Tensor self, Tensor other) -> Tensor"
@@ -123,9 +121,11 @@ for _name, _bits in {
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor
 }.items():  # fmt: skip
     pointwise(f"{_name}.Tensor{_BINARY}", WHOLE, out="Tensor_out")(_bits)
-pointwise("neg(Tensor self) -> Tensor", _no_bool_neg, fast=np.negative)(np.negative)
-pointwise("bitwise_not(Tensor self) -> Tensor", WHOLE)(np.invert)
-pointwise("abs(Tensor self) -> Tensor", MAGNITUDE, fast=np.abs)(np.abs)
+pointwise("neg(Tensor self) -> Tensor", _no_bool_neg, keeps_dtype=True, fast=np.negative)(
+    np.negative
+)
+pointwise("bitwise_not(Tensor self) -> Tensor", WHOLE, keeps_dtype=True)(np.invert)
+pointwise("abs(Tensor self) -> Tensor", MAGNITUDE, keeps_dtype=True, fast=np.abs)(np.abs)
 
 
 @kernel("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", variants="function")

@@ -28,19 +28,12 @@ from labkit.ops.dtype_rules import (
     REAL_NUMBERS,
     WHOLE_NUMBERS,
     WITH_COMPLEX,
-    Types,
+    common_dtype,
     refuse,
 )
 from labkit.ops.iteration_order import output_strides
 from labkit.ops.layouts import in_place
-from labkit.ops.pointwise import (
-    OPERATORS,
-    Array,
-    Pointwise,
-    common_dtype,
-    pointwise,
-    wrapped_number,
-)
+from labkit.ops.pointwise import OPERATORS, Array, Pointwise, Types, pointwise, wrapped_number
 from labkit.ops.registration import composite, kernel
 
 _BINARY = "(Tensor self, Tensor other) -> Tensor"

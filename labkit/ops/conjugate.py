@@ -7,7 +7,8 @@ import numpy as np
 
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
-from labkit.ops.pointwise import ARITHMETIC, pointwise
+from labkit.ops.dtype_rules import ARITHMETIC
+from labkit.ops.pointwise import pointwise
 from labkit.ops.registration import composite
 
 pointwise(

@@ -1,7 +1,6 @@
-"""More rules of element types for element-wise operators: which types PyTorch has loops for.
+"""The rules of element types of element-wise operators: which types PyTorch has loops for.
 
-Each answers the type of the computation and that of the result, as those in
-`labkit.ops.pointwise`.
+Each answers the type of the computation and that of the result.
 """
 
 from collections.abc import Sequence
@@ -11,10 +10,64 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.pointwise import FLOAT, Pointwise, Rule, common_dtype
+from labkit.ops.pointwise import Pointwise, Rule, Types
 
-Types = tuple[DType, DType]
 BAREBONES = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
+
+
+def not_implemented(op: Pointwise, dtype: DType) -> RuntimeError:
+    """The error of an operator that has no loop for an element type."""
+    return RuntimeError(f"{op.base!r} not implemented for {dtype}")
+
+
+def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
+    """The promoted type of all operands; no operator computes in a one-byte float."""
+    first = operands[0]
+    common = first.dtype if len(operands) == 1 else promotion.result_type(*operands)
+    if common.is_float8:
+        raise not_implemented(op, common)
+    return common
+
+
+def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Compute and answer in the promoted type."""
+    common = common_dtype(op, operands)
+    return common, common
+
+
+def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Likewise, whole numbers in the default floating type."""
+    common = common_dtype(op, operands)
+    if not (common.is_floating_point or common.is_complex):
+        common = promotion.get_default_dtype()
+    return common, common
+
+
+def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Compute in the promoted type, answer in bool."""
+    return common_dtype(op, operands), dtypes.bool_
+
+
+def REAL_COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Likewise; complex numbers have no order."""
+    common = common_dtype(op, operands)
+    if common.is_complex:
+        raise not_implemented(op, common)
+    return common, dtypes.bool_
+
+
+def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Whole numbers and bool only."""
+    common = common_dtype(op, operands)
+    if common.is_floating_point or common.is_complex:
+        raise not_implemented(op, common)
+    return common, common
+
+
+def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
+    """Compute in the type, answer in its real type."""
+    common = common_dtype(op, operands)
+    return common, dtypes.to_real(common)
 
 
 def refuse(op: Pointwise, dtype: DType) -> NotImplementedError:

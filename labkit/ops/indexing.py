@@ -130,7 +130,7 @@ def _apply(
     result = self
     noted: list[tuple[int, TensorImpl]] = []
     dim = 0
-    for given in items:
+    for place, given in enumerate(items):
         item = _normalized(given)
         if isinstance(item, TensorImpl) and not item.sizes and item.dtype in MASKS:
             item = bool(copy.item(item))
@@ -140,7 +140,7 @@ def _apply(
                 noted.append((dim, _position_list([0] if item else [])))
             dim += 1
         elif isinstance(item, int):
-            result = _select(result, dim, item)
+            result = _select(result, dim, item, place)
         elif isinstance(item, slice):
             result = _slice(result, dim, item)
             dim += 1
@@ -221,7 +221,7 @@ def _plain(items: Any) -> Any:
     return items
 
 
-def _select(self: TensorImpl, dim: int, position: int) -> TensorImpl:
+def _select(self: TensorImpl, dim: int, position: int, place: int) -> TensorImpl:
     if not self.sizes:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a "
@@ -231,7 +231,9 @@ def _select(self: TensorImpl, dim: int, position: int) -> TensorImpl:
         raise IndexError(f"too many indices for tensor of dimension {self.dim()}")
     size = self.sizes[dim]
     if not -size <= position < size:
-        raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+        raise IndexError(
+            f"index {position} is out of bounds for dimension {place} with size {size}"
+        )
     return aten.select.int(self, dim, position)
 
 

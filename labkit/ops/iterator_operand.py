@@ -124,6 +124,31 @@ def compute_types(operands: list[Operand], flags: Flags, all_scalars: bool) -> D
     return common
 
 
+def take_types(operands: list[Operand], compute: DType, result: DType, makes_copies: bool) -> None:
+    """Settle the dtype of every operand by a rule of the operator's own.
+
+    makes_copies   inputs of another dtype are cast before the loop; a device casts as it loads
+
+    Raises   RuntimeError   the result cannot be cast to an output's dtype
+    """
+    for operand in operands:
+        if operand.tensor is None:
+            operand.current_dtype = operand.target_dtype = result
+        elif operand.is_output:
+            _check_cast(result, operand.dtype)
+        elif makes_copies and operand.current_dtype is not compute:
+            operand.strides = _copied_strides(operand.sizes, operand.strides)
+            operand.is_copy = True
+            operand.current_dtype = operand.target_dtype = compute
+
+
+def _check_cast(result: DType, output: DType) -> None:
+    if not can_cast(result, output):
+        raise RuntimeError(
+            f"result type {result.name} can't be cast to the desired output type {output.name}"
+        )
+
+
 def _settle_dtype(operand: Operand, common: DType | None, flags: Flags) -> None:
     if operand.target_dtype is None:
         operand.target_dtype = common
@@ -133,12 +158,7 @@ def _settle_dtype(operand: Operand, common: DType | None, flags: Flags) -> None:
     if common is None or operand.current_dtype is common:
         return
     if flags.enforce_safe_casting_to_output and operand.is_output:
-        assert operand.current_dtype is not None
-        if not can_cast(common, operand.current_dtype):
-            raise RuntimeError(
-                f"result type {common.name} can't be cast to the desired output type "
-                f"{operand.current_dtype.name}"
-            )
+        _check_cast(common, operand.dtype)
     if operand.is_output and flags.cast_common_dtype_to_outputs:
         operand.strides = contiguous_strides(operand.sizes)
     elif not operand.is_output and flags.promote_inputs_to_common_dtype:

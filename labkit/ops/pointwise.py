@@ -24,25 +24,24 @@ from numpy.typing import NDArray
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
-from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.formats import decode, encode
-from labkit.core.memory_format import Ints, contiguous_strides
-from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
-from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.ops import copy
 from labkit.ops.cuda import elementwise
-from labkit.ops.iteration_order import output_strides
+from labkit.ops.pointwise_shortcut import with_shortcut
 from labkit.ops.registration import kernel
 from labkit.ops.resize import resize_output
+from labkit.ops.tensor_iterator import build
 
 Array = NDArray[Any]
 Loop = Callable[..., Any]
-Rule = Callable[["Pointwise", Sequence[TensorImpl], dict[str, Any]], tuple[DType, DType]]
-"""(operator, tensors, other arguments) -> the element types of the computation and of the result.
+Types = tuple[DType, DType]
+"""The element types of a computation and of its result."""
+Rule = Callable[["Pointwise", Sequence[TensorImpl], dict[str, Any]], Types]
+"""(operator, tensors, other arguments) -> the types; `labkit.ops.dtype_rules` has them.
 
 Raises   RuntimeError   the operator does not take these types
 """
@@ -73,14 +72,14 @@ def wrapped_number(number: complex | bool) -> TensorImpl:
 class Pointwise:
     """One element-wise operator: its schema, its rule of types, and its loop.
 
-    fast   a NumPy function that gives the same answer as `loop` for dense operands of one native
-           type, and raises nothing; None when there is none
+    keeps_dtype   the result is of the operand's type, or bool, and an output of another is refused;
+                  a real result of a complex operand may be cast
     """
 
     schema: Schema
     rule: Rule
     loop: Loop
-    fast: Loop | None = None
+    keeps_dtype: bool = False
     base: str = ""
     tensors: tuple[int, ...] = ()
 
@@ -96,7 +95,7 @@ class Pointwise:
         values = self.schema.stack(tuple(args), kwargs)
         return values, [values[i] for i in self.tensors if values[i] is not None]
 
-    def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> tuple[DType, DType]:
+    def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> Types:
         """The element types of the computation and of the result."""
         named = {
             argument.name: value
@@ -112,23 +111,11 @@ class Pointwise:
                                 tensors on several devices
         """
         values, operands = self.split(args, kwargs)
-        device = common_device(operands)
-        compute, dtype = self.types(values, operands)
-        shape = broadcast_shapes(*[operand.sizes for operand in operands])
-        strides = self._strides(shape, operands, compute, device)
-        if device is not CPU:
-            result = tensor_impl.empty_strided(shape, strides, dtype, device)
-            self._run(values, compute, dtype, result)
-            return result
-        arrays, answer = self._answer(values, compute)
-        raw = encode(answer, dtype)
-        fresh = raw.flags.owndata and not any(raw is array for array in arrays)
-        if fresh and raw.shape == shape and raw.flags.c_contiguous:
-            packed = contiguous_strides(shape)
-            if strides == packed:
-                return from_array(raw, dtype, shape, packed)
-        result = tensor_impl.empty_strided(shape, strides, dtype, device)
-        copy.store(result, raw)
+        types = self.types(values, operands)
+        it = build(operands, types=types)
+        (made,) = it.outputs
+        result = tensor_impl.empty_strided(made.sizes, made.strides, made.dtype, it.device)
+        self._run(values, types, result)
         return result
 
     def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
@@ -138,23 +125,7 @@ class Pointwise:
                                 an element twice, or shares part of its memory with another
         """
         values, operands = self.split(args, kwargs)
-        self_ = operands[0]
-        common_device(operands, out=self_)
-        assert_no_internal_overlap(self_.sizes, self_.strides)
-        for other in operands[1:]:
-            if other is not self_:
-                assert_no_partial_overlap(self_, other)
-        shape = broadcast_shapes(*[operand.sizes for operand in operands])
-        if shape != self_.sizes:
-            raise RuntimeError(
-                f"output with shape {list(self_.sizes)} doesn't match the broadcast shape "
-                f"{list(shape)}"
-            )
-        compute, dtype = self.types(values, operands)
-        _check_cast(dtype, self_.dtype)
-        self._run(values, compute, dtype, self_)
-        self_.bump_version()
-        return self_
+        return self._write(values, operands, operands[0])
 
     def into(self, *args: Any, out: TensorImpl, **kwargs: Any) -> TensorImpl:
         """The result written into `out`, which is resized when it has another shape.
@@ -162,39 +133,27 @@ class Pointwise:
         Raises   RuntimeError   as `in_place`
         """
         values, operands = self.split(args, kwargs)
-        device = common_device(operands, out=out)
-        compute, dtype = self.types(values, operands)
-        _check_cast(dtype, out.dtype)
-        shape = broadcast_shapes(*[operand.sizes for operand in operands])
-        if out.sizes == shape:
-            assert_no_internal_overlap(out.sizes, out.strides)
-        for other in operands:
-            if other is not out:
-                assert_no_partial_overlap(out, other)
-        if out.sizes != shape:
-            strides = self._strides(shape, operands, compute, device)
-            resize_output(out, shape, strides)
-        self._run(values, compute, dtype, out)
+        return self._write(values, operands, out)
+
+    def _write(
+        self, values: list[Any], operands: Sequence[TensorImpl], out: TensorImpl
+    ) -> TensorImpl:
+        types = self.types(values, operands)
+        _, result = types
+        fixed = self.keeps_dtype and result in (operands[0].dtype, dtypes.bool_)
+        if fixed and out.dtype is not result:
+            raise RuntimeError(f"Found dtype {out.dtype.name} but expected {result.name}")
+        it = build(operands, (out,), types=types)
+        (written,) = it.outputs
+        if written.will_resize:
+            resize_output(out, written.sizes, written.strides)
+        self._run(values, types, out)
         out.bump_version()
         return out
 
-    def _strides(
-        self, shape: Ints, operands: Sequence[TensorImpl], compute: DType, device: Device
-    ) -> Ints:
-        """The strides of a new result."""
-        geometry = []
-        for each in operands:
-            strides = each.strides
-            if device is CPU and each.dtype is not compute:  # a copy is laid out first; a device
-                strides = copy.strides_like(each)  # kernel casts as it loads
-            geometry.append((each.sizes, strides))
-        return output_strides(shape, geometry)
-
-    def _run(self, values: list[Any], compute: DType, dtype: DType, out: TensorImpl) -> None:
-        """Fill `out`: with a device kernel where it is on a device that has one, else on the host.
-
-        compute, dtype   of the computation, and of what it answers before `out` is written
-        """
+    def _run(self, values: list[Any], types: Types, out: TensorImpl) -> None:
+        """Fill `out`: with a device kernel where it is on a device with one, else on the host."""
+        compute, dtype = types
         if out.device.type != "cpu":
             arguments = [
                 (argument.name, value)
@@ -202,18 +161,11 @@ class Pointwise:
             ]
             if elementwise.launch(self.base, compute, dtype, out, arguments):
                 return
-        _, answer = self._answer(values, compute)
-        copy.store(out, copy.convert(encode(answer, dtype), dtype, out.dtype))
-
-    def _answer(self, values: list[Any], compute: DType) -> tuple[list[Array], Array]:
-        """What the loop makes of the operands' numbers; those first."""
-        arguments = list(values)
-        arrays = []
         for i in self.tensors:
             if values[i] is not None:
-                arguments[i] = numbers(values[i], compute)
-                arrays.append(arguments[i])
-        return arrays, np.asarray(self.loop(*arguments))
+                values[i] = numbers(values[i], compute)
+        answer = encode(np.asarray(self.loop(*values)), dtype)
+        copy.store(out, copy.convert(answer, dtype, out.dtype))
 
 
 def pointwise(
@@ -222,26 +174,31 @@ def pointwise(
     *,
     inplace: bool | str = True,
     out: str | None = "out",
+    keeps_dtype: bool = False,
     fast: Loop | None = None,
     variants: str = "function, method",
 ) -> Callable[[Loop], Loop]:
     """The decorated loop is an operator, on the host and on devices.
 
     schema   of the functional operator; it decides everything else
-    rule     ARITHMETIC, FLOAT, COMPARISON ... below, or one of the operator's own
+    rule     ARITHMETIC, FLOAT, COMPARISON ... of `labkit.ops.dtype_rules`, or one of its own
     inplace  also define `name_`, with the overload's name, or with this one
     out      the overload that takes `out=`; None for no such operator
-    fast     see `Pointwise`
+    keeps_dtype   see `Pointwise`
+    fast     a NumPy function that gives the same answer for dense operands of one native type, and
+             raises nothing; None when there is none (`labkit.ops.pointwise_shortcut`)
 
     The loop gets one value per schema argument, in order; it returns the answer, of the result's
     kind of number.
     """
 
     def register(loop: Loop) -> Loop:
-        op = Pointwise(parse_schema(f"aten::{schema}"), rule, loop, fast)
+        op = Pointwise(parse_schema(f"aten::{schema}"), rule, loop, keeps_dtype)
         name = schema.partition("(")[0]
         base = name.partition(".")[0]
-        run = op.functional if fast is None else _with_shortcut(op, fast)
+        run = op.functional
+        if fast is not None:
+            run = with_shortcut(op.functional, fast, len(op.tensors))
         kernel(schema, variants=variants)(run)
         _on_devices(name, op.functional)
         OPERATORS[name] = op
@@ -276,43 +233,6 @@ def _out_schema(schema: str, base: str, overload: str) -> str:
     return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
 
 
-def _with_shortcut(op: Pointwise, fast: Loop) -> Loop:
-    """The operator, with a short way for host operands of one type and shape without gaps."""
-    slow = op.functional
-    if len(op.tensors) == 1:
-
-        def unary(x: TensorImpl, *rest: Any, **others: Any) -> TensorImpl:
-            sizes = x.sizes
-            if not rest and not others and sizes and x.dtype in _FAST:
-                values = x.raw()
-                if values.flags.c_contiguous:
-                    return from_array(fast(values), x.dtype, sizes, contiguous_strides(sizes))
-            return slow(x, *rest, **others)
-
-        return unary
-
-    def binary(x: TensorImpl, y: TensorImpl, *rest: Any, **others: Any) -> TensorImpl:
-        dtype, sizes = x.dtype, x.sizes
-        if (
-            dtype is y.dtype
-            and sizes == y.sizes
-            and sizes
-            and dtype in _FAST
-            and not rest
-            and (not others or others == _PLAIN)
-        ):
-            a, b = x.raw(), y.raw()
-            if a.flags.c_contiguous and b.flags.c_contiguous:
-                return from_array(fast(a, b), dtype, sizes, contiguous_strides(sizes))
-        return slow(x, y, *rest, **others)
-
-    return binary
-
-
-_PLAIN = {"alpha": 1}
-_FAST = frozenset({dtypes.float32, dtypes.float64})
-
-
 def _is_tensor(kind: Any) -> bool:
     return bool(kind.is_tensor_like)
 
@@ -322,87 +242,3 @@ def numbers(operand: TensorImpl, compute: DType) -> Array:
     raw = copy.on_host(operand).raw()
     values = decode(copy.convert(raw, operand.dtype, compute), compute)
     return values.astype(np.float32) if values.dtype == np.float16 else values
-
-
-def _check_cast(result: DType, into: DType) -> None:
-    if not promotion.can_cast(result, into):
-        raise RuntimeError(
-            f"result type {result.name} can't be cast to the desired output type {into.name}"
-        )
-
-
-def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None) -> Device:
-    """Where the operator runs: a 0-dim operand may stay on the host, unless it is the output.
-
-    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::compute_types
-    """
-    every = [*operands] if out is None else [out, *operands]
-    common = next((each.device for each in every if each.device.type != "cpu"), CPU)
-    if common.type == "cpu":
-        return CPU
-    for operand in every:
-        is_scalar = operand.device.type == "cpu" and not operand.sizes and operand is not out
-        if operand.device != common and not is_scalar:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{common} and {operand.device}!"
-            )
-    return common
-
-
-# -- rules of element types ---------------------------------------------------------------------
-
-
-def not_implemented(op: Pointwise, dtype: DType) -> RuntimeError:
-    """The error of an operator that has no loop for an element type."""
-    return RuntimeError(f"{op.base!r} not implemented for {dtype}")
-
-
-def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
-    """The promoted type of all operands; no operator computes in a one-byte float."""
-    first = operands[0]
-    common = first.dtype if len(operands) == 1 else promotion.result_type(*operands)
-    if common.is_float8:
-        raise not_implemented(op, common)
-    return common
-
-
-def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Compute and answer in the promoted type."""
-    common = common_dtype(op, operands)
-    return common, common
-
-
-def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Likewise, whole numbers in the default floating type."""
-    common = common_dtype(op, operands)
-    if not (common.is_floating_point or common.is_complex):
-        common = promotion.get_default_dtype()
-    return common, common
-
-
-def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Compute in the promoted type, answer in bool."""
-    return common_dtype(op, operands), dtypes.bool_
-
-
-def REAL_COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Likewise; complex numbers have no order."""
-    common = common_dtype(op, operands)
-    if common.is_complex:
-        raise not_implemented(op, common)
-    return common, dtypes.bool_
-
-
-def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Whole numbers and bool only."""
-    common = common_dtype(op, operands)
-    if common.is_floating_point or common.is_complex:
-        raise not_implemented(op, common)
-    return common, common
-
-
-def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    """Compute in the type, answer in its real type."""
-    common = common_dtype(op, operands)
-    return common, dtypes.to_real(common)

@@ -10,6 +10,7 @@ Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::build
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
@@ -21,7 +22,7 @@ from labkit.ops.iteration_order import (
     packed_strides,
     shared_strides,
 )
-from labkit.ops.iterator_operand import BINARY, Flags, Operand, compute_types
+from labkit.ops.iterator_operand import BINARY, Flags, Operand, compute_types, take_types
 
 
 @dataclass
@@ -32,6 +33,7 @@ class TensorIterator:
     operands      outputs first; `stride_bytes` match `shape`
     common_dtype  what the kernel computes in; None where operands differ and nothing asked for one
     broadcast     the shape all operands have for the caller
+    device        where the kernel runs
     perm          perm[i] is the caller's dimension that became dimension i before coalescing
     steps         what each step of the builder left, as (name, shape, stride_bytes per operand)
     """
@@ -40,6 +42,7 @@ class TensorIterator:
     operands: list[Operand]
     common_dtype: DType | None
     broadcast: Ints
+    device: Device
     perm: list[int]
     steps: list[tuple[str, Ints, list[Ints]]]
 
@@ -77,14 +80,18 @@ def build(
     inputs: Sequence[TensorImpl],
     outputs: Sequence[TensorImpl | None] = (None,),
     flags: Flags = BINARY,
+    types: tuple[DType, DType] | None = None,
 ) -> TensorIterator:
     """The iterator over these operands; outputs that are None are described, not allocated.
 
     inputs   tensors of any broadcastable shapes
     outputs  tensors to write to, or None for one to be made
+    types    of the computation and of its result, where the operator's own rule says; None to
+             leave them to the flags
 
-    Raises   RuntimeError   shapes do not broadcast, dtypes do not agree or cannot be cast, an
-                            output overlaps itself or part of an input, or its shape is wrong
+    Raises   RuntimeError   several devices, shapes that do not broadcast, dtypes that do not agree
+                            or cannot be cast, an output that overlaps itself or part of an input,
+                            or is of the wrong shape
     """
     operands = [_operand(tensor, is_output=True) for tensor in outputs]
     operands += [_operand(tensor, is_output=False) for tensor in inputs]
@@ -96,8 +103,13 @@ def build(
         _check_overlap(operands)
     shape, all_same_shape, all_scalars = _broadcast_shape(operands, flags)
     _mark_resized(operands, shape, flags)
-    common_dtype = compute_types(operands, flags, all_scalars)
-    it = TensorIterator(list(shape), operands, common_dtype, shape, [], [])
+    device = common_device(inputs, outputs[0])
+    if types is None:
+        common_dtype = compute_types(operands, flags, all_scalars)
+    else:
+        common_dtype, result_dtype = types
+        take_types(operands, common_dtype, result_dtype, makes_copies=device is CPU)
+    it = TensorIterator(list(shape), operands, common_dtype, shape, device, [], [])
     if not _fast_set_up(it, all_same_shape, flags):
         _compute_strides(it)
         it.note("strides in bytes, 0 where broadcast")
@@ -114,6 +126,25 @@ def _operand(tensor: TensorImpl | None, is_output: bool) -> Operand:
     if tensor is None:
         return Operand(None, is_output)
     return Operand(tensor, is_output, tensor.sizes, tensor.strides, tensor.dtype, tensor.dtype)
+
+
+def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None) -> Device:
+    """Where the operator runs: a 0-dim operand may stay on the host, unless it is the output.
+
+    Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::compute_types
+    """
+    every = [*operands] if out is None else [out, *operands]
+    common = next((each.device for each in every if each.device.type != "cpu"), CPU)
+    if common.type == "cpu":
+        return CPU
+    for operand in every:
+        is_scalar = operand.device.type == "cpu" and not operand.sizes and operand is not out
+        if operand.device != common and not is_scalar:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{common} and {operand.device}!"
+            )
+    return common
 
 
 def _check_overlap(operands: list[Operand]) -> None:

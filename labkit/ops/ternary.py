@@ -14,19 +14,12 @@ from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 from labkit.ops.aten import aten
-from labkit.ops.dtype_rules import BAREBONES, FLOATING_OR_COMPLEX, Types, refuse
+from labkit.ops.dtype_rules import BAREBONES, FLOATING_OR_COMPLEX, common_dtype, refuse
 from labkit.ops.iteration_order import output_strides
 from labkit.ops.layouts import register
-from labkit.ops.pointwise import (
-    OPERATORS,
-    Array,
-    Pointwise,
-    common_device,
-    common_dtype,
-    pointwise,
-    wrapped_number,
-)
+from labkit.ops.pointwise import OPERATORS, Array, Pointwise, Types, pointwise, wrapped_number
 from labkit.ops.registration import composite
+from labkit.ops.tensor_iterator import common_device
 
 
 def _as(x: Array, number: Any) -> Any:

@@ -21,17 +21,18 @@ from labkit.ops import special_functions as special
 from labkit.ops.aten import aten
 from labkit.ops.dtype_rules import (
     BAREBONES,
+    FLOAT,
     FLOATING_ONLY,
     LOGICAL,
     QUESTION,
     REAL,
     REAL_FLOAT,
     WITH_COMPLEX,
-    Types,
+    common_dtype,
     refuse,
 )
 from labkit.ops.layouts import like_the_input, register
-from labkit.ops.pointwise import FLOAT, OPERATORS, Array, Loop, Pointwise, common_dtype, pointwise
+from labkit.ops.pointwise import OPERATORS, Array, Loop, Pointwise, Types, pointwise
 from labkit.ops.registration import composite
 
 _UNARY = "(Tensor self) -> Tensor"
@@ -67,6 +68,23 @@ def _reciprocal(x: Array) -> Array:
     return np.asarray(1 / x)
 
 
+def _log1p(z: Array) -> Array:
+    """log(1 + z); of a small complex number without the sum, which would swallow it.
+
+    Source   c10/util/complex_math.h  log1p
+    """
+    if z.dtype.kind != "c":
+        return np.asarray(np.log1p(z))
+    x, y = z.real, z.imag
+    grown = x * (x + 2) + y * y  # |1 + z|² - 1
+    result = np.empty_like(z)
+    result.real = np.where(
+        np.abs(z) < 0.5, np.where(grown == 0, x, np.log1p(grown) / 2), np.log(np.hypot(x + 1, y))
+    )
+    result.imag = np.arctan2(y, x + 1)
+    return result
+
+
 def _sinc(x: Array) -> Array:
     scaled = x * x.dtype.type(math.pi)
     return np.where(x == 0, x.dtype.type(1), np.sin(scaled) / np.where(x == 0, 1, scaled))
@@ -76,7 +94,7 @@ _WITH_COMPLEX: dict[str, Loop] = {
     "exp": np.exp, "log": np.log, "log10": np.log10, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "expm1": np.expm1, "log1p": np.log1p, "sigmoid": _sigmoid,
+    "atanh": np.arctanh, "expm1": np.expm1, "log1p": _log1p, "sigmoid": _sigmoid,
     "rsqrt": _rsqrt, "reciprocal": _reciprocal,
 }  # fmt: skip
 for _name, _loop in _WITH_COMPLEX.items():
@@ -135,7 +153,7 @@ def polygamma(n: int, x: Array) -> Array:
 # -- signs and rounding ---------------------------------------------------------------------------
 
 
-@pointwise(f"sign{_UNARY}", REAL)
+@pointwise(f"sign{_UNARY}", REAL, keeps_dtype=True)
 def sign(x: Array) -> Array:
     """-1, 0 or 1; NaN has no sign and gives 0."""
     return x if x.dtype == np.bool_ else np.asarray((x > 0).astype(x.dtype) - (x < 0))
@@ -148,7 +166,7 @@ def _sgn(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, 
     return common, common
 
 
-@pointwise(f"sgn{_UNARY}", _sgn)
+@pointwise(f"sgn{_UNARY}", _sgn, keeps_dtype=True)
 def sgn(z: Array) -> Array:
     """The direction of a complex number, 0 for 0; `sign` of a real one."""
     if z.dtype.kind != "c":
@@ -164,7 +182,7 @@ def _sign_bit(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DT
     return common, dtypes.bool_
 
 
-@pointwise(f"signbit{_UNARY}", _sign_bit, inplace=False)
+@pointwise(f"signbit{_UNARY}", _sign_bit, inplace=False, keeps_dtype=True)
 def signbit(x: Array) -> Array:
     """Whether the sign bit is set, as it is for -0.0."""
     return np.asarray(x < 0 if _is_whole(x) else np.signbit(x))
@@ -174,7 +192,7 @@ def _rounding(name: str, loop: Any) -> None:
     def rounded(x: Array) -> Array:
         return x if _is_whole(x) else loop(x)
 
-    pointwise(f"{name}{_UNARY}", _whole_too)(rounded)
+    pointwise(f"{name}{_UNARY}", _whole_too, keeps_dtype=True)(rounded)
 
 
 def _whole_too(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
@@ -191,7 +209,10 @@ for _name, _loop in {
 
 
 @pointwise(
-    "round.decimals(Tensor self, *, int decimals) -> Tensor", FLOATING_ONLY, out="decimals_out"
+    "round.decimals(Tensor self, *, int decimals) -> Tensor",
+    FLOATING_ONLY,
+    out="decimals_out",
+    keeps_dtype=True,
 )
 def round_decimals(x: Array, decimals: int) -> Array:
     """Rounded to a number of decimal places, or to tens and hundreds for a negative one."""
@@ -201,7 +222,7 @@ def round_decimals(x: Array, decimals: int) -> Array:
     return np.asarray(np.rint(x * power) / power)
 
 
-@pointwise(f"frac{_UNARY}", FLOATING_ONLY)
+@pointwise(f"frac{_UNARY}", FLOATING_ONLY, keeps_dtype=True)
 def frac(x: Array) -> Array:
     """What is behind the decimal point."""
     return np.asarray(x - np.trunc(x))
@@ -228,13 +249,13 @@ def _signed_infinity(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> t
     return operands[0].dtype, dtypes.bool_
 
 
-@pointwise(f"isposinf{_UNARY}", _signed_infinity, inplace=False)
+@pointwise(f"isposinf{_UNARY}", _signed_infinity, inplace=False, keeps_dtype=True)
 def isposinf(x: Array) -> Array:
     """Whether it is +infinity."""
     return np.zeros(x.shape, bool) if _is_whole(x) else x == np.inf
 
 
-@pointwise(f"isneginf{_UNARY}", _signed_infinity, inplace=False)
+@pointwise(f"isneginf{_UNARY}", _signed_infinity, inplace=False, keeps_dtype=True)
 def isneginf(x: Array) -> Array:
     """Whether it is -infinity."""
     return np.zeros(x.shape, bool) if _is_whole(x) else x == -np.inf
