@@ -1,9 +1,10 @@
+import pytest
 import torch
 
 from labkit.core.alias_keys import SLOTS_OF_ALIAS
-from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
-from labkit.dispatch import compute_cell, torch_tables
-from tests.course.answers import Answers, catches
+from labkit.core.dispatch_key import RUNTIME_KEYS
+from labkit.course.checks import failing_cases, picture_of
+from tests.course.answers import Answers
 
 answers = Answers("dispatch_table")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -224,114 +225,108 @@ def without_ambiguity(registrations, fallbacks):
     return row(registrations, fallbacks, ambiguity=False)
 
 
-# --- stale_cells
-
-K = DispatchKey
-ON_EVERY_BACKEND = ("Quantized", "Sparse", "SparseCsr")
+# --- the small steps
 
 
-def backend_of(key):
-    """CPU for QuantizedCPU; "" for a key without a backend; None for no backend's key."""
-    if key in ("FPGA", "Vulkan", "Metal", "CustomRNGKeyId", "MkldnnCPU"):
-        return ""
-    for kind in ("", "Quantized", "SparseCsr", "Sparse"):
-        if key.startswith(kind) and key.removeprefix(kind) in BACKENDS:
-            return key.removeprefix(kind)
-    return None
+@answers.right("word_of")
+def word_of_pair(backend, feature):
+    return 1 << backend | 1 << (16 + feature)
 
 
-def refreshed(key):
-    slots = set(ALIASES.get(key, {key}))
-    if key in UNDEFINED_TOO:
-        slots.add("Undefined")
-    backend = backend_of(key)
-    if backend is not None:
-        slots.add("AutogradOther" if backend in ("", "HIP", "VE") else f"Autograd{backend}")
-    return slots
-
-
-def canonical(slots, registered, fallbacks):
-    kernels = {K[key]: number for number, key in registered.items()}
-    global_ones = {K[name]: "fallback" for name in fallbacks}
-    return {slot: compute_cell(K[slot], kernels, global_ones).kernel for slot in slots}
-
-
-def stale_cells(program, fallbacks, touched=refreshed):
-    registered = {}
-    stored = {slot: "fallback" if slot in fallbacks else None for slot in SLOTS}
-    for kind, number, *key in program:
-        if kind == "impl":
-            registered[number] = key[0]
-            slots = touched(key[0])
-        else:
-            slots = touched(registered.pop(number))
-        stored |= canonical(slots, registered, fallbacks)
-    meant = canonical(SLOTS, registered, fallbacks)
-    return {slot: (stored[slot], meant[slot]) for slot in SLOTS if stored[slot] != meant[slot]}
-
-
-def call_slot(handle, slot, x):
-    return handle.redispatch_boxed(torch._C.DispatchKeySet(slot), x)
-
-
-answers.right("stale_cells")((stale_cells, call_slot))
-
-
-def none(program, fallbacks):
-    return {}
-
-
-def every_alias_cell(program, fallbacks):
-    found = {}
-    for kind, number, *key in program:
-        if kind == "impl" and key[0] in ALIASES:
-            found |= dict.fromkeys(ALIASES[key[0]], (number, "fallback"))
-    return found
-
-
-def from_the_dump(program, fallbacks):
-    """What the recomputed table says is taken for what is stored."""
-    return stale_cells(program, fallbacks, touched=lambda key: SLOTS)
-
-
-def computed_kernel(handle, slot, x):
-    kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(handle, slot)
-    return kernel.call_boxed(torch._C.DispatchKeySet(slot), x)
-
-
-def call_the_operator(handle, slot, x):
-    return torch._C._dispatch_call_boxed(handle, x)
-
-
-for why, pair in [
-    ("none are stale", (none, call_slot)),
-    ("all alias cells are stale", (every_alias_cell, call_slot)),
-    ("reads the dump", (from_the_dump, call_slot)),
-    ("calls the crashing boxed entry on a stale cell", (stale_cells, computed_kernel)),
-    ("calls the crashing boxed entry on a stale cell", (stale_cells, call_the_operator)),
-    (CONSTANT, (lambda program, fallbacks: {"AutogradCPU": (0, "fallback")}, call_slot)),
-    ("catches every exception and returns a default", (stale_cells, catches(computed_kernel))),
+for why, answer in [
+    ("puts the feature at its own number", lambda backend, feature: 1 << backend | 1 << feature),
+    (
+        "multiplies where it should shift",
+        lambda backend, feature: backend * 1 | (16 + feature) * 2,
+    ),
+    ("swaps backend and feature", lambda backend, feature: 1 << feature | 1 << (16 + backend)),
+    ("returns the feature's bit alone", lambda backend, feature: 1 << (16 + feature)),
 ]:
-    answers.wrong("stale_cells", why)(pair)
+    answers.wrong("word_of", why)(answer)
 
 
-@answers.wrong("stale_cells", FIRST, make=True)
-def remembers_the_first_prediction():
-    seen = []
-
-    def first(program, fallbacks):
-        seen.append(stale_cells(program, fallbacks))
-        return seen[0]
-
-    return first, call_slot
+@answers.right("steps_aside")
+def steps_aside(slot, keys):
+    return slot.startswith("Autograd") and slot.removeprefix("Autograd") in keys
 
 
-def test_the_examples_of_the_statements_are_right():
+for why, answer in [
+    (
+        "steps aside for any backend's kernel",
+        lambda slot, keys: slot.startswith("Autograd") and bool({"CPU", "CUDA", "Meta"} & {*keys}),
+    ),
+    ("asks for a kernel at the slot itself", lambda slot, keys: slot in keys),
+    ("steps aside in a dense slot too", lambda slot, keys: slot.removeprefix("Autograd") in keys),
+    ("never steps aside", lambda slot, keys: False),
+]:
+    answers.wrong("steps_aside", why)(answer)
+
+DENSE = ("CPU", "CUDA", "Meta")
+EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
+
+
+def small_row_with(
+    aside=lambda slot, kernels: EXPLICIT in kernels or slot[8:] in kernels,
+    explicit_fills=DENSE,
+    autograd_first=False,
+    fallback_first=False,
+    autograd_fills=lambda slot: slot.startswith("Autograd"),
+):
+    def one(slot, kernels, fallbacks):
+        if fallback_first and slot in fallbacks:
+            return fallbacks[slot]
+        if slot in kernels:
+            return kernels[slot]
+        if EXPLICIT in kernels and slot in explicit_fills:
+            return kernels[EXPLICIT]
+        autograd = "Autograd" in kernels and autograd_fills(slot)
+        if autograd and autograd_first:
+            return kernels["Autograd"]
+        if IMPLICIT in kernels and not (slot.startswith("Autograd") and aside(slot, kernels)):
+            return kernels[IMPLICIT]
+        return kernels["Autograd"] if autograd else fallbacks.get(slot)
+
+    def row(kernels, fallbacks):
+        cells = {slot: one(slot, kernels, fallbacks) for slot in SIX}
+        return {slot: kernel for slot, kernel in cells.items() if kernel is not None}
+
+    return row
+
+
+SIX = (*DENSE, *(f"Autograd{backend}" for backend in DENSE))
+answers.right("small_row")(small_row_with())
+for why, answer in [
+    ("the formula never steps aside", small_row_with(aside=lambda slot, kernels: False)),
+    (
+        "steps aside for the backend's kernel only",
+        small_row_with(aside=lambda slot, kernels: slot[8:] in kernels),
+    ),
+    ("the explicit kernel fills autograd slots too", small_row_with(explicit_fills=SIX)),
+    ("asks Autograd before the formula", small_row_with(autograd_first=True)),
+    ("the fallback comes first", small_row_with(fallback_first=True)),
+    ("fills Autograd into every slot", small_row_with(autograd_fills=lambda slot: True)),
+]:
+    answers.wrong("small_row", why)(answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "slot"),
+    [
+        ("small_row", small_row_with(autograd_first=True), "AutogradC"),
+        ("fill_the_row", without_ambiguity, "AutogradOther"),
+    ],
+)
+def test_the_row_is_drawn_at_the_first_wrong_cell(name, wrong, slot):
+    exercise = answers.exercises[name]
+    evidence = failing_cases(exercise, wrong, 11, search=False)[0]
+    drawn = picture_of(exercise, evidence)
+    assert drawn.table["cells"][drawn.cell]["slot"].startswith(slot)
+
+
+def test_the_examples_of_the_tasks_are_right():
+    assert word_of_pair(1, 2) == 2 + 262_144
     assert slot(1 | 1 << 16 | 1 << 36) == 96 == SLOTS.index("AutogradCPU")
     assert fill_the_row([("CPU", "k", False)], {}) == {"CPU": "k [kernel]"}
-    program = [("impl", 0, "CompositeImplicitAutograd"), ("impl", 1, "CompositeExplicitAutograd")]
-    fallbacks = [str(slot) for slot in torch_tables.global_fallbacks()]
-    assert stale_cells(program, fallbacks)["AutogradCPU"] == (0, "fallback")
 
 
 test_answers = answers.tests()

@@ -1,0 +1,194 @@
+"""The small steps of the dispatch table's chapter: one word, one question, a row of six slots."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from labkit.core.dispatch_key import DispatchKey
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.dispatch.dispatcher import Dispatcher
+from labkit.dispatch.kernel import Kernel
+from labkit.dispatch.table import compute_cell
+
+BACKENDS = ("CPU", "CUDA", "Meta")
+AUTOGRAD_SLOTS = tuple(f"Autograd{backend}" for backend in BACKENDS)
+SIX = (*BACKENDS, *AUTOGRAD_SLOTS)
+EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
+LIBRARIES = ("torch.*", "labkit.*")
+
+
+def _a_key(rng: Rng, size: int) -> tuple[int, int]:
+    return rng.randint(0, min(15, 1 + 2 * size)), rng.randint(0, min(46, 1 + 6 * size))
+
+
+def _word(backend: int, feature: int) -> int:
+    return 1 << backend | 1 << 16 + feature
+
+
+word_of = Exercise(
+    id="dispatch_table.word_of",
+    case=_a_key,
+    expected=_word,
+    rung="warm-up",
+    rules=("arithmetic only: no torch, no labkit",),
+    banned=LIBRARIES,
+    cases=120,
+    minutes=3,
+    difficulty=1,
+    hints=(
+        Hint(
+            "The backend's bit is there. Feature 0 sits at bit 16, feature 1 at bit 17.",
+            when=lambda evidence: evidence.value & 0xFFFF == evidence.right & 0xFFFF,
+        ),
+        Hint(
+            "The feature's bit is there. Backend n sits at bit n: 1 << n.",
+            when=lambda evidence: evidence.value >> 16 == evidence.right >> 16,
+        ),
+        "Two numbers with one bit each, joined by |. In Python, + binds before <<.",
+    ),
+    must_fail=(
+        "puts the feature at its own number",
+        "multiplies where it should shift",
+        "swaps backend and feature",
+        "returns the feature's bit alone",
+    ),
+)
+
+
+def _a_question(rng: Rng, size: int) -> tuple[str, list[str]]:
+    keys = (*SIX, "Autograd", IMPLICIT)
+    slot = rng.choice(AUTOGRAD_SLOTS if rng.chance(0.7) else SIX)
+    return slot, rng.sample(keys, rng.randint(0, min(5, 1 + size)))
+
+
+def _stands_aside(slot: str, keys: list[str]) -> bool:
+    return slot in AUTOGRAD_SLOTS and slot.removeprefix("Autograd") in keys
+
+
+steps_aside = Exercise(
+    id="dispatch_table.steps_aside",
+    case=_a_question,
+    expected=_stands_aside,
+    rung="warm-up",
+    rules=("strings only: no torch, no labkit",),
+    banned=LIBRARIES,
+    cases=160,
+    minutes=4,
+    difficulty=1,
+    hints=(
+        Hint(
+            "{input}: this is no autograd slot. The formula steps aside in autograd slots only.",
+            when=lambda evidence: evidence.inputs[0] not in AUTOGRAD_SLOTS,
+        ),
+        Hint(
+            "{input}: no kernel at the backend of this slot, so the formula stays.",
+            when=lambda evidence: evidence.right is False,
+        ),
+        "AutogradCUDA asks for a kernel at CUDA: cut the word Autograd off, look up the rest.",
+    ),
+    must_fail=(
+        "steps aside for any backend's kernel",
+        "asks for a kernel at the slot itself",
+        "steps aside in a dense slot too",
+        "never steps aside",
+    ),
+)
+
+
+Kernels = dict[str, str]
+
+
+def _row_of(
+    keys: Sequence[str], fallbacks: bool = False
+) -> Callable[[Rng, int], tuple[Kernels, Kernels]]:
+    """Operators with kernels at some of these keys."""
+
+    def case(rng: Rng, size: int) -> tuple[Kernels, Kernels]:
+        chosen = rng.sample(keys, rng.randint(0, min(len(keys), 1 + size)))
+        everywhere = rng.sample(SIX, rng.randint(0, size // 2)) if fallbacks else []
+        return (
+            {key: f"kernel at {key}" for key in chosen},
+            {slot: f"fallback of {slot}" for slot in everywhere},
+        )
+
+    return case
+
+
+def _filled(kernels: Kernels, fallbacks: Kernels) -> Kernels:
+    own = {DispatchKey[key]: Kernel(None, name) for key, name in kernels.items()}
+    everywhere = {DispatchKey[slot]: Kernel(None, name) for slot, name in fallbacks.items()}
+    found = {slot: compute_cell(DispatchKey[slot], own, everywhere).kernel for slot in SIX}
+    return {slot: kernel.debug for slot, kernel in found.items() if kernel is not None}
+
+
+def drawn_row(
+    kernels: Sequence[tuple[str, Kernel]], fallbacks: Mapping[str, Kernel], slot: str
+) -> Any:
+    """The table of an operator with these kernels, oldest first, opened at a slot."""
+    from labkit import show
+
+    dispatcher = Dispatcher(bare=True)
+    dispatcher.fallbacks.update({DispatchKey[key]: kernel for key, kernel in fallbacks.items()})
+    op = dispatcher._operator("yours::expected")
+    for key, kernel in kernels:
+        op.register(DispatchKey[key], kernel)
+    return show.dispatch_table(op, slot)
+
+
+def _first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
+    wrong = next(slot for slot in SIX if got.get(slot) != right.get(slot))
+    kernels, fallbacks = (
+        {key: Kernel(None, name) for key, name in given.items()} for given in case.inputs
+    )
+    return drawn_row(list(kernels.items()), fallbacks, wrong)
+
+
+def _wrong_slots(evidence: Any) -> set[str]:
+    return {slot for slot in SIX if evidence.value.get(slot) != evidence.right.get(slot)}
+
+
+small_row = Exercise(
+    id="dispatch_table.small_row",
+    case=_row_of((*SIX, "Autograd", EXPLICIT, IMPLICIT), fallbacks=True),
+    expected=_filled,
+    rules=("dicts and strings only: no torch, no labkit",),
+    banned=LIBRARIES,
+    picture=_first_wrong_cell,
+    stages=(
+        Stage("own slot", case=_row_of(SIX)),
+        Stage("explicit", case=_row_of((*BACKENDS, EXPLICIT))),
+        Stage("implicit", case=_row_of((*AUTOGRAD_SLOTS, IMPLICIT))),
+        Stage("autograd", case=_row_of((*SIX, "Autograd"))),
+        Stage("steps aside", case=_row_of((*SIX, EXPLICIT, IMPLICIT))),
+        Stage("with fallbacks"),
+    ),
+    cases=240,
+    minutes=12,
+    difficulty=3,
+    hints=(
+        Hint(
+            "In an autograd slot the formula steps aside for its backend's kernel, and for a "
+            "CompositeExplicitAutograd one.",
+            when=lambda evidence: (
+                IMPLICIT in evidence.inputs[0] and bool(_wrong_slots(evidence) & {*AUTOGRAD_SLOTS})
+            ),
+        ),
+        Hint(
+            "CompositeExplicitAutograd fills CPU, CUDA and Meta, and no autograd slot: it comes "
+            "before the formula there.",
+            when=lambda evidence: EXPLICIT in evidence.inputs[0],
+        ),
+        Hint(
+            "A slot that nothing fills is left out of the result.",
+            when=lambda evidence: evidence.value.keys() > evidence.right.keys(),
+        ),
+        "For each of the six slots ask the rules in order, and stop at the first that fits.",
+    ),
+    must_fail=(
+        "the formula never steps aside",
+        "steps aside for the backend's kernel only",
+        "the explicit kernel fills autograd slots too",
+        "asks Autograd before the formula",
+        "the fallback comes first",
+        "fills Autograd into every slot",
+    ),
+)
