@@ -121,7 +121,7 @@ class _Signature:
         arguments = handle.schema.arguments
         self.positional = [each for each in arguments if not each.kwarg_only]
         self.named = [each for each in arguments if each.kwarg_only]
-        self.outputs = {each.name for each in self.named if each.is_write}
+        self.outputs = [each.name for each in self.named if each.is_write]
         names = [each.name for each in handle.schema.returns]
         self._results = namedtuple(name, names) if len(names) > 1 and all(names) else None
 
@@ -133,10 +133,10 @@ class _Signature:
         Raises   _Refused   it does not
         """
         args, kwargs = self._gather_sizes(args), dict(kwargs)
-        if bool(self.outputs) != ("out" in kwargs) and not self.outputs & kwargs.keys():
+        if bool(self.outputs) != ("out" in kwargs) and not kwargs.keys() & self.outputs:
             raise _Refused("out= is given" if "out" in kwargs else "out= is missing")
         if len(self.outputs) > 1 and isinstance(kwargs.get("out"), tuple | list):
-            kwargs.update(zip(sorted(self.outputs), kwargs.pop("out"), strict=False))
+            kwargs.update(zip(self.outputs, kwargs.pop("out"), strict=False))
         if len(args) > len(self.positional):
             raise _Refused(f"{len(args)} positional arguments are too many")
         positional = [self.convert(a, v) for a, v in zip(self.positional, args, strict=False)]

@@ -86,7 +86,19 @@ def assert_no_partial_overlap(written: TensorImpl, read: TensorImpl) -> None:
 
     Raises   RuntimeError   they share some memory but are not the same tensor
     """
-    if get_overlap_status(written, read) is MemOverlapStatus.PARTIAL:
+    _refuse(written, read, {MemOverlapStatus.PARTIAL})
+
+
+def assert_no_overlap(written: TensorImpl, read: TensorImpl) -> None:
+    """Return when the two share no memory, as far as a quick look tells.
+
+    Raises   RuntimeError   they do
+    """
+    _refuse(written, read, {MemOverlapStatus.PARTIAL, MemOverlapStatus.FULL})
+
+
+def _refuse(written: TensorImpl, read: TensorImpl, refused: set[MemOverlapStatus]) -> None:
+    if get_overlap_status(written, read) in refused:
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor "
             "refer to a single memory location. Please clone() the tensor before performing the "

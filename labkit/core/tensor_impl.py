@@ -266,7 +266,10 @@ class TensorImpl:
     def raw(self, writable: bool = False) -> NDArray[Any]:
         """The elements as a NumPy array of `dtype.raw` over the storage itself: a window, no copy.
 
-        Raises   RuntimeError   the elements lie outside the storage, or not on the host
+        Raises   RuntimeError   the elements lie outside the storage, or not on the host; or NumPy
+                                does not know as many dimensions
+
+        Differs  PyTorch's loops take any number of dimensions
         """
         storage = self._storage
         if storage is None:
@@ -285,7 +288,13 @@ class TensorImpl:
         first_byte = self._storage_offset * itemsize
         try:
             array = np.ndarray(self.sizes, self.dtype.raw, memory, first_byte, tuple(steps))
-        except (TypeError, ValueError):  # NumPy's bounds check: a storage shrunk under its view
+        except (TypeError, ValueError) as refusal:
+            if "maximum supported dimension" in str(refusal):
+                raise RuntimeError(
+                    "labkit reads memory as NumPy arrays, which cannot have as many dimensions as "
+                    f"this tensor: {len(self.sizes)}"
+                ) from refusal
+            # NumPy's bounds check: a storage shrunk under its view
             stride_rules.check_in_bounds(
                 self.sizes, self.strides, self._storage_offset, itemsize, storage.nbytes
             )

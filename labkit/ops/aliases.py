@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
+from labkit.ops.arrays import overwrite
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 
@@ -52,9 +53,7 @@ for _name, _target in {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise
 def _running(name: str) -> None:
     def in_place(self: TensorImpl, dim: int, *, dtype: Any = None) -> TensorImpl:
         result = getattr(aten, name).default(self, dim, dtype=dtype)
-        copy.store(self, copy.convert(result.raw(), result.dtype, self.dtype))
-        self.bump_version()
-        return self
+        return overwrite(self, copy.to_copy(result, self.dtype, self.device))
 
     schema = f"{name}_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)"
     kernel(schema, variants="method")(in_place)

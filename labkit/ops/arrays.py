@@ -1,6 +1,6 @@
 """From a tensor to numbers a kernel can compute with, and from the numbers to a new tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,11 @@ from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.formats import encode
 from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.memory_overlap import (
+    assert_no_internal_overlap,
+    assert_no_overlap,
+    assert_no_partial_overlap,
+)
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 
@@ -61,8 +66,46 @@ def new_raw(raw: Array, dtype: DType, strides: Ints | None = None) -> TensorImpl
     return result
 
 
+def assert_writable(out: TensorImpl, read: Iterable[Any], same: Any = None) -> None:
+    """Pass when writing to `out` element by element spoils nothing that is read meanwhile.
+
+    read   arguments of the call; no tensor among them, or in a list of them, shares memory with
+           `out`, except
+    same   the one that may be `out` itself
+
+    Raises   RuntimeError   `out` shows an element twice, or shares memory with what is read
+    """
+    assert_no_internal_overlap(out.sizes, out.strides)
+    for each in read:
+        if isinstance(each, list | tuple):
+            assert_writable(out, each, same)
+        elif isinstance(each, TensorImpl):
+            check = assert_no_partial_overlap if each is same else assert_no_overlap
+            check(out, each)
+
+
+def in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
+    """The operator that writes into its first argument, from the one that does not."""
+
+    def write(self: TensorImpl, *args: Any, **options: Any) -> TensorImpl:
+        assert_writable(self, args)
+        return overwrite(self, functional(self, *args, **options))
+
+    write.__doc__ = f"`{functional.__name__}`, written into `self`."
+    return write
+
+
 def overwrite(self: TensorImpl, result: TensorImpl) -> TensorImpl:
-    """`self` holds the elements of a result of its own shape and type; one more version."""
+    """`self` holds the elements of a result of its own shape and type; one more version.
+
+    Raises   RuntimeError   `self` shows an element twice
+    """
+    assert_no_internal_overlap(self.sizes, self.strides)
+    return overwrite_even_repeated(self, result)
+
+
+def overwrite_even_repeated(self: TensorImpl, result: TensorImpl) -> TensorImpl:
+    """Likewise, where PyTorch takes a tensor that shows an element twice."""
     if result.numel():
         copy.store(self, result.raw())
     self.bump_version()

@@ -1,4 +1,5 @@
 """The kernel of every operator that a device has none for: the host computes it, seen and counted.
+A call without any tensor is the host's, too.
 
 Tensors come to the host, the host's kernel runs, results go back. What the schema says is written
 is copied back into the caller's tensor; a result that the schema calls a view cannot be made.
@@ -100,5 +101,15 @@ def _return(tensor: TensorImpl, device: Device) -> TensorImpl:
     return copy.to_copy(tensor, tensor.dtype, device) if tensor.device == CPU else tensor
 
 
+def no_tensor_given(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) -> None:
+    """The results of the operator's host kernel, which knows what an empty list of tensors means.
+
+    Differs  PyTorch has a kernel for every backend there, and none is chosen by a tensor
+    """
+    answer = op.redispatch_boxed(_HOST, stack)
+    stack[:] = list(answer) if isinstance(answer, tuple) else [answer]
+
+
 for _key in ("CUDA", "PrivateUse1"):
     LIBRARY.fallback(cpu_fallback, _key)
+LIBRARY.fallback(no_tensor_given, "Undefined")

@@ -17,9 +17,10 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
 from labkit.ops.arrays import (
     Array,
+    in_place,
     new_raw,
     new_tensor,
-    overwrite,
+    overwrite_even_repeated,
     refuse_unless,
     wide,
 )
@@ -283,25 +284,28 @@ def put(
     return new_raw(result.reshape(self.sizes), self.dtype, strides)
 
 
-def in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
-    """The operator that writes into its first argument, from the one that does not."""
+def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
+    """`index_fill_`, the one that PyTorch only warns of repeated elements."""
 
-    def write(self: TensorImpl, *args: Any, **options: Any) -> TensorImpl:
-        return overwrite(self, functional(self, *args, **options))
+    def write(self: TensorImpl, *args: Any) -> TensorImpl:
+        return overwrite_even_repeated(self, functional(self, *args))
 
     write.__doc__ = f"`{functional.__name__}`, written into `self`."
     return write
 
 
-for schema, functional in (
+for schema, write in (
     ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
-     index_add),
+     in_place(index_add)),
     ("index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, "
-     "bool include_self=True)", index_reduce),
-    ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)", index_copy),
+     "bool include_self=True)", in_place(index_reduce)),
+    ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)",
+     in_place(index_copy)),
     ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",
-     index_fill_tensor),
-    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)", index_fill),
-    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)", put),
+     _fill_in_place(index_fill_tensor)),
+    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)",
+     _fill_in_place(index_fill)),
+    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
+     in_place(put)),
 ):  # fmt: skip
-    kernel(f"{schema} -> Tensor(a!)", variants="method")(in_place(functional))
+    kernel(f"{schema} -> Tensor(a!)", variants="method")(write)

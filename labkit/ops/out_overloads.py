@@ -26,6 +26,7 @@ from labkit.ops import (  # noqa: F401  their operators must be defined first
     tensor_factories,
     triangular,
 )
+from labkit.ops.arrays import assert_writable
 from labkit.ops.aten import aten
 from labkit.ops.registration import LIBRARY, kernel
 from labkit.ops.resize import resize_output
@@ -68,6 +69,8 @@ _FACTORIES = {
     "randint.low": "low_out", "randint.low_generator": "low_generator_out", "randperm": "out",
     "randperm.generator": "generator_out",
 }  # fmt: skip
+_STEP_BY_STEP = ("cumsum", "cumprod", "logcumsumexp", "sort")
+"""Those that read while they write: the output may be `self`, but no part of it."""
 _FOLLOW_THE_OUTPUT = ("sum", "prod", "cumsum", "cumprod", "nansum", "mean")
 """With no `dtype` given these compute in the type of the output."""
 
@@ -118,6 +121,8 @@ def _define(name: str, overload: str, outs: tuple[str, ...], factory: bool = Fal
             kwargs |= {"dtype": into[0].dtype, "device": into[0].device}
         elif follows and promotion.can_cast(args[0].dtype, into[0].dtype):
             kwargs["dtype"] = kwargs.get("dtype") or into[0].dtype
+        if name.partition(".")[0] in _STEP_BY_STEP:
+            assert_writable(into[0], args, same=args[0])
         found = operator(*args, **kwargs)
         results = found if isinstance(found, tuple | list) else [found]
         written = tuple([write(*pair) for pair in zip(into, results, strict=True)])

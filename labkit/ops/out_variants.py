@@ -11,7 +11,7 @@ from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import blas, copy, index_along, joining, masked, scatter, softmax
-from labkit.ops.arrays import Array, new_tensor, refuse_mixed, wide
+from labkit.ops.arrays import Array, assert_writable, new_tensor, refuse_mixed, wide
 from labkit.ops.registration import kernel
 from labkit.ops.resize import resize_output
 
@@ -52,9 +52,14 @@ def _define(schema: str, functional: Functional, casts: bool) -> None:
     casts   the result may be converted to the type of `out`
     """
     name = schema.partition("(")[0]
+    base = name.partition(".")[0]
 
     @kernel(f"{schema}, Tensor(a!) out) -> Tensor(a!)", variants="function")
     def write(*args: Any, out: TensorImpl, **options: Any) -> TensorImpl:
+        if base in APART:
+            assert_writable(out, args)
+        elif base in MAY_BE_SELF:
+            assert_writable(out, args, same=args[0])
         result = functional(*args, **options)
         if result.dtype is not out.dtype:
             if not casts:
@@ -71,6 +76,10 @@ def _define(schema: str, functional: Functional, casts: bool) -> None:
         return copy.copy_(out, result)
 
 
+APART = ("gather", "index_select", "take", "masked_select", "cat", "stack")
+"""Operators whose output shares no memory with what they read."""
+MAY_BE_SELF = ("index_copy", "index_add", "scatter_add")
+"""Those whose output may be their first argument, as in place."""
 _SCALES = "Scalar beta=1, Scalar alpha=1"
 EXACT: tuple[tuple[str, Functional], ...] = (
     ("mm.out(Tensor self, Tensor mat2, *", blas.mm),

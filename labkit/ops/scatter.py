@@ -6,7 +6,6 @@ Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  gather, scatter, scatt
 
 # mypy: disable-error-code="no-any-return"
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from labkit.core.memory_format import Ints
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import copy
-from labkit.ops.arrays import Array, new_raw, new_tensor, overwrite, wide
+from labkit.ops.arrays import Array, in_place, new_raw, new_tensor, wide
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 
@@ -248,43 +247,33 @@ def scatter_value_reduce(
     return _combined(self, axis, index, number, word, True)
 
 
-def _in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
-    """The operator that writes into its first argument, from the one that does not."""
-
-    def write(self: TensorImpl, *args: Any, **options: Any) -> TensorImpl:
-        return overwrite(self, functional(self, *args, **options))
-
-    write.__doc__ = f"`{functional.__name__}`, written into `self`."
-    return write
-
-
 scatter_src_ = kernel(
     "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_src))
+)(in_place(scatter_src))
 scatter_value_ = kernel(
     "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_value))
+)(in_place(scatter_value))
 scatter_src_reduce_ = kernel(
     "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) "
     "-> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_src_reduce))
+)(in_place(scatter_src_reduce))
 scatter_value_reduce_ = kernel(
     "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) "
     "-> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_value_reduce))
+)(in_place(scatter_value_reduce))
 scatter_add_ = kernel(
     "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_add))
+)(in_place(scatter_add))
 scatter_reduce_ = kernel(
     "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, "
     "bool include_self=True) -> Tensor(a!)",
     variants="method",
-)(_in_place(scatter_reduce))
+)(in_place(scatter_reduce))
 
 
 @composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
