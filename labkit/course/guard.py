@@ -11,13 +11,12 @@ guarded are the rules that an exercise states, against the ways around them that
 """
 
 import contextlib
-import importlib
 import inspect
 import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
 from labkit.course.keeper import Output, kept, libraries_kept
+from labkit.course.put_away import IN_C, banned, of_checker, put_away, that_ask
 from labkit.course.reach import held, sealed
 from labkit.course.stopwatch import timed, watches
 
@@ -38,8 +38,6 @@ STARTS = {
 """Audit events of processes and threads that are started or ended."""
 LOOKS = {"gc.get_objects", "gc.get_referrers", "gc.get_referents"}
 """Audit events of one who looks through everything there is."""
-IN_C = {"torch", "numpy"}
-"""Libraries whose functions hold no Python code that could be swapped."""
 
 
 class Banned(BaseException):
@@ -65,8 +63,6 @@ class Run:
 
 _current: list["Running"] = []
 """The answer running now, if any."""
-_originals: dict[str, types.FunctionType] = {}
-"""What is out of reach now, by name, with the code it had."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +98,13 @@ def trip(name: str, did: str = "called") -> None:
     raise Banned(f"the answer {did} {name}")
 
 
-def sealed_call(name: str, *args: Any, **kwargs: Any) -> Any:
-    """What a function does while out of reach: trip, except in threads that are not the answer's.
+def refuse(name: str) -> None:
+    """What a function that is put away does with a call: refuse it to an answer.
 
     Jupyter's own threads may start a thread or a process at any moment.
     """
-    if is_here():
+    if _current and is_here():
         trip(name)
-    return _originals[name](*args, **kwargs)
 
 
 def _audit(event: str, arguments: Any) -> None:
@@ -140,35 +135,40 @@ class Guard:
         self.everything = {name.removesuffix(".*") for name in exercise.banned if ".*" in name}
         self.libraries = frozenset(self.everything & IN_C)
         self.holds: tuple[Any, str] | None = None
-        sealed: dict[Any, str] = dict(_functions_of_checker(exercise))
         self.patches: list[tuple[Any, str, str]] = []
-        for name in exercise.banned:
-            for owner, attribute, found in _resolve(name):
-                full = f"{name.removesuffix('.*')}.{attribute}" if name.endswith(".*") else name
-                if isinstance(found, types.FunctionType):
-                    sealed[found] = full
-                else:
-                    self._forbid(owner, attribute, found, full)
+        functions = dict(of_checker(exercise))
         if not exercise.processes:
-            sealed[threading.Thread.start] = "threading.Thread.start"
-            sealed[subprocess.Popen.__init__] = "subprocess.Popen"
+            functions[threading.Thread.start] = "threading.Thread.start"
+            functions[subprocess.Popen.__init__] = "subprocess.Popen"
         if self.everything & {"torch"}:
             from torch.utils._python_dispatch import _disable_current_modes
 
-            sealed[inspect.unwrap(_disable_current_modes)] = "torch's mode switch"
+            functions[inspect.unwrap(_disable_current_modes)] = "torch's mode switch"
+        away = that_ask(functions.items(), refuse)
+        for name in exercise.banned:
+            found, others = banned(name, refuse)
+            away += found
+            for other in others:
+                self._forbid(*other)
+        self.away = list({asking.function: (asking, code) for asking, code in away}.values())
         self.others = frozenset(sys._current_frames()) - {threading.get_ident()}
-        self.sealed = [(f, f.__code__, _raising(f, name)) for f, name in sealed.items()]
-        self.originals = {name: _twin(function) for function, name in sealed.items()}
 
-    def _forbid(self, owner: Any, attribute: str, found: Any, full: str) -> None:
+    def _forbid(self, full: str, owner: Any, attribute: str, found: Any) -> None:
         if full.startswith("torch.") and callable(found) and not isinstance(found, type):
             self.watched.add(found)
         elif isinstance(owner, types.ModuleType) and callable(found):
             self.patches.append((owner, attribute, full))
 
-    def sealing(self) -> contextlib.AbstractContextManager[None]:
-        """Around all cases: the modules of the banned libraries answer no answer."""
-        return sealed(self.libraries, _current, _refuse_attribute)
+    @contextlib.contextmanager
+    def sealing(self) -> Iterator[None]:
+        """Around all cases: what is out of reach answers no answer."""
+        finder = _BannedImports(self.everything)
+        with sealed(self.libraries, _current, _refuse_attribute), put_away(self.away):
+            sys.meta_path.insert(0, finder)
+            try:
+                yield
+            finally:
+                sys.meta_path.remove(finder)
 
     def run(self, answer: Callable[..., Any], inputs: tuple[Any, ...]) -> Run:
         """Call the answer on these inputs; whatever it does comes back as a `Run`."""
@@ -180,7 +180,7 @@ class Guard:
         profile = sys.getprofile()
         with (
             libraries_kept(),
-            self._out_of_reach(answer),
+            self._patched(answer),
             self._watching(),
             contextlib.redirect_stdout(output),
             timed(*limits, Guard.run.__code__, self.exercise.processes) as timing,
@@ -214,26 +214,16 @@ class Guard:
         return [f"holds {self.holds[1]}"] if self.holds[1] else []
 
     @contextlib.contextmanager
-    def _out_of_reach(self, answer: Any) -> Iterator[None]:
-        swapped = [*self._patched(answer)]
-        _originals.update(self.originals)
-        for function, _, raising in self.sealed:
-            function.__code__ = raising
-        finder = _BannedImports(self.everything)
-        sys.meta_path.insert(0, finder)
+    def _patched(self, answer: Any) -> Iterator[None]:
+        """Replace what is neither Python code nor a torch operator, where it can be named."""
+        swapped = [*self._swapped(answer)] if self.patches else []
         try:
             yield
         finally:
-            sys.meta_path.remove(finder)
-            for function, code, _ in self.sealed:
-                function.__code__ = code
             for names, attribute, original in reversed(swapped):
                 names[attribute] = original
 
-    def _patched(self, answer: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
-        """Replace what is neither Python code nor a torch operator, where it can be named."""
-        if not self.patches:
-            return
+    def _swapped(self, answer: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
         stubs = {id(vars(owner)[name]): _stub(full) for owner, name, full in self.patches}
         spaces = {id(vars(owner)): vars(owner) for owner, _, _ in self.patches}
         names_of_answer = getattr(inspect.unwrap(answer), "__globals__", {})
@@ -290,93 +280,8 @@ class _BannedImports:
             trip(name, "imported")
 
 
-def _functions_of_checker(exercise: Exercise) -> Iterator[tuple[types.FunctionType, str]]:
-    """The functions that know what is right: the exercise's module, except what it hands out."""
-    module = sys.modules[exercise.case.__module__]
-    own = [exercise.case, exercise.expected, exercise.judge, exercise.smaller, exercise.show]
-    for found in (*vars(module).values(), *own):
-        function = inspect.unwrap(found) if callable(found) else found
-        if (
-            isinstance(function, types.FunctionType)
-            and function is not exercise.drive
-            and function.__module__ == module.__name__
-            and not getattr(function, "__handed_out__", False)
-        ):
-            yield function, f"{function.__qualname__}() of the checker"
-
-
-def _resolve(name: str) -> Iterator[tuple[Any, str, Any]]:
-    """(owner, attribute, object) of a dotted name; of a module, all its functions and methods."""
-    if name in {f"{library}.*" for library in IN_C}:
-        return
-    if name.endswith(".*"):
-        root = name.removesuffix(".*")
-        for loaded in sorted(m for m in sys.modules if m == root or m.startswith(f"{root}.")):
-            if not loaded.startswith(("labkit.course", "labkit.widgets")):
-                yield from _members(sys.modules[loaded])
-        return
-    parts = name.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            owner: Any = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        if cut == len(parts):
-            yield from _members(owner)
-            return
-        for part in parts[cut:-1]:
-            owner = getattr(owner, part)
-        yield owner, parts[-1], getattr(owner, parts[-1])
-        return
-    raise ValueError(f"banned name {name!r} names nothing")
-
-
-def _members(module: types.ModuleType) -> Iterable[tuple[Any, str, Any]]:
-    for attribute, found in list(vars(module).items()):
-        if isinstance(found, type) and found.__module__ == module.__name__:
-            for method, function in vars(found).items():
-                if (
-                    isinstance(function, types.FunctionType)
-                    and method not in ("__init_subclass__", "__del__")  # `del` may come any time
-                    and function.__module__ != "enum"  # all enums share it, also those of `re`
-                ):
-                    yield found, f"{attribute}.{method}", function
-        elif callable(found) and getattr(found, "__module__", "") == module.__name__:
-            yield module, attribute, inspect.unwrap(found)
-
-
-def _raising(function: types.FunctionType, name: str) -> types.CodeType:
-    """Code for `function` that trips the guard; closures need the same number of free names."""
-    free = [f"f{i}" for i in range(len(function.__code__.co_freevars))]
-    source = (
-        f"def make({', '.join(free)}):\n"
-        f"    def sealed(*args, **kwargs):\n"
-        f"        {'(' + ', '.join(free) + ',)' if free else 'pass'}\n"
-        f"        from labkit.course.guard import sealed_call\n"
-        f"        return sealed_call({name!r}, *args, **kwargs)\n"
-        f"    return sealed\n"
-    )
-    scope: dict[str, Any] = {}
-    exec(source, scope)
-    code: types.CodeType = scope["make"](*free).__code__
-    return code
-
-
-def _twin(function: types.FunctionType) -> types.FunctionType:
-    """The same function with its code of now: `sealed_call` needs it after the code is swapped."""
-    twin = types.FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    twin.__kwdefaults__ = function.__kwdefaults__
-    return twin
-
-
 def _stub(name: str) -> Callable[..., Any]:
-    def banned(*args: Any, **kwargs: Any) -> None:
+    def stub(*args: Any, **kwargs: Any) -> None:
         trip(name)
 
-    return banned
+    return stub

@@ -5,14 +5,15 @@ import subprocess
 import sys
 import threading
 import time
-import types
 
 import numpy as np
 import pytest
 import torch
 
+from labkit.course import guard
 from labkit.course.checks import CheckFailed, NotAttempted, check, failing_cases
 from labkit.course.exercises import UnknownExercise, find
+from labkit.course.put_away import put_away, that_ask
 from tests.course import toys
 
 SEEDS = (3, 77, 4_096)
@@ -428,23 +429,38 @@ def test_fresh_seeds_differ():
     assert len(makes) > 15
 
 
-def test_sealed_code_is_the_same_for_closures():
+def test_what_is_put_away_asks_and_then_does_what_it_did():
     """A closure's code may only be swapped for code with as many free names."""
-    from labkit.course.guard import Banned, _raising
+    bound, asked, refused = 3, [], []
 
-    bound = 3
+    def closure(x, *, more=0):
+        return x + bound + more
 
-    def closure(x):
-        return x + bound
+    def ask(name):
+        asked.append(name)
+        if refused:
+            raise RuntimeError(name)
 
     original = closure.__code__
-    closure.__code__ = _raising(closure, "closure")
-    try:
-        with pytest.raises((Banned, KeyError)):
+    with put_away(that_ask([(closure, "closure")], ask)):
+        assert closure(1, more=2) == 6 and asked == ["closure"]
+        refused.append(True)
+        with pytest.raises(RuntimeError, match="closure"):
             closure(1)
-    finally:
-        closure.__code__ = original
-    assert closure(1) == 4 and isinstance(closure, types.FunctionType)
+    assert closure(1) == 4 and closure.__code__ is original
+
+
+def test_what_is_banned_is_put_away_once_for_all_cases(monkeypatch):
+    """A library has thousands of functions."""
+    put_away_so_far = []
+
+    def counted(functions):
+        put_away_so_far.append(len(functions))
+        return put_away(functions)
+
+    monkeypatch.setattr(guard, "put_away", counted)
+    failing_cases(find("strides.needed"), lambda *inputs: 0, 3)
+    assert len(put_away_so_far) == 1 and put_away_so_far[0] > 100
 
 
 def test_a_check_can_be_profiled():
