@@ -136,7 +136,7 @@ class Guard:
         self.libraries = frozenset(self.everything & IN_C)
         self.holds: tuple[Any, str] | None = None
         self.patches: list[tuple[Any, str, str]] = []
-        functions = dict(of_checker(exercise))
+        functions: dict[Any, str] = dict(of_checker(exercise))
         if not exercise.processes:
             functions[threading.Thread.start] = "threading.Thread.start"
             functions[subprocess.Popen.__init__] = "subprocess.Popen"

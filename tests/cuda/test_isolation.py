@@ -48,6 +48,14 @@ extern "C" __global__ void adds(int* x) {
 extern "C" __global__ void says(int* x) {
     printf("thread %d of block %d\n", threadIdx.x, blockIdx.x);
 }
+extern "C" int fork();
+extern "C" __global__ void forks(int* x) {
+    if (threadIdx.x == 3) x[3] = fork();
+}
+extern "C" int vfork();
+extern "C" __global__ void forks_sharing(int* x) {
+    if (threadIdx.x == 3) x[3] = vfork();
+}
 """
 
 
@@ -66,6 +74,8 @@ def module(small_device):
         ("divides", "cudaErrorLaunchFailure", 18, "divided by zero"),
         ("recurses", "cudaErrorLaunchFailure", 22, "more than 256 KiB of local memory"),
         ("traps", "cudaErrorLaunchFailure", 26, r"thread \(5, 0, 0\).*__trap"),
+        ("forks", "cudaErrorLaunchFailure", 36, r"thread \(3, 0, 0\).*and can start no process"),
+        ("forks_sharing", "cudaErrorLaunchFailure", 40, "and can start no process"),
     ],
 )  # fmt: skip
 def test_a_broken_kernel_ends_with_its_line_and_the_device_goes_on(

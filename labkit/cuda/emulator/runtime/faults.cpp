@@ -1,5 +1,6 @@
 #include "faults.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,8 +44,13 @@ const char* stack_pointer(void* context) {
 #endif
 }
 
+// The module whose kernel this thread runs, or null.
+const Module* running() { return executor && executor->launch ? executor->launch->module : nullptr; }
+
 // The first address on the way out that lies in the kernel's own code.
-const char* site_in_module(const Module& module, void* context) {
+const char* site_in_module(void* context) {
+    if (!running()) return nullptr;
+    const Module& module = *running();
     const char* pc = program_counter(context);
     if (pc >= module.base && pc < module.image_end) return pc + 1;
     const auto* words = reinterpret_cast<const char* const*>(stack_pointer(context));
@@ -54,11 +60,9 @@ const char* site_in_module(const Module& module, void* context) {
     return module.base + 1;
 }
 
-void send_and_leave(const char* kind, const char* message, const void* address, void* context) {
+void send_and_leave(const char* kind, const char* message, const void* address, const void* site) {
     if (reported.exchange(true)) pause();  // another OS thread is already reporting
     char text[1024];
-    const Executor* e = executor;
-    const bool in_kernel = e && e->launch && e->launch->module;
     const uint3 block = cuemu_state.block_idx, thread = cuemu_state.thread_idx;
     const int length = snprintf(
         text, sizeof(text),
@@ -66,8 +70,7 @@ void send_and_leave(const char* kind, const char* message, const void* address, 
         "\"thread\":[%u,%u,%u],\"sites\":[%llu]}",
         kind, message, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(address)), block.x, block.y,
         block.z, thread.x, thread.y, thread.z,
-        static_cast<unsigned long long>(
-            in_kernel ? e->launch->module->offset(site_in_module(*e->launch->module, context)) : 0));
+        static_cast<unsigned long long>(site ? running()->offset(site) : 0));
     send_message(wire, Status::kDied, text, static_cast<size_t>(length));
     _exit(3);
 }
@@ -90,15 +93,25 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     } else if (info->si_code == SI_KERNEL) {
         kind = "misaligned", message = "an address is misaligned for its access, or beyond anything a pointer can hold";
     }
-    send_and_leave(kind, message, signal == SIGSEGV || signal == SIGBUS ? address : nullptr, context);
+    const bool touched = signal == SIGSEGV || signal == SIGBUS;
+    send_and_leave(kind, message, touched ? address : nullptr, site_in_module(context));
 }
 
 void on_interrupt(int, siginfo_t*, void* context) {
     if (!executor || !executor->launch) return;
-    send_and_leave("timeout", "the kernel was still running when its time was up", nullptr, context);
+    send_and_leave("timeout", "the kernel was still running when its time was up", nullptr, site_in_module(context));
 }
 
 }  // namespace
+
+// A second worker on the same wire would answer for the first, so a kernel gets none.
+extern "C" pid_t fork() {
+    const void* caller = running() ? __builtin_return_address(0) : nullptr;
+    send_and_leave("fork", "the kernel called fork(), and can start no process", nullptr, caller);
+    return -1;
+}
+
+extern "C" pid_t vfork() __attribute__((alias("fork")));
 
 void use_fault_stack() {
     constexpr size_t kBytes = 64 * 1024;
@@ -117,6 +130,7 @@ void install_fault_handlers(int wire_fd) {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigaction(signal, &action, nullptr);
     action.sa_sigaction = on_interrupt;
     sigaction(SIGUSR2, &action, nullptr);
+    fcntl(wire, F_SETFD, FD_CLOEXEC);  // what a kernel starts by system() gets no end of it
     signal(SIGINT, SIG_IGN);  // Ctrl-C is Python's to handle
     signal(SIGPIPE, SIG_IGN);
     sigset_t asked;
