@@ -5,13 +5,62 @@ import numpy as np
 import pytest
 import torch
 
+from labkit.course.exercise import Case
 from labkit.course.exercises import setup
+from labkit.course.exercises._queue_device import WatchedDevice
 from tests.course.answers import Answers
 
 answers = Answers("setup")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 LITERAL = "returns the literal answer of the example in the statement"
 CALLS = 400
+
+
+# --- per_call and read_build
+
+
+@answers.right("per_call")
+def per_call(begin, launched, empty, calls):
+    return (empty - begin) / calls
+
+
+@answers.wrong("per_call", "times the launches")
+def launches(begin, launched, empty, calls):
+    return (launched - begin) / calls
+
+
+@answers.wrong("per_call", "leaves the launches out")
+def after_the_launches(begin, launched, empty, calls):
+    return (empty - launched) / calls
+
+
+@answers.wrong("per_call", "begins at zero")
+def from_zero(begin, launched, empty, calls):
+    return empty / calls
+
+
+@answers.right("read_build")
+def read_build(build):
+    tag = build.partition("+cu")[2]
+    return tag[:-1] + "." + tag[-1] if tag else None
+
+
+@answers.wrong("read_build", "takes cpu for CUDA")
+def any_tag(build):
+    tag = build.partition("+c")[2].lstrip("pu")
+    return tag[:-1] + "." + tag[-1] if tag else "0.0"
+
+
+@answers.wrong("read_build", "splits after the first digit")
+def first_digit(build):
+    tag = build.partition("+cu")[2]
+    return tag[0] + "." + tag[1:] if tag else None
+
+
+@answers.wrong("read_build", "knows CUDA 12 alone")
+def only_12(build):
+    tag = build.partition("+cu12")[2]
+    return "12." + tag if tag else None
 
 
 # --- honest_timer
@@ -315,5 +364,27 @@ def test_every_cause_is_asked_for(seed):
     exercise = setup.why_not_available
     asked = [exercise.make(seed, n, n * 5 // 300).inputs for n in range(300)]
     causes = [setup._diagnosed(*inputs)[0] for inputs in asked]
-    for cause in (*setup.QUESTIONS, "unknown", "none"):
+    for cause in (*setup.RUNGS, "unknown", "none"):
         assert causes.count(cause) > 8, cause
+
+
+def test_the_device_that_is_watched_keeps_the_time_of_the_other():
+    device, plain = WatchedDevice(), setup.QueueDevice()
+    for each in (device, plain):
+        each.launch(), each.launch()
+    assert device.finished() == 0
+    for each in (device, plain):
+        each.synchronize()
+    assert device.now() == plain.now() and device.finished() == 2
+    device.now()
+    lanes = device.picture().lanes
+    assert lanes == ["host", "device", "clock"]
+
+
+def test_the_pictures_say_what_is_right():
+    seen = {"build": "2.13.0+cpu", "driver": "13.0"}
+    ladder = setup.why_not_available.picture(Case((seen,)), ("driver", "x"), ("build", "variable"))
+    assert list(ladder.frames[0]["marks"].values()) == ["error"]
+    script = {"launch": 5.0, "work": 60.0}
+    bars = setup.honest_timer.picture(Case((script, "time")), 5.0, 60.0)
+    assert bars.lanes == ["host", "device", "right", "yours"]
