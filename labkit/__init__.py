@@ -6,6 +6,7 @@
 
 import importlib
 import importlib.util
+import math
 from typing import Any
 
 _DTYPES = (
@@ -20,7 +21,7 @@ _SHORT_DTYPES = {
 }  # fmt: skip
 _FACTORIES = (
     "tensor", "as_tensor", "from_numpy", "from_dlpack", "broadcast_shapes", "broadcast_tensors",
-    "result_type", "equal",
+    "result_type", "equal", "is_tensor", "numel", "is_floating_point", "is_complex",
 )  # fmt: skip
 _GRAD_MODES = (
     "no_grad",
@@ -46,9 +47,13 @@ _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit._tensor.random", name) for name in _RANDOM},
     "Generator": ("labkit.core.generator", "Generator"),
     **{name: ("labkit._tensor.functional", name) for name in _FUNCTIONAL},
+    "save": ("labkit._tensor.saving", "save"),
+    "load": ("labkit._tensor.saving", "load"),
     "dtype": ("labkit.core.dtype", "DType"),
     "device": ("labkit.core.device", "device"),
     "memory_format": ("labkit.core.memory_format", "MemoryFormat"),
+    "finfo": ("labkit.core.type_info", "finfo"),
+    "iinfo": ("labkit.core.type_info", "iinfo"),
     "promote_types": ("labkit.core.promotion", "promote_types"),
     "can_cast": ("labkit.core.promotion", "can_cast"),
     "get_default_dtype": ("labkit.core.promotion", "get_default_dtype"),
@@ -56,6 +61,7 @@ _EXPORTS: dict[str, tuple[str, str]] = {
 }
 """Name in `labkit` -> (module, name there)."""
 
+pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
 _MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 

@@ -72,3 +72,23 @@ def result_type(*operands: Any) -> DType:
 def equal(a: Tensor, b: Tensor) -> bool:
     """True when shapes and all values are equal."""
     return a.equal(b)
+
+
+def is_tensor(obj: Any) -> bool:
+    """True for a tensor of labkit."""
+    return isinstance(obj, Tensor)
+
+
+def numel(tensor: Tensor) -> int:
+    """How many elements."""
+    return tensor.numel()
+
+
+def is_floating_point(tensor: Tensor) -> bool:
+    """True for the real floating types."""
+    return tensor.is_floating_point()
+
+
+def is_complex(tensor: Tensor) -> bool:
+    """True for complex types."""
+    return tensor.is_complex()

@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from labkit import autograd
 from labkit._tensor import exchange
-from labkit._tensor.arguments import impl_of, integer
+from labkit._tensor.arguments import impl_of, integer, integers
 from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
 from labkit._tensor.conversions import install_conversions
 from labkit._tensor.devices import ready
 from labkit._tensor.operators import install_operators
+from labkit._tensor.saving import Saving
 from labkit._tensor.view_methods import ViewMethods
+from labkit.core import tensor_impl
 from labkit.core.device import Device
 from labkit.core.dtype import DType
 from labkit.core.memory_format import MemoryFormat
-from labkit.core.promotion import result_type
+from labkit.core.promotion import get_default_dtype, result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, set_python_class
@@ -61,7 +63,7 @@ class Size(tuple[int, ...]):
         return f"labkit.Size({list(self)})"
 
 
-class Tensor(AutogradMethods, ViewMethods):
+class Tensor(AutogradMethods, ViewMethods, Saving):
     """Elements of one type in a storage, seen through sizes, strides and an offset.
 
     Every tensor the lab makes is of this class: it is a `TensorImpl` with PyTorch's methods.
@@ -71,17 +73,26 @@ class Tensor(AutogradMethods, ViewMethods):
     __hash__ = object.__hash__  # by identity, although == compares elements
     __array_priority__ = 1000  # array + tensor asks the tensor
 
-    def __new__(cls, impl: TensorImpl) -> "Tensor":
-        """The `TensorImpl` itself, which from now on has PyTorch's methods."""
+    def __new__(cls, *data: Any) -> "Tensor":
+        """A `TensorImpl` itself, which from now on has PyTorch's methods.
+
+        Of a list it makes a tensor of the default floating type, of sizes one that is not filled,
+        as PyTorch's oldest constructor does; `labkit.tensor` and `labkit.empty` say it better.
+
+        Source   torch/csrc/utils/tensor_new.cpp  base_tensor_ctor
+        """
+        impl: Any = data[0] if len(data) == 1 else None
         if not isinstance(impl, TensorImpl):
-            raise TypeError(
-                f"Tensor() wraps a TensorImpl, got {type(impl).__name__}; labkit.tensor(...) makes "
-                "tensors from numbers"
-            )
+            dtype = get_default_dtype()
+            if isinstance(impl, list | tuple | np.ndarray) and not isinstance(impl, Size):
+                impl = tensor_new.tensor(np.asarray(impl).tolist(), dtype)
+            else:
+                sizes = impl if isinstance(impl, Size) else integers(data, "Tensor")
+                impl = tensor_impl.empty(tuple(sizes) if data else (0,), dtype)
         impl.__class__ = cls
         return cast(Tensor, impl)
 
-    def __init__(self, impl: TensorImpl) -> None:
+    def __init__(self, *data: Any) -> None:
         """Nothing: the object is complete."""
 
     @property
@@ -139,6 +150,15 @@ class Tensor(AutogradMethods, ViewMethods):
 
     def _dim(self, dim: Any) -> int:
         return maybe_wrap_dim(integer(dim, "size"), self.dim(), wrap_scalar=False)
+
+    def nelement(self) -> int:
+        """How many elements."""
+        return self.numel()
+
+    def new_tensor(self, data: Any, *, dtype: DType | None = None) -> "Tensor":
+        """A copy of the numbers in this tensor's element type, on its device."""
+        made = Tensor(tensor_new.tensor(data, dtype or self.dtype))
+        return made.to(self.device)
 
     def element_size(self) -> int:
         """Bytes of one element."""

@@ -87,6 +87,12 @@ class StorageImpl:
             assert array is not None
         return array
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy or an unpickled one has memory of its own
+        data_ptr = self.data_ptr
+        held = np.empty(self.nbytes, np.uint8)
+        copy_bytes(held.ctypes.data, CPU, data_ptr.address, data_ptr.device, self.nbytes)
+        return storage_of, (held.tobytes(), data_ptr.device)
+
     def resize(self, nbytes: int) -> None:
         """Hold `nbytes` bytes from now on, the old ones first; the address may change.
 
@@ -137,6 +143,15 @@ class StorageImpl:
         old = self.data_ptr
         copy_bytes(fresh.address, fresh.device, old.address, old.device, self.nbytes)
         self._replace(fresh, self.nbytes)
+
+
+def storage_of(held: bytes, device: Device) -> StorageImpl:
+    """Fresh memory on the device that holds these bytes."""
+    allocator = get_allocator(device.type)
+    data_ptr = allocator.allocate(len(held))
+    source = np.frombuffer(held, np.uint8)
+    copy_bytes(data_ptr.address, data_ptr.device, source.ctypes.data, CPU, len(held))
+    return StorageImpl(data_ptr, len(held), allocator, resizable=True)
 
 
 class Storage:

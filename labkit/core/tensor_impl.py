@@ -84,6 +84,7 @@ class TensorImpl:
 
     base               the tensor that this one is a view of, itself never a view; or None
     version_counter    shared by all views of one tensor
+    __dict__           attributes that a caller sets, as on PyTorch's Python objects
     is_wrapped_number  True for a Python number on its way into an operator
     autograd_meta      what `labkit.autograd` keeps of it; None while it keeps nothing
 
@@ -93,9 +94,9 @@ class TensorImpl:
     """
 
     __slots__ = (
-        "__weakref__", "_array", "_array_memory", "_key_set", "_storage", "_storage_offset",
-        "_version_counter", "autograd_meta", "base", "dtype", "is_wrapped_number", "sizes",
-        "strides",
+        "__dict__", "__weakref__", "_array", "_array_memory", "_key_set", "_storage",
+        "_storage_offset", "_version_counter", "autograd_meta", "base", "dtype",
+        "is_wrapped_number", "sizes", "strides",
     )  # fmt: skip
 
     _array: NDArray[Any] | None

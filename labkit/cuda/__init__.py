@@ -6,12 +6,12 @@ from labkit.cuda.event import Event
 from labkit.cuda.graph import Graph, GraphExec, capture
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import Finding, Report
-from labkit.cuda.select import current_driver, device, use
+from labkit.cuda.select import current_driver, device, is_available, use
 from labkit.cuda.stream import Stream, current_stream, default_stream, set_stream
 from labkit.cuda.trace import Trace
 
 __all__ = [
     "DevicePointer", "Event", "Finding", "Graph", "GraphExec", "RawKernel", "RawModule", "Report",
     "Stream", "Trace", "capture", "current_driver", "current_stream", "default_stream", "device",
-    "set_stream", "use",
+    "is_available", "set_stream", "use",
 ]  # fmt: skip

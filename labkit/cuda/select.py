@@ -57,6 +57,11 @@ def current_driver() -> Driver:
         return _chosen
 
 
+def is_available() -> bool:
+    """True: where there is no GPU the emulator serves; `device()` says which."""
+    return True
+
+
 def device() -> DeviceInfo:
     """The device that serves `device="cuda"`, and why it is this one."""
     return DeviceInfo(current_driver())

@@ -4,6 +4,7 @@ Source   torch/nn
 """
 
 from labkit.nn import functional, init
+from labkit.nn.containers import ModuleDict, ModuleList, Sequential
 from labkit.nn.layers import BatchNorm1d, BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear
 from labkit.nn.module import Module
 from labkit.nn.parameter import Parameter
@@ -16,10 +17,8 @@ from labkit.nn.plain_layers import (
     Flatten,
     Identity,
     MaxPool2d,
-    ModuleList,
     MSELoss,
     ReLU,
-    Sequential,
     Sigmoid,
     SiLU,
     Softmax,
@@ -43,6 +42,7 @@ __all__ = [
     "MSELoss",
     "MaxPool2d",
     "Module",
+    "ModuleDict",
     "ModuleList",
     "Parameter",
     "ReLU",

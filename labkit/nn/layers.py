@@ -81,11 +81,15 @@ class Conv2d(Module):
         )
 
     def extra_repr(self) -> str:
-        """Channels, kernel, stride."""
-        return (
+        """Channels, kernel, stride, and whatever else is not as by default."""
+        said = [
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
-        )
+        ]
+        for name, default in (("padding", (0, 0)), ("dilation", (1, 1)), ("groups", 1)):
+            if getattr(self, name) != default:
+                said.append(f"{name}={getattr(self, name)}")
+        return ", ".join(said + ["bias=False"] * (self.bias is None))
 
 
 class _BatchNorm(Module):

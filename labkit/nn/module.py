@@ -1,15 +1,24 @@
 """The base class of layers: it knows its parameters, buffers and children by name.
 
 Source   torch/nn/modules/module.py  Module
-Differs  no forward hooks, no lazy parameters
+Differs  no backward hooks, no lazy parameters
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from labkit._tensor import Tensor
 from labkit.autograd import no_grad
+from labkit.autograd.handles import Hooks, RemovableHandle
 from labkit.nn.parameter import Parameter
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` found missing, and found too much."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 class Module:
@@ -21,8 +30,9 @@ class Module:
 
     def __init__(self) -> None:
         self.__dict__.update(
-            _parameters={}, _buffers={}, _modules={}, _not_saved=set(), training=True
-        )
+            _parameters={}, _buffers={}, _modules={}, _not_saved=set(), training=True,
+            _forward_pre_hooks=Hooks(), _forward_hooks=Hooks(),
+        )  # fmt: skip
 
     def forward(self, *args: Any) -> Any:
         """What the module computes.
@@ -32,7 +42,23 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_pre_hooks.values()):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        result = self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_hooks.values()):
+            replaced = hook(self, args, result)
+            result = result if replaced is None else replaced
+        return result
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, args)` is called before every forward, and may return other arguments."""
+        return RemovableHandle(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, args, result)` is called after every forward; it may replace the result."""
+        return RemovableHandle(self._forward_hooks, hook)
 
     # Attributes
 
@@ -49,7 +75,10 @@ class Module:
         for table in tables:
             if name in table:
                 if value is not None and not isinstance(value, Tensor):
-                    raise TypeError(f"cannot assign {type(value).__name__} as {name!r}")
+                    raise TypeError(
+                        f"cannot assign {type(value).__name__!r} as {name!r}: a tensor or None is "
+                        "expected there"
+                    )
                 table[name] = value
                 return
         self.__dict__[name] = value
@@ -59,7 +88,7 @@ class Module:
             found = self.__dict__.get(table, {})
             if name in found:
                 return found[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
         for table in (self._parameters, self._buffers, self._modules):
@@ -84,6 +113,18 @@ class Module:
     def add_module(self, name: str, module: "Module | None") -> None:
         """The module is a child of this name."""
         self._modules[name] = module
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module below that has this full name; the module itself for "".
+
+        Raises   AttributeError   there is none
+        """
+        module: Any = self
+        for name in filter(None, target.split(".")):
+            module = getattr(module, name)
+        if not isinstance(module, Module):
+            raise AttributeError(f"{target!r} is not a Module but a {type(module).__name__}")
+        return module
 
     # Walking
 
@@ -140,6 +181,13 @@ class Module:
                     seen.add(id(value))
                     yield (f"{prefix}.{name}" if prefix else name), value
 
+    def apply(self, function: Callable[["Module"], Any]) -> Self:
+        """The function was called with every module below, then with the module itself."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
     # Modes
 
     def train(self, mode: bool = True) -> Self:
@@ -181,6 +229,18 @@ class Module:
 
         return self.to(lab.float64)
 
+    def half(self) -> Self:
+        """Parameters and floating buffers in float16."""
+        import labkit as lab
+
+        return self.to(lab.float16)
+
+    def float(self) -> Self:
+        """Parameters and floating buffers in float32."""
+        import labkit as lab
+
+        return self.to(lab.float32)
+
     def cuda(self) -> Self:
         """Everything on the CUDA device, real or emulated."""
         return self.to("cuda")
@@ -205,9 +265,9 @@ class Module:
                     module._buffers[name] = function(buffer)
         return self
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers by full name, detached, sharing memory."""
-        state: dict[str, Tensor] = {}
+        state: OrderedDict[str, Tensor] = OrderedDict()
         for prefix, module in self.named_modules():
             kept = {
                 name: value
@@ -219,29 +279,27 @@ class Module:
                 state[f"{prefix}.{name}" if prefix else name] = value.detach()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """The parameters and buffers hold these values: labkit or torch tensors, or arrays.
 
-        Raises   RuntimeError   names are missing or unexpected, or shapes differ
-        """
-        import labkit as lab
+        strict   refuse names that are missing or unexpected; else they are only returned
 
+        Raises   RuntimeError   such names, or shapes that differ; what fits is loaded all the same
+        """
         own = self.state_dict()
-        missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-        if missing or unexpected:
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}: missing {missing}, "
-                f"unexpected {unexpected}"
-            )
-        for name, value in state.items():
-            given = value if isinstance(value, Tensor) else lab.tensor(_plain(value))
-            if given.shape != own[name].shape:
-                raise RuntimeError(
-                    f"size mismatch for {name}: copying {list(given.shape)} into "
-                    f"{list(own[name].shape)}"
-                )
-            with no_grad():
-                own[name].copy_(given)
+        missing = [name for name in own if name not in state]
+        unexpected = [name for name in state if name not in own]
+        problems = []
+        if strict and missing:
+            problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        if strict and unexpected:
+            problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        for name in [name for name in own if name in state]:
+            problems += _load(name, own[name], state[name])
+        if problems:
+            lines = "".join(f"\n\t{problem}" for problem in problems)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:{lines}")
+        return IncompatibleKeys(missing, unexpected)
 
     # Text
 
@@ -267,6 +325,25 @@ def _moved(tensor: Tensor, targets: tuple[Any, ...], options: dict[str, Any]) ->
         targets = tuple([target for target in targets if not isinstance(target, DType)])
         options = {name: value for name, value in options.items() if name != "dtype"}
     return tensor.to(*targets, **options) if targets or options else tensor
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _load(name: str, into: Tensor, value: Any) -> list[str]:
+    """Copy the value, or say in one line why it does not fit."""
+    import labkit as lab
+
+    given = value if isinstance(value, Tensor) else lab.tensor(_plain(value))
+    if given.shape != into.shape:
+        return [
+            f"size mismatch for {name}: copying a param with shape {given.shape} from checkpoint, "
+            f"the shape in current model is {into.shape}."
+        ]
+    with no_grad():
+        into.copy_(given)
+    return []
 
 
 def _plain(value: Any) -> Any:

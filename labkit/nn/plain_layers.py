@@ -1,9 +1,9 @@
-"""Layers without parameters: activations, pooling, dropout, losses, containers.
+"""Layers without parameters: activations, pooling, dropout, losses.
 
-Source   torch/nn/modules/activation.py, pooling.py, dropout.py, loss.py, container.py
+Source   torch/nn/modules/activation.py, pooling.py, dropout.py, loss.py
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from labkit._tensor import Tensor
@@ -161,41 +161,3 @@ class CrossEntropyLoss(Module):
     def forward(self, x: Tensor, target: Tensor) -> Any:
         """A 0-dim tensor of [N, C] scores and [N] classes."""
         return functional.cross_entropy(x, target, label_smoothing=self.label_smoothing)
-
-
-class Sequential(Module):
-    """Modules one after the other."""
-
-    def __init__(self, *modules: Module) -> None:
-        super().__init__()
-        for place, module in enumerate(modules):
-            self.add_module(str(place), module)
-
-    def forward(self, x: Any) -> Any:
-        """What the last module makes of what the one before made."""
-        for module in self.children():
-            x = module(x)
-        return x
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __getitem__(self, place: int) -> Module:
-        return list(self.children())[place]
-
-
-class ModuleList(Sequential):
-    """Modules in a list, called by whoever holds it."""
-
-    def __init__(self, modules: Sequence[Module] = ()) -> None:
-        super().__init__(*modules)
-
-    def forward(self, *_: Any) -> Any:
-        """Nothing: a list is not a layer.
-
-        Raises   NotImplementedError   always
-        """
-        raise NotImplementedError("a ModuleList is not called; call its modules")

@@ -240,3 +240,33 @@ def histc(self: TensorImpl, bins: int = 100, low: float = 0, high: float = 0) ->
     place = place.astype(np.int64)
     counts = np.bincount(np.minimum(place, bins - 1), minlength=bins)
     return new_tensor(counts, self.dtype)
+
+
+def _isin(elements: Array, test: Array, invert: bool) -> TensorImpl:
+    return new_tensor(np.isin(elements, test, invert=invert), dtypes.bool_)
+
+
+_IS_IN = ", *, bool assume_unique=False, bool invert=False) -> Tensor"
+
+
+@kernel(f"isin.Tensor_Tensor(Tensor elements, Tensor test_elements{_IS_IN}", variants="function")
+def isin(
+    elements: TensorImpl,
+    test_elements: TensorImpl,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> TensorImpl:
+    """Whether each element is among others; with `invert`, whether it is not.
+
+    Source   aten/src/ATen/native/TensorCompare.cpp  isin_Tensor_Tensor_out
+    """
+    return _isin(wide(elements), wide(test_elements), invert)
+
+
+@kernel(f"isin.Tensor_Scalar(Tensor elements, Scalar test_element{_IS_IN}", variants="function")
+def isin_scalar(
+    elements: TensorImpl, test_element: Any, *, assume_unique: bool = False, invert: bool = False
+) -> TensorImpl:
+    """Whether each element is the number."""
+    return _isin(wide(elements), np.asarray(test_element), invert)

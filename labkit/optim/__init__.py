@@ -3,8 +3,9 @@
 Source   torch/optim
 """
 
+from labkit.optim import lr_scheduler
 from labkit.optim.adam import Adam, AdamW
 from labkit.optim.optimizer import Optimizer
 from labkit.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]

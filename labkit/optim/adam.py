@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import labkit as lab
-from labkit.optim.optimizer import Optimizer, check_at_least
+from labkit.optim.optimizer import Group, Optimizer, check_at_least
 
 
 class Adam(Optimizer):
@@ -26,39 +26,44 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         maximize: bool = False,
     ) -> None:
-        for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
-            check_at_least(name, value)
+        check_at_least("learning rate", lr)
+        check_at_least("epsilon value", eps)
+        check_at_least("weight_decay value", weight_decay)
         for place, beta in enumerate(betas):
             if not 0 <= beta < 1:
-                raise ValueError(f"invalid beta {place}: {beta}, must be in [0, 1)")
-        super().__init__(params)
-        self.lr, self.betas, self.eps = lr, betas, eps
-        self.weight_decay, self.amsgrad, self.maximize = weight_decay, amsgrad, maximize
+                raise ValueError(
+                    f"Invalid beta parameter at index {place}: {beta}, must be in [0, 1)"
+                )
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
-    def _update(self, parameter: Any, grad: Any, state: dict[str, Any]) -> None:
+    def _update(self, parameter: Any, grad: Any, state: dict[str, Any], group: Group) -> None:
         if not state:
             state["step"] = 0
             state["exp_avg"] = lab.zeros_like(parameter)
             state["exp_avg_sq"] = lab.zeros_like(parameter)
-            if self.amsgrad:
+            if group["amsgrad"]:
                 state["max_exp_avg_sq"] = lab.zeros_like(parameter)
         state["step"] += 1
-        if self.maximize:
+        if group["maximize"]:
             grad = -grad
-        if self.weight_decay and self.decoupled:
-            parameter.mul_(1 - self.lr * self.weight_decay)
-        elif self.weight_decay:
-            grad = grad.add(parameter, alpha=self.weight_decay)
-        beta1, beta2 = self.betas
+        if group["weight_decay"] and self.decoupled:
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        elif group["weight_decay"]:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        beta1, beta2 = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         correction1 = 1 - beta1 ** state["step"]
         correction2 = 1 - beta2 ** state["step"]
-        if self.amsgrad:
+        if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = lab.maximum(state["max_exp_avg_sq"], square)
-        root = (square.sqrt() / correction2**0.5).add_(self.eps)
-        parameter.addcdiv_(mean, root, value=-(self.lr / correction1))
+        root = (square.sqrt() / correction2**0.5).add_(group["eps"])
+        parameter.addcdiv_(mean, root, value=-(group["lr"] / correction1))
 
 
 class AdamW(Adam):

@@ -6,7 +6,7 @@ Source   torch/optim/sgd.py  _single_tensor_sgd
 from collections.abc import Iterable
 from typing import Any
 
-from labkit.optim.optimizer import Optimizer, check_at_least
+from labkit.optim.optimizer import Group, Optimizer, check_at_least
 
 
 class SGD(Optimizer):
@@ -23,24 +23,28 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            check_at_least(name, value)
+        check_at_least("learning rate", lr)
+        check_at_least("momentum value", momentum)
+        check_at_least("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params)
-        self.lr, self.momentum, self.dampening = lr, momentum, dampening
-        self.weight_decay, self.nesterov, self.maximize = weight_decay, nesterov, maximize
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
-    def _update(self, parameter: Any, grad: Any, state: dict[str, Any]) -> None:
-        if self.maximize:
+    def _update(self, parameter: Any, grad: Any, state: dict[str, Any], group: Group) -> None:
+        momentum = group["momentum"]
+        if group["maximize"]:
             grad = -grad
-        if self.weight_decay:
-            grad = grad.add(parameter, alpha=self.weight_decay)
-        if self.momentum:
+        if group["weight_decay"]:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        if momentum:
             buffer = state.get("momentum_buffer")
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.clone()
             else:
-                buffer.mul_(self.momentum).add_(grad, alpha=1 - self.dampening)
-            grad = grad.add(buffer, alpha=self.momentum) if self.nesterov else buffer
-        parameter.add_(grad, alpha=-self.lr)
+                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        parameter.add_(grad, alpha=-group["lr"])
