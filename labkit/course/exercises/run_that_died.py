@@ -1,0 +1,236 @@
+"""A run that died: why a request found no room, fragments made and cured, a leak found."""
+
+from typing import Any
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._failures import CAUSES, puzzle, show_puzzle
+from labkit.course.exercises._free_room import longest_free, unused
+from labkit.course.exercises._training_runs import show_run, training_run
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.out_of_memory import OutOfMemoryError
+from labkit.memory.settings import AllocatorSettings
+from labkit.memory.sizes import MIB
+
+NOTEBOOK = "2_core_code/9b_run_that_died"
+
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+CONSTANT = "returns the literal answer of the example in the statement"
+READS = "reads the expected value out of the checker (module globals, frames or closure)"
+
+
+def _drawn(case: Case, got: Any, right: Any) -> Any:
+    """The snapshot of the failing case."""
+    from labkit import show
+
+    return show.memory(case.inputs[0], what_if=(), autopsy=())
+
+
+why_oom = Exercise(
+    id="run_that_died.why_oom",
+    rules=("plain Python: nothing of labkit or torch",),
+    case=puzzle(*CAUSES),
+    show=show_puzzle,
+    picture=_drawn,
+    cases=60,
+    rung="boss",
+    minutes=30,
+    stages=(
+        *(Stage(cause, case=puzzle(cause), cases=15) for cause in CAUSES),
+        Stage("together"),
+    ),
+    difficulty=4,
+    banned=("torch.*", "labkit.*"),
+    hints=(
+        Hint(
+            "There is a free block large enough: why not it? Look at its stream, and whether it is "
+            "free or pending.",
+            when=lambda evidence: evidence.right[0] in ("stream", "pending"),
+        ),
+        Hint(
+            "allocator_settings in the snapshot says what is on. A flag that is on already "
+            "is no remedy.",
+            when=lambda evidence: evidence.inputs[0]["allocator_settings"]["expandable_segments"],
+        ),
+        Hint(
+            "A segment of a private pool (segment_pool_id other than (0, 0)) with nothing "
+            "allocated goes back only when its pool is dropped.",
+            when=lambda evidence: evidence.right[0] == "pool",
+        ),
+        "Check stream, pool and pending in that order, block by block; neighbours that are free or "
+        "pending become one block once the other stream is done.",
+        "Sum the idle bytes of the default pools and what the device has left, and compare with "
+        "the request.",
+    ),
+    must_fail=(
+        "always fragmentation",
+        "always lower the batch",
+        "suggests a flag already on",
+        "counts pending blocks as free",
+        CONSTANT,
+        READS,
+        FIRST,
+    ),
+)
+
+LONGEST = 2000
+"""Operations a program of `cause_and_cure` may have."""
+
+
+def _a_device(rng: Rng, size: int) -> tuple[int]:
+    return (rng.randrange(160, 200 + 400 * size, 2) * MIB,)
+
+
+def _judge_fragments(case: Case, got: Any) -> str | Wrong | None:
+    total = case.inputs[0]
+    if isinstance(got, Raised) or not isinstance(got, tuple | list) or len(got) != 2:
+        return "cause_and_cure returns (program, settings)"
+    program, cure = got
+    if not isinstance(program, list | tuple) or not program or len(program) > LONGEST:
+        return f"the program is a list of 1 to {LONGEST} operations"
+    if not isinstance(cure, str):
+        return "settings is one string"
+    try:
+        options = AllocatorSettings.parse(cure)
+    except (ValueError, RuntimeError, IndexError) as error:
+        return f"PyTorch refuses the settings: {error}"
+    if options.per_process_memory_fraction != 1.0:
+        return "the cure changes no memory fraction"
+    found = _serve(program, total, AllocatorSettings())
+    if isinstance(found, str):
+        return found
+    at, live, wanted = found
+    if at is None:
+        return "under default settings the last request runs out of memory"
+    if at != len(program) - 1:
+        return f"only the last request runs out; operation {at} of {len(program)} did"
+    if live > 0.6 * total:
+        return Wrong(
+            f"at most 60 % of the device is in use when it runs out, not {live / total:.0%}"
+        )
+    if live + wanted > total:
+        return Wrong("what is in use and the last request fit on the device together")
+    found = _serve(program, total, options)
+    if isinstance(found, str):
+        return found
+    if found[0] is not None:
+        return Wrong(f"under {cure or 'the default settings'} every request is served")
+    return None
+
+
+def _serve(
+    program: Any, total: int, options: AllocatorSettings
+) -> str | tuple[int | None, int, int]:
+    """(operation that ran out or None, bytes in use, bytes wanted); or what is wrong with it."""
+    return _serve_on(CachingAllocator(SimulatedDevice(total), options), program)
+
+
+def _serve_on(allocator: CachingAllocator, program: Any) -> str | tuple[int | None, int, int]:
+    names: dict[Any, int] = {}
+    for at, operation in enumerate(program):
+        match operation:
+            case ("malloc", name, int(size)) if size > 0 and name not in names:
+                try:
+                    names[name] = allocator.malloc(size)
+                except OutOfMemoryError:
+                    return at, allocator.allocated_bytes, size
+            case ("free", name) if name in names:
+                allocator.free(names.pop(name))
+            case _:
+                return f"operation {at} is ('malloc', new name, bytes) or ('free', live name)"
+    return None, allocator.allocated_bytes, 0
+
+
+def _where_it_ran_out(case: Case, got: Any, right: Any) -> Any:
+    """Your program under default settings, up to the request that found no room."""
+    from labkit import show
+
+    allocator = CachingAllocator(SimulatedDevice(*case.inputs))
+    allocator.record_memory_history("all", None)
+    program = got[0] if isinstance(got, tuple | list) and got else None
+    if not isinstance(program, tuple | list) or len(program) > LONGEST:
+        return None
+    _serve_on(allocator, program)
+    return show.memory(allocator, what_if=(), title="your program, default settings")
+
+
+cause_and_cure = Exercise(
+    id="run_that_died.cause_and_cure",
+    rules=("no memory fraction in the settings",),
+    case=_a_device,
+    judge=_judge_fragments,
+    picture=_where_it_ran_out,
+    cases=60,
+    minutes=15,
+    stages=(Stage("400 MiB", case=lambda rng, size: (400 * MIB,), cases=2), Stage("any device")),
+    difficulty=3,
+    banned=("labkit.*",),
+    hints=(
+        "An idle segment goes back whole. Every segment needs one block that stays, so that the "
+        "rest of it is stuck.",
+        Hint(
+            "Blocks of less than 10 MiB share segments and pack well. A request of 40 MiB has a "
+            "segment of its own: give it back, and let a smaller one move in.",
+            when=lambda evidence: "runs out" in evidence.property or "60 %" in evidence.property,
+        ),
+        Hint(
+            "Fill the device with segments of 40 MiB, free them all, then ask for 21 MiB as often: "
+            "each takes one segment. With growing segments the same blocks lie side by side.",
+            when=lambda evidence: "every request is served" in evidence.property,
+        ),
+        "expandable_segments:True lets one segment grow; a block that stays in every 20 MiB page "
+        "would defeat even that.",
+    ),
+    must_fail=(
+        "asks for more than is left",
+        "frees nothing",
+        "a cure that changes nothing",
+        "pins every page, so that nothing cures it",
+        "the same program for every device",
+        "an operation per 512 bytes",
+        FIRST,
+    ),
+)
+
+find_the_leak = Exercise(
+    id="run_that_died.find_the_leak",
+    rules=("plain Python: nothing of labkit or torch",),
+    case=training_run,
+    show=show_run,
+    picture=_drawn,
+    cases=24,
+    minutes=15,
+    stages=(
+        Stage("a leak", case=lambda rng, size: training_run(rng, size, leaks=True), cases=8),
+        Stage("no leak", case=lambda rng, size: training_run(rng, size, leaks=False), cases=8),
+        Stage("any run"),
+    ),
+    difficulty=3,
+    banned=("torch.*", "labkit.*"),
+    hints=(
+        Hint(
+            "This run does not leak: what you named stopped growing. Compare the live memory in "
+            "the middle of the trace with the end.",
+            when=lambda evidence: evidence.right is None,
+        ),
+        Hint(
+            "The line with the most bytes is the model. A leak need not be large: it grows.",
+            when=lambda evidence: evidence.right is not None and evidence.value is not None,
+        ),
+        "Walk device_traces[0]: an alloc adds its line, a free_completed takes away what its "
+        "address added.",
+        "Take the frame whose filename is train.py, not the innermost one; keep the lines of "
+        "which more blocks are alive at the end than halfway, by more than the cache's three.",
+    ),
+    must_fail=(
+        "names the line with the most live bytes",
+        "names the line with the most allocations",
+        "names the library's frame",
+        "flags the optimizer state",
+        "never says None",
+        FIRST,
+        READS,
+    ),
+)
+
+EXERCISES = (unused, longest_free, cause_and_cure, find_the_leak, why_oom)

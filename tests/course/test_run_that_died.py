@@ -1,0 +1,289 @@
+"""Right and wrong answers to the exercises on a run that died."""
+
+from collections import Counter, defaultdict
+
+from tests.course.answers import Answers
+
+answers = Answers("run_that_died")
+CONSTANT = "returns the literal answer of the example in the statement"
+MIB = 1 << 20
+
+# --- unused
+
+
+@answers.right("unused")
+def unused(snapshot):
+    return sum(s["total_size"] - s["allocated_size"] for s in snapshot["segments"])
+
+
+@answers.wrong("unused", "counts segments that are free as a whole")
+def whole_segments(snapshot):
+    return sum(s["total_size"] for s in snapshot["segments"] if s["allocated_size"] == 0)
+
+
+@answers.wrong("unused", "leaves pending blocks out")
+def inactive_alone(snapshot):
+    return sum(block["size"] for block in free_blocks(snapshot["segments"]))
+
+
+@answers.wrong("unused", "counts what is allocated")
+def allocated(snapshot):
+    return sum(s["allocated_size"] for s in snapshot["segments"])
+
+
+@answers.wrong("unused", "looks at the first segment alone")
+def first_segment(snapshot):
+    return unused({"segments": snapshot["segments"][:1]})
+
+
+# --- longest_free
+
+
+def free_blocks(segments, states=("inactive",)):
+    return [b for s in segments for b in s["blocks"] if b["state"] in states]
+
+
+def of_stream(snapshot, stream):
+    return [s for s in snapshot["segments"] if s["stream"] == stream]
+
+
+@answers.right("longest_free")
+def longest_free(snapshot, stream):
+    return max((b["size"] for b in free_blocks(of_stream(snapshot, stream))), default=0)
+
+
+@answers.wrong("longest_free", "adds the free blocks up")
+def sum_of_free(snapshot, stream):
+    return sum(b["size"] for b in free_blocks(of_stream(snapshot, stream)))
+
+
+@answers.wrong("longest_free", "takes every stream's blocks")
+def on_any_stream(snapshot, stream):
+    return max((b["size"] for b in free_blocks(snapshot["segments"])), default=0)
+
+
+@answers.wrong("longest_free", "takes a pending block for a free one")
+def pending_counts(snapshot, stream):
+    found = free_blocks(of_stream(snapshot, stream), ("inactive", "active_pending_free"))
+    return max((b["size"] for b in found), default=0)
+
+
+@answers.wrong("longest_free", "takes the largest segment")
+def largest_segment(snapshot, stream):
+    return max((s["total_size"] for s in of_stream(snapshot, stream)), default=0)
+
+
+@answers.wrong("longest_free", "fails where nothing is free")
+def no_default(snapshot, stream):
+    return max(b["size"] for b in free_blocks(of_stream(snapshot, stream)))
+
+
+# --- cause_and_cure
+
+GROWING = "expandable_segments:True"
+
+
+@answers.right("cause_and_cure")
+def cause_and_cure(total):
+    count = total // (40 * MIB)
+    rest = total - count * 40 * MIB
+    program = [("malloc", f"w{i}", 40 * MIB) for i in range(count)]
+    program += [("free", f"w{i}") for i in range(count)]
+    program += [("malloc", f"k{i}", 21 * MIB) for i in range(count)]
+    return [*program, ("malloc", "last", rest + 20 * MIB)], GROWING
+
+
+@answers.wrong("cause_and_cure", "asks for more than is left")
+def too_much(total):
+    program, cure = cause_and_cure(total)
+    return [*program[:-1], ("malloc", "last", total)], cure
+
+
+@answers.wrong("cause_and_cure", "frees nothing")
+def frees_nothing(total):
+    count = total // (40 * MIB)
+    program = [("malloc", f"w{i}", 40 * MIB) for i in range(count)]
+    return [*program, ("malloc", "last", 60 * MIB)], GROWING
+
+
+@answers.wrong("cause_and_cure", "a cure that changes nothing")
+def no_cure(total):
+    return cause_and_cure(total)[0], "garbage_collection_threshold:0.8"
+
+
+@answers.wrong("cause_and_cure", "a cure that changes nothing")
+def fraction(total):
+    return cause_and_cure(total)[0], "per_process_memory_fraction:1.0"
+
+
+@answers.wrong("cause_and_cure", "pins every page, so that nothing cures it")
+def pinned(total):
+    count = total // (20 * MIB)
+    names = [(f"a{i}", f"p{i}", f"b{i}") for i in range(count)]
+    sizes = (8 * MIB, 4 * MIB, 8 * MIB)
+    program = [("malloc", n, s) for group in names for n, s in zip(group, sizes, strict=True)]
+    program += [("free", n) for a, _, b in names for n in (a, b)]
+    return [*program, ("malloc", "last", 40 * MIB)], GROWING
+
+
+@answers.wrong("cause_and_cure", "the same program for every device")
+def one_program(total):
+    return cause_and_cure(400 * MIB)
+
+
+@answers.wrong("cause_and_cure", "an operation per 512 bytes")
+def too_long(total):
+    program = [("malloc", i, MIB) for i in range(total // MIB)]
+    return [*program, *[("free", i) for i in range(0, total // MIB, 2)]] * 4, GROWING
+
+
+# --- why_oom
+
+
+def small_or_large(size):
+    return "small" if -(-size // 512) * 512 <= MIB else "large"
+
+
+def runs_of(blocks, idle):
+    """The longest stretch of neighbours in these states."""
+    longest = now = 0
+    for block in blocks:
+        now = now + block["size"] if block["state"] in idle else 0
+        longest = max(longest, now)
+    return longest
+
+
+def is_default(segment):
+    return tuple(segment["segment_pool_id"]) == (0, 0)
+
+
+IDLE = ("inactive", "active_pending_free")
+
+
+@answers.right("why_oom")
+def why_oom(snapshot, size, stream, free):
+    wanted = -(-size // 512) * 512
+    segments = snapshot["segments"]
+    growing = snapshot["allocator_settings"]["expandable_segments"]
+    own = [s for s in segments if is_default(s) and s["segment_type"] == small_or_large(size)]
+    for segment in own:
+        if segment["stream"] == stream and runs_of(segment["blocks"], IDLE) >= wanted:
+            return "pending", "synchronize"
+    for segment in own:
+        if runs_of(segment["blocks"], IDLE[:1]) >= wanted:
+            return "stream", f"stream {segment['stream']}"
+    whole = sum(s["total_size"] for s in segments if s["allocated_size"] == 0)
+    private = [s for s in segments if not is_default(s) and s["allocated_size"] == 0]
+    needed = wanted if growing or wanted < 10 * MIB else -(-wanted // (2 * MIB)) * 2 * MIB
+    if private and free + whole >= max(needed, 2 * MIB):
+        return "pool", "release_pool"
+    idle = free + sum(s["total_size"] - s["allocated_size"] for s in segments if is_default(s))
+    if idle < wanted:
+        return "capacity", "less memory"
+    return "fragmentation", "less memory" if growing else GROWING
+
+
+@answers.wrong("why_oom", "always fragmentation")
+def always_fragmentation(*case):
+    return "fragmentation", GROWING
+
+
+@answers.wrong("why_oom", "always lower the batch")
+def always_less(*case):
+    return why_oom(*case)[0], "less memory"
+
+
+@answers.wrong("why_oom", "suggests a flag already on")
+def always_the_flag(*case):
+    cause, remedy = why_oom(*case)
+    return cause, GROWING if cause == "fragmentation" else remedy
+
+
+@answers.wrong("why_oom", "counts pending blocks as free")
+def pending_is_free(snapshot, size, stream, free):
+    for segment in snapshot["segments"]:
+        for block in segment["blocks"]:
+            if block["state"] == "active_pending_free":
+                block = {**block, "state": "inactive"}
+    cause, remedy = why_oom(snapshot, size, stream, free)
+    return ("fragmentation", GROWING) if cause == "pending" else (cause, remedy)
+
+
+@answers.wrong("why_oom", CONSTANT)
+def pending_always(*case):
+    return "pending", "synchronize"
+
+
+# --- find_the_leak
+
+
+def line_of(frames):
+    return next((f["line"] for f in frames if f["filename"] == "train.py"), None)
+
+
+def alive(entries, line=line_of):
+    held = {}
+    for entry in entries:
+        if entry["action"] == "alloc":
+            held[entry["addr"]] = line(entry["frames"])
+        elif entry["action"] == "free_completed":
+            held.pop(entry["addr"], None)
+    return Counter(held.values())
+
+
+@answers.right("find_the_leak")
+def find_the_leak(snapshot):
+    entries = snapshot["device_traces"][0]
+    half, end = alive(entries[: len(entries) // 2]), alive(entries)
+    grown = {line: end[line] - half[line] for line in end}
+    line, more = max(grown.items(), key=lambda pair: pair[1])
+    return line if more >= 3 and end[line] > 3 else None
+
+
+def bytes_by_line(snapshot):
+    total = defaultdict(int)
+    for segment in snapshot["segments"]:
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                total[line_of(block["frames"])] += block["size"]
+    return total
+
+
+@answers.wrong("find_the_leak", "names the line with the most live bytes")
+def most_bytes(snapshot):
+    total = bytes_by_line(snapshot)
+    return max(total, key=total.get)
+
+
+@answers.wrong("find_the_leak", "names the line with the most allocations")
+def most_allocations(snapshot):
+    entries = snapshot["device_traces"][0]
+    lines = Counter(line_of(e["frames"]) for e in entries if e["action"] == "alloc")
+    return lines.most_common(1)[0][0]
+
+
+@answers.wrong("find_the_leak", "names the library's frame")
+def innermost(snapshot):
+    entries = snapshot["device_traces"][0]
+    half, end = (alive(e, lambda f: f[0]["line"]) for e in (entries[: len(entries) // 2], entries))
+    grown = {line: end[line] - half[line] for line in end}
+    line, more = max(grown.items(), key=lambda pair: pair[1])
+    return line if more >= 3 else None
+
+
+@answers.wrong("find_the_leak", "flags the optimizer state")
+def grows_at_all(snapshot):
+    entries = snapshot["device_traces"][0]
+    early, end = alive(entries[: len(entries) // 20]), alive(entries)
+    line, more = max(((n, end[n] - early[n]) for n in end), key=lambda pair: pair[1])
+    return line if more >= 3 else None
+
+
+@answers.wrong("find_the_leak", "never says None")
+def never_none(snapshot):
+    entries = snapshot["device_traces"][0]
+    half, end = alive(entries[: len(entries) // 2]), alive(entries)
+    return max(end, key=lambda line: end[line] - half[line])
+
+
+test_answers = answers.tests()
