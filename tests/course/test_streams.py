@@ -3,12 +3,17 @@ import threading
 
 import pytest
 
+from labkit.course.exercises import _stream_calls as calls
 from labkit.course.exercises import streams as module
 from labkit.cuda.errors import CudaError
 from labkit.cuda.happens_before import races, repaired
 from tests.course.answers import FIRST, Answers
 
 answers = Answers("streams")
+SLOW = (
+    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
+    "waiting for ever)"
+)
 
 
 class Event:
@@ -318,6 +323,84 @@ def with_sets_of_bits(program):
     return sorted(found), repair_of(program, sorted(found))
 
 
+answers.right("find_races")(lambda program: race_finder(program)[0])
+answers.right("find_races")(lambda program: with_sets_of_bits(program)[0])
+answers.wrong("find_races", "flags every cross-stream pair")(
+    lambda program: pairs_of(clocks_of(program), ordered=False)
+)
+answers.wrong("find_races", "counts two reads")(
+    lambda program: pairs_of(clocks_of(program), reads_race=True)
+)
+answers.wrong("find_races", "forgets order that was handed on")(
+    lambda program: pairs_of(clocks_of(program, transitive=False))
+)
+answers.wrong("find_races", "host wait treated as per-stream")(
+    lambda program: pairs_of(clocks_of(program, host_is_global=False))
+)
+answers.wrong("find_races", SLOW)(lambda program: compares_every_pair(program)[0])
+
+
+@answers.right("add_event")
+def add_event(program, i, j):
+    record, wait = ("record", program[i][1], "e"), ("wait", program[j][1], "e")
+    return [*program[: i + 1], record, *program[i + 1 : j], wait, *program[j:]]
+
+
+@answers.right("add_event")
+def add_event_from_behind(program, i, j):
+    steps = list(program)
+    steps.insert(j, ("wait", program[j][1], "e"))
+    steps.insert(i + 1, ("record", program[i][1], "e"))
+    return steps
+
+
+def at_places(record, wait, who=1):
+    def answer(program, i, j):
+        steps = list(program)
+        steps.insert(j + wait, ("wait", program[(i, j)[who]][1], "e"))
+        steps.insert(i + record, ("record", program[i][1], "e"))
+        return steps
+
+    return answer
+
+
+answers.wrong("add_event", "records before the first step")(at_places(0, 0))
+answers.wrong("add_event", "waits behind the second step")(at_places(1, 1))
+answers.wrong("add_event", "waits on the stream that recorded")(at_places(1, 0, who=0))
+answers.wrong("add_event", "returns the literal answer of the example in the statement")(
+    lambda program, i, j: [
+        ("run", 1, (), ("a",)), ("record", 1, "e"), ("wait", 2, "e"), ("run", 2, ("a",), ()),
+    ]
+)  # fmt: skip
+
+
+@answers.right("conflict")
+def conflict(one, other):
+    forth = set(one[3]) & {*other[2], *other[3]}
+    back = set(other[3]) & {*one[2], *one[3]}
+    return bool(forth or back)
+
+
+@answers.right("conflict")
+def conflict_by_buffer(one, other):
+    both = {*one[2], *one[3]} & {*other[2], *other[3]}
+    return any(buffer in one[3] or buffer in other[3] for buffer in both)
+
+
+answers.wrong("conflict", "counts two reads")(
+    lambda one, other: bool({*one[2], *one[3]} & {*other[2], *other[3]})
+)
+answers.wrong("conflict", "counts two writes only")(
+    lambda one, other: bool(set(one[3]) & set(other[3]))
+)
+answers.wrong("conflict", "looks in one direction only")(
+    lambda one, other: bool(set(one[3]) & {*other[2], *other[3]})
+)
+answers.wrong("conflict", "asks for one stream")(
+    lambda one, other: one[1] == other[1] and conflict(one, other)
+)
+
+
 @answers.wrong("race_finder", "flags every cross-stream pair")
 def flags_every_pair(program):
     found = pairs_of(clocks_of(program), ordered=False)
@@ -348,11 +431,7 @@ def repairs_everything(program):
     return found, found
 
 
-@answers.wrong(
-    "race_finder",
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)",
-)
+@answers.wrong("race_finder", SLOW)
 def compares_every_pair(program):
     found, pairs = clocks_of(program), []
     for one in found:
@@ -389,11 +468,11 @@ def test_the_truth_is_what_the_devices_queue_allows(seed):
 
 def queued(program):
     """Position of a run -> positions that must come first, from the work the device queued."""
-    driver = module.Device.fresh()
+    driver = calls.Device.fresh()
     driver.queue.log.clear()
     places, events = {}, {}
     for at, step in enumerate(program):
-        stream = module.Device.streams[step[1]]
+        stream = calls.Device.streams[step[1]]
         if step[0] == "run":
             driver.launch_host_function(stream, lambda: None)
             places[driver.queue.log[-1].id] = at
@@ -421,3 +500,9 @@ def test_a_repair_orders_through_the_host_as_well():
     assert races(repaired(program, [(0, 2), (1, 2)])) == []
     with pytest.raises(ValueError, match="step 0 is"):
         races([("launch", 1)])
+
+
+def test_a_failing_program_is_drawn_with_its_races():
+    case = module.find_races.make(1, 30, 8)
+    drawn = module.find_races.picture(case, [], [])
+    assert len(drawn.races) == len(races(*case.inputs)) > 0
