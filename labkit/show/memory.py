@@ -43,6 +43,7 @@ def memory(
     autopsy: Sequence[str] | None = None,
     events: tuple[int, int] | None = None,
     whole: bool = False,
+    simple: bool = False,
 ) -> MemoryMap:
     """The memory map of one source, or of two at equal entry numbers.
 
@@ -60,6 +61,8 @@ def memory(
               `snapshots.explain_oom` finds, where the trace holds an out-of-memory error
     events    (first, last): only these entries of a trace, as of a slice
     whole     everything is kept in the page, however large: for one that no kernel will serve
+    simple    only the bars, what their colours mean, and a sentence for each step; a button shows
+              all panels. No settings are replayed ahead, unless `what_if` names some
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
@@ -70,7 +73,7 @@ def memory(
     if live:
         return _live(sources, every, title)
     with collector_paused():  # a collection now would walk every dict of the snapshot
-        return _map(sources, device, title, what_if, frame, autopsy, events, whole)
+        return _map(sources, device, title, what_if, frame, autopsy, events, whole, simple)
 
 
 def _map(
@@ -82,6 +85,7 @@ def _map(
     autopsy: Sequence[str] | None,
     events: tuple[int, int] | None,
     whole: bool,
+    simple: bool,
 ) -> MemoryMap:
     found = [read_source(source, device, events) for source in sources]
     traces = [read_trace(source, device) for source in found]
@@ -90,7 +94,7 @@ def _map(
     entries = len(traces[0]["events"]["action"])
     run = _replayer(first, traces[0]["device"], total) if entries else None
     if what_if is None:
-        what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD else ()
+        what_if = WHAT_IF if run and entries <= REPLAYED_AHEAD and not simple else ()
     if autopsy is None:
         autopsy = _autopsy(first, traces[0])
     view = MemoryMap(
@@ -105,6 +109,7 @@ def _map(
         ],
         whole=whole,
         frame=entries if frame is None else frame,
+        simple=simple,
     )
     if run:
         after_this_cell(lambda: _compare(view, run, what_if))

@@ -25,6 +25,7 @@ def strides(
     using: Mapping[str, Any] | None = None,
     compare: bool = False,
     at: int | str | None = None,
+    simple: bool = False,
 ) -> StrideView:
     """Every tensor drawn over its storage, those that share memory over one strip of cells.
 
@@ -38,6 +39,7 @@ def strides(
     compare   of two tensors, yours and what was expected, the first element of yours that is wrong
               is outlined in both: over one memory where the addresses differ, else the values
     at        the step to open at: its number, from 1, or words of its text
+    simple    only the strip and the grids, for a first look: no sizes, counts or editors
 
     The widget is read back with `.layout_of()` (after edits), `.selected`, `.selected_address`,
     and changed with `.edit(name, sizes, strides, offset)`.
@@ -69,7 +71,7 @@ def strides(
         return scene.widget(**judged(views, names))
     if not aligned:
         scene.add(views, names)
-        return scene.widget()
+        return scene.widget(simple=simple)
     shape = broadcast_shape([view.sizes for view in views])
     expanded = [_expanded(view, shape) for view in views]
     places = scene.add(expanded, names)

@@ -73,12 +73,14 @@ const lk = (() => {
     node.dataset.draws = Number(node.dataset.draws) + 1;
   };
 
-  // Walks `count` frames. text(i): a line under the controls; change(i): show frame i.
+  // Walks `count` frames. text(i): a line under the controls; change(i): show frame i; from: the
+  // number of the first.
   // Keys, wherever the focus is inside it: left, right, Home, End, space (play).
   function stepper({
     count,
     index = 0,
     label = "step",
+    from = 1,
     text = () => "",
     change,
     milliseconds = 700,
@@ -174,7 +176,7 @@ const lk = (() => {
     function set(to) {
       now = to;
       slider.value = to;
-      counter.textContent = `${label} ${to + 1} of ${count}`;
+      counter.textContent = `${label} ${to + from} of ${count - 1 + from}`;
       const line = text(to);
       words.replaceChildren(line instanceof Node ? line : document.createTextNode(line));
       // aria-disabled, not disabled: a button that loses the focus would take the keys with it.

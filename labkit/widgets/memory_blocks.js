@@ -41,7 +41,8 @@ const memoryBlocks = (() => {
     return { places, headings, height: Math.max(y, 30), perRow };
   }
 
-  // Blocks of one stretch of a segment. Neighbours closer than a pixel share one.
+  // Blocks of one stretch of a segment. Neighbours closer than a pixel share one; look.least is the
+  // width in pixels that a block has at least.
   function stretch(pen, { segment, from, to, x, y, width, height }, look) {
     const scale = width / (to - from), { blocks } = segment;
     let low = 0, high = blocks.length;
@@ -49,25 +50,26 @@ const memoryBlocks = (() => {
     while (low < high) { const m = (low + high) >> 1; if (blocks[m].address + blocks[m].size <= base) low = m + 1; else high = m; }
     pen.fillStyle = look.free;
     pen.fillRect(x, y, width, height);
+    const least = Math.min(look.least ?? 1, width);
     let painted = x - 1;
     for (let b = low; b < blocks.length; b++) {
       const block = blocks[b];
       if (block.address >= base + (to - from)) break;
       if (block.life < 0) continue;
-      const left = Math.max(x, x + (block.address - base) * scale);
+      const start = Math.max(x, x + (block.address - base) * scale);
       const right = Math.min(x + width, x + (block.address + block.size - base) * scale);
-      const wide = right - left;
+      const wide = right - start, left = Math.min(start, x + width - least);
       if (right < painted + 1 && wide < 1) continue;  // this pixel is taken
       const seam = wide > 4 ? 1 : 0;
       pen.fillStyle = look.colour(block);
-      pen.fillRect(left, y, Math.max(1, wide - seam), height);
-      if (block.state === "pending") pens.hatch(pen, left, y, Math.max(1, wide - seam), height, look.ink);
+      pen.fillRect(left, y, Math.max(least, wide - seam), height);
+      if (block.state === "pending") pens.hatch(pen, left, y, Math.max(least, wide - seam), height, look.ink);
       const spare = block.size - look.requested(block);
       if (spare > 0 && spare * scale >= 2) {  // rounded up beyond what was asked for
         pen.fillStyle = look.rounding;
         pen.fillRect(right - seam - spare * scale, y, spare * scale, height);
       }
-      painted = Math.max(left + 1, right);
+      painted = Math.max(left + least, right);
     }
   }
 
@@ -78,12 +80,12 @@ const memoryBlocks = (() => {
       pens.frameCell(pen, place.x, place.y, place.width, ROW, look.line, 1, place.segment.expandable ? [4, 3] : []);
     }
   }
-  function mark(pen, laid, block, colour, thick = 2) {
+  function mark(pen, laid, block, colour, thick = 2, least = 3) {
     for (const { segment, from, to, x, y, width } of laid.places) {
       const a = Math.max(block.address - segment.address, from), b = Math.min(block.address + block.size - segment.address, to);
       if (block.address < segment.address || block.address >= segment.address + segment.size || a >= b) continue;
       const scale = width / (to - from);
-      pens.frameCell(pen, x + (a - from) * scale - 1, y - 2, Math.max(3, (b - a) * scale) + 2, ROW + 4, colour, thick);
+      pens.frameCell(pen, x + (a - from) * scale - 1, y - 2, Math.max(least, (b - a) * scale) + 2, ROW + 4, colour, thick);
     }
   }
   function at(laid, x, y) {
@@ -94,6 +96,8 @@ const memoryBlocks = (() => {
     return { segment: place.segment, block: block ?? place.segment.blocks.at(-1) };
   }
 
+  const taken = (block, asked) => (asked < block.size
+    ? `${memory.bytes(asked)} of ${memory.bytes(block.size)}` : memory.bytes(asked));
   // The neighbourhood of a range, large enough to read: what the map shows as a sliver.
   function lens(pen, segment, range, width, height, look) {
     const room = Math.max(range.size * 1.2, 2048);
@@ -106,7 +110,7 @@ const memoryBlocks = (() => {
       const right = Math.min(width, (block.address + block.size - segment.address - from) * scale);
       if (right - left < 1) continue;
       pens.frameCell(pen, left, y, right - left, tall, look.line, 1);
-      const label = block.life < 0 ? `free ${memory.bytes(block.size)}` : memory.bytes(look.requested(block));
+      const label = block.life < 0 ? `free ${memory.bytes(block.size)}` : taken(block, look.requested(block));
       if (right - left > 34) {
         pens.words(pen, label, (left + right) / 2, y + tall / 2,
           { size: 11, fill: block.life < 0 ? look.muted : look.onColour(block), width: right - left - 6 });
@@ -120,5 +124,5 @@ const memoryBlocks = (() => {
     pens.words(pen, look.lensTitle, 0, 7, { size: 11, fill: look.muted, align: "left", width });
   }
 
-  return { layout, draw, mark, at, lens, ROW };
+  return { layout, draw, stretch, mark, at, lens, ROW };
 })();

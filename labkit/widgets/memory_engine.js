@@ -250,6 +250,10 @@ const memory = (() => {
   function bytes(count) {
     let unit = 0, value = count;
     while (Math.abs(value) >= 1024 && unit < 4) { value /= 1024; unit++; }
+    // 2047.5 KiB is not "2.00 MiB": what would read as a round number is said in the smaller unit.
+    if (unit > 0 && value < 10 && value.toFixed(2).endsWith("00") && !Number.isInteger(value)) {
+      value *= 1024; unit--;
+    }
     return `${unit === 0 || Number.isInteger(value) ? value : value.toFixed(value < 10 ? 2 : 1)} ${UNITS[unit]}`;
   }
   const hex = (address) => `0x${address.toString(16)}`;

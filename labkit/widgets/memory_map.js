@@ -52,10 +52,9 @@ function storeOf(model) {
 function send(model, message) { try { model.send(message); } catch { /* a static page has no kernel */ } }
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 const thousands = (number) => number.toLocaleString("en");
-const poolName = (pool) => (pool[0] === 0 && pool[1] === 0 ? "default pool" : `private pool (${pool.join(", ")})`);
 
-function render({ model, el }) {
-  const root = lk.root(el, "memory map"), store = storeOf(model);
+// All panels of the map in `root`; swap() shows only the bars instead, where there is such a view.
+function wholeMap({ model, root, store, swap }) {
   const ui = { view: null, pinned: null, colour: "stack", stream: "", pool: "", least: 0, text: "", align: "entry", painted: "" };
   let trace = null, now = null, stepper = null, panes = [], shown = [], categories = null, last = -1;
 
@@ -162,9 +161,9 @@ function render({ model, el }) {
     pen.moveTo(0, y(level));
     own.reserved.at.forEach((k, i) => { if (k > from && k <= to) { pen.lineTo(x(k), y(level)); level = own.reserved.bytes[i]; pen.lineTo(x(k), y(level)); } });
     pen.lineTo(width, y(level)); pen.stroke();
-    for (const share of [0.25, 0.5, 0.75]) {
-      pen.fillStyle = t.line; pen.fillRect(0, Math.round(y(top * share)), 6, 1);
-      const label = memory.bytes(nice(top * share)), at = y(nice(top * share));
+    for (const bytes of ticks(top)) {
+      const label = memory.bytes(bytes), at = y(bytes);
+      pen.fillStyle = t.line; pen.fillRect(0, Math.round(at), 6, 1);
       pen.globalAlpha = 0.8; pen.fillStyle = t.paper; pen.fillRect(7, at - 6, label.length * 6.2 + 4, 12); pen.globalAlpha = 1;
       pens.words(pen, label, 9, at, { size: 10, fill: t.ink, align: "left" });
     }
@@ -277,7 +276,8 @@ function render({ model, el }) {
     const facts = [`${thousands(trace.n)} entries`, `peak ${memory.bytes(trace.live[trace.peak])} live after entry ${thousands(trace.peak)}`,
       `${memory.bytes(memory.reservedAt(trace, trace.n))} reserved at the end`];
     head.replaceChildren(lk.h("div", { class: "lk-mm-title" }, meta.title || "memory map"),
-      lk.h("div", { class: "lk-muted" }, facts.join(" · "), " ", lk.button("go to the peak", "go to the entry with most live bytes", () => go(trace.peak))));
+      lk.h("div", { class: "lk-muted" }, facts.join(" · "), " ", lk.button("go to the peak", "go to the entry with most live bytes", () => go(trace.peak)),
+        swap ? lk.button("only the bars", "hide all panels but the bars", swap) : ""));
     const words = [];
     if (store.progress === "no-kernel") words.push(`This page holds the last ${thousands(trace.n)} of ${thousands(meta.whole)} entries: the whole trace (${megabytes(meta.held)}) is too large to save with the notebook, and no kernel has answered yet. If none is running, run the cell again to see all of it.`);
     else if (store.progress) words.push(`Showing the last ${thousands(trace.n)} of ${thousands(meta.whole)} entries; ${store.progress} …`);
@@ -373,7 +373,7 @@ function render({ model, el }) {
       now = { k: -1 };
       chooseShown(); chooseColours();
       stepper?.stop();
-      stepper = lk.stepper({ count: trace.n + 1, index: k, label: "state", text: (to) => entryText(to), change: (to) => go(to), milliseconds: 400 });
+      stepper = lk.stepper({ count: trace.n + 1, index: k, label: "entry", from: 0, text: (to) => entryText(to), change: (to) => go(to), milliseconds: 400 });
       steps.replaceChildren(stepper.element);
       panes = store.traces.map((_, index) => pane(index));
       maps.replaceChildren(...panes.map((p) => p.element));
@@ -401,41 +401,16 @@ function render({ model, el }) {
   return () => { store.changed.delete(rebuild); model.off("change:frame", jump); model.off("change:meta", said); unwatch(); resized.disconnect(); stepper?.stop(); panels.close(); };
 }
 
-// ---- small readers ----------------------------------------------------------------------------------
-const DARK_COLOURS = ["#0072B2", "#666666", "#D55E00", "#009E73"];
-const isDark = (paper) => { const n = parseInt(paper.slice(1), 16); return (n >> 16) + ((n >> 8) & 255) + (n & 255) < 380; };
-const nice = (bytes) => { const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(bytes, 1)) / 10)); return Math.round(bytes / unit) * unit; };
-const sizeClass = (size) => (size <= 1 << 20 ? "up to 1 MiB" : size < 10 << 20 ? "up to 10 MiB" : size < 100 << 20 ? "up to 100 MiB" : "100 MiB and more");
-function reservedIn(trace, from, to) {
-  return [memory.reservedAt(trace, from), ...trace.reserved.bytes.filter((_, i) => trace.reserved.at[i] > from && trace.reserved.at[i] <= to)];
-}
-const CELL = /ipykernel_\d+\/\d+\.py$|^<ipython-input/;  // the file of a notebook cell has a random name
-const fileName = (file, parts = 1) => (CELL.test(file) ? "cell" : file.split("/").slice(-parts).join("/"));
-const isPython = (f) => /\.py$|^</.test(f.file);  // the latter is generated code; C++ has neither
-// The innermost line that is the user's own: Python, and not PyTorch's or labkit's layers.
-function ownFrame(frames) {
-  return frames.find((f) => isPython(f) && !/(^|[\\/])(torch|torchvision|lib[\\/]python[^\\/]*|labkit[\\/](nn|optim|autograd|amp|vision|graph))[\\/]/.test(f.file)) ?? frames.find(isPython) ?? frames[0];
-}
-function ownLine(frames) {
-  const own = ownFrame(frames);
-  return own ? `${fileName(own.file)}:${own.line} ${own.name}` : "no stack";
-}
-function stackList(frames) {
-  if (!frames.length) return lk.h("p", { class: "lk-muted" }, "no stack was recorded");
-  const own = ownFrame(frames), python = frames.filter(isPython), native = frames.filter((f) => !isPython(f));
-  const list = (some) => lk.h("ol", { class: "lk-mm-stack" }, some.map((f) => lk.h("li", { class: f === own ? "own" : "", title: f.file },
-    `${fileName(f.file, 2) || "?"}:${f.line} `, lk.h("b", {}, f.name))));
-  if (!python.length || !native.length) return list(frames);
-  return lk.h("div", {}, list(python), lk.h("details", {}, lk.h("summary", { class: "lk-muted" }, `${native.length} C++ frames`), list(native)));
-}
-const regionsAt = (trace, i) => (trace.meta.regions ?? [])
-  .filter(([, first, last]) => first <= i && i < last).map(([name]) => name);
-const isRequest = (trace, i) => { const a = trace.columns.action[i]; return a === trace.code.alloc || a === trace.code.free_requested || a === trace.code.oom; };
-function requestsAt(trace, k) { let count = 0; for (let i = 0; i < k; i++) if (isRequest(trace, i)) count++; return count; }
-function stepAtRequest(trace, requests) {
-  let count = 0;
-  for (let i = 0; i < trace.n; i++) { if (isRequest(trace, i) && ++count > requests) return i; }
-  return trace.n;
+function render({ model, el }) {
+  const root = lk.root(el, "memory map"), store = storeOf(model), simple = model.get("simple");
+  let close = null;
+  const open = (view) => {
+    close?.();
+    root.replaceChildren();
+    close = view({ model, root, store, swap: simple ? () => open(view === wholeMap ? simpleMap : wholeMap) : null });
+  };
+  open(simple ? simpleMap : wholeMap);
+  return () => close();
 }
 
 export default { render };

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import traitlets
 
 from labkit.widgets.base import LabWidget, pack_columns
-from labkit.widgets.memory_picture import draw
+from labkit.widgets.memory_picture import draw, draw_bars
 from labkit.widgets.memory_trace import Trace, cut, encode, live_bytes
 
 SAVED_BYTES = 2_000_000
@@ -32,6 +32,7 @@ class MemoryMap(LabWidget):
     tables   {title, head, rows, missing}, from the function given
     whole    nothing is left to the kernel, however large
     remarks  sentences shown above the map
+    simple   only the bars, their legend and the sentence of the step; all panels behind a button
 
     Python reads, and may set, `frame`: how many entries have been done. `update` shows a longer
     trace in place, for a run that is still going.
@@ -40,15 +41,20 @@ class MemoryMap(LabWidget):
     parts: ClassVar[tuple[str, ...]] = (
         "pens.js",
         "memory_engine.js",
+        "memory_words.js",
         "memory_timeline.js",
         "memory_blocks.js",
         "memory_panels.js",
+        "memory_simple.js",
     )
 
     meta = traitlets.Dict().tag(sync=True)
     data = traitlets.Bytes(b"").tag(sync=True)
     what_if: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     tables: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    simple = traitlets.Bool(False, help="only the bars, until all panels are asked for").tag(
+        sync=True
+    )
     autopsy: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(
@@ -64,6 +70,7 @@ class MemoryMap(LabWidget):
         tables: Tables = list,
         whole: bool = False,
         frame: int | None = None,
+        simple: bool = False,
     ) -> None:
         if not 1 <= len(traces) <= 2:
             raise ValueError(f"one trace, or two to compare; got {len(traces)}")
@@ -86,6 +93,7 @@ class MemoryMap(LabWidget):
             autopsy=list(autopsy),
             tables=tables(),
             frame=entries if frame is None else frame,
+            simple=simple,
         )
         self.on_msg(self._answer)
 
@@ -166,5 +174,8 @@ class MemoryMap(LabWidget):
         return f"{text}, compared with another" if len(self._traces) == 2 else text
 
     def svg(self) -> str:
-        """The timeline, and the map at the last entry and at the peak."""
-        return draw(self._traces[0], self._about["title"] or repr(self), repr(self))
+        """The timeline, and the map at the last entry and at the peak; if simple, the map alone."""
+        trace, title = self._traces[0], self._about["title"] or repr(self)
+        if self.simple:
+            return draw_bars(trace, self.frame, title, repr(self))
+        return draw(trace, title, repr(self))

@@ -10,6 +10,7 @@ from labkit.widgets.picture import INK, LINE, MUTED, PALETTE, Picture
 
 WIDTH, LEFT = 760, 16
 TALL, ROW, GAP = 96, 16, 5
+LEAST = 6
 POINTS = 360
 MAX_RECTANGLES = 1500
 PEAK_MAP_ENTRIES = 200_000
@@ -23,21 +24,35 @@ def draw(trace: Trace, title: str, label: str) -> str:
     end_rows = _rows(_final_blocks(trace))
     maps = [(f"after the last entry ({len(live) - 1:,})", end_rows)]
     if 0 < peak < len(live) - 1 and len(live) <= PEAK_MAP_ENTRIES:
-        maps.insert(0, (f"at the peak, after entry {peak:,}", _rows(_peak_blocks(trace, peak))))
+        maps.insert(0, (f"at the peak, after entry {peak:,}", _rows(_blocks_after(trace, peak))))
     height = 62 + TALL + sum(30 + (ROW + GAP) * len(rows) for _, rows in maps)
     picture = Picture(WIDTH, height, label=label)
     picture.text(LEFT, 24, title[:90], 13, INK, bold=True, mono=False)
     _timeline(picture, live, reserved, 40)
-    y = 40 + TALL + 16
+    y: float = 40 + TALL + 16
     for name, rows in maps:
-        picture.text(LEFT, y + 10, f"segments and blocks {name}", 11, MUTED, mono=False)
-        y += 18
-        for row in rows:
-            for x, width, fill, stroke in row:
-                picture.rect(LEFT + x, y, width, ROW, fill=fill, stroke=stroke, radius=0)
-            y += ROW + GAP
-        y += 12
+        y = _bars(picture, f"segments and blocks {name}", rows, y)
     return picture.svg()
+
+
+def draw_bars(trace: Trace, entries: int, title: str, label: str) -> str:
+    """An SVG of the segments and blocks after so many entries; every live block can be seen."""
+    rows = _rows(_blocks_after(trace, entries), least=LEAST)
+    picture = Picture(WIDTH, 62 + (ROW + GAP) * len(rows), label=label)
+    picture.text(LEFT, 24, title[:90], 13, INK, bold=True, mono=False)
+    _bars(picture, f"segments and blocks after entry {entries:,}", rows, 36)
+    return picture.svg()
+
+
+def _bars(picture: Picture, name: str, rows: list[list[Any]], y: float) -> float:
+    """Draw the rows of one map under its name; returns where the next thing may stand."""
+    picture.text(LEFT, y + 10, name, 11, MUTED, mono=False)
+    y += 18
+    for row in rows:
+        for x, width, fill, stroke in row:
+            picture.rect(LEFT + x, y, width, ROW, fill=fill, stroke=stroke, radius=0)
+        y += ROW + GAP
+    return y + 12
 
 
 def _timeline(picture: Picture, live: Any, reserved: Any, y: float) -> None:
@@ -79,7 +94,7 @@ def _final_blocks(trace: Trace) -> list[tuple[int, int, list[tuple[int, int, int
     return found
 
 
-def _peak_blocks(trace: Trace, step: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+def _blocks_after(trace: Trace, step: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
     """The same after `step` entries: the final segments with the later changes undone."""
     ranges = dict(
         zip(trace["segments"]["address"].tolist(), trace["segments"]["size"].tolist(), strict=True)
@@ -120,8 +135,13 @@ def _remove(ranges: dict[int, int], address: int, size: int) -> None:
             return
 
 
-def _rows(segments: list[tuple[int, int, list[tuple[int, int, int]]]]) -> list[list[Any]]:
-    """Rectangles (x, width, fill, stroke) per row of the map, at most MAX_RECTANGLES in all."""
+def _rows(
+    segments: list[tuple[int, int, list[tuple[int, int, int]]]], least: float = 0
+) -> list[list[Any]]:
+    """Rectangles (x, width, fill, stroke) per row of the map, at most MAX_RECTANGLES in all.
+
+    least  the width that a block has at least; without it the shortest are left out
+    """
     total = sum(size for _, size, _ in segments)
     if not total:
         return []
@@ -143,7 +163,7 @@ def _rows(segments: list[tuple[int, int, list[tuple[int, int, int]]]]) -> list[l
                 left, right = max(at, low), min(at + length, high)
                 if right <= left:
                     continue
-                pixels = (right - left) / taken * wide
+                pixels = max(least, (right - left) / taken * wide)
                 if pixels < 0.4 or count >= MAX_RECTANGLES:
                     continue
                 fill = PALETTE[0] if state == 1 else PALETTE[1]

@@ -3,6 +3,8 @@
 function render({ model, el }) {
   const root = lk.root(el, "storage cells and the tensors over them");
   const scene = strideScene(model);
+  const simple = model.get("simple");
+  root.classList.toggle("sv-simple", simple);
   const editing = new Set(); // views whose editor is open
   let structure = null,
     strips = [],
@@ -54,7 +56,7 @@ function render({ model, el }) {
       ...(note ? [lk.h("div", { class: "sv-note" }, note)] : []),
       ...elements([...(stepper ? [stepper] : []), ...strips]),
       lk.h("div", { class: "sv-cards" }, elements(cards)),
-      strideWords.legend(),
+      simple ? strideWords.simpleLegend() : strideWords.legend(),
     );
     if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
@@ -184,7 +186,9 @@ function render({ model, el }) {
       edit,
       copy,
     );
-    const parts = [head, meta, tags, planes?.element, canvas, formula, editor?.element];
+    const parts = simple
+      ? [title, planes?.element, canvas, formula]
+      : [head, meta, tags, planes?.element, canvas, formula, editor?.element];
     const element = lk.h(
       "div",
       { class: "sv-card", style: `--sv-colour:${scene.colour(n)}` },
@@ -245,7 +249,10 @@ function render({ model, el }) {
     const used = scene.views.some((view) => view.storage === n && scene.alive(view.n));
     element.style.display = used || !scene.steps().length ? "" : "none";
     const uses = scene.step().use_counts?.[n] ?? storage.use_count;
-    title.replaceChildren(...strideWords.storage(storage, scene.cellsOf(storage), uses));
+    const cells = scene.cellsOf(storage);
+    title.replaceChildren(
+      ...(simple ? strideWords.inRow(cells) : strideWords.storage(storage, cells, uses)),
+    );
   }
 
   function describe(card, lights) {
@@ -271,7 +278,7 @@ function render({ model, el }) {
       ...strideWords.tags(view),
     );
     card.formula.replaceChildren(
-      ...(light ? strideWords.worked(scene, view, light) : []),
+      ...(light ? strideWords[simple ? "place" : "worked"](scene, view, light) : []),
       ...strideWords.warnings(view),
     );
     card.planes?.show(view, scene.cursors[card.n]);

@@ -28,6 +28,7 @@ class StrideView(LabWidget):
               select
     marks     [{view, index, right}]: an element outlined as right or as wrong
     note      a sentence above it all
+    simple    strip and grids alone: no sizes, counts or editors
 
     Python reads, and may set: selected {view, index}, edited {view: {sizes, strides, offset}},
     hidden [view], axes {view: [down, across]}, frame.
@@ -46,6 +47,7 @@ class StrideView(LabWidget):
     steps = traitlets.List(traitlets.Dict()).tag(sync=True)
     marks = traitlets.List(traitlets.Dict()).tag(sync=True)
     note = traitlets.Unicode("").tag(sync=True)
+    simple = traitlets.Bool(False, help="strip and grids alone").tag(sync=True)
     linked = traitlets.Bool(False, help="one index lights every view of those sizes").tag(sync=True)
     selected = traitlets.Dict({"view": 0, "index": []}).tag(sync=True)
     edited = traitlets.Dict().tag(sync=True)

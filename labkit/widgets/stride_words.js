@@ -28,6 +28,12 @@ const strideWords = (() => {
     ];
   }
 
+  // The same for a first look: the number, and the place it lies at.
+  function place(scene, view, { index, at }) {
+    const name = lk.h("b", {}, `${view.name}[${index.join(", ")}]`);
+    return [lk.h("div", {}, name, ` = ${scene.valueOf(view, at)}`, `, at place ${at}`)];
+  }
+
   function warnings({ fact, strides, changed }) {
     const list = [];
     if (fact.outside && fact.ends[0] < fact.lowest) {
@@ -83,6 +89,11 @@ const strideWords = (() => {
     return [lk.h("b", {}, `storage ${store.name}`), lk.h("span", { class: "lk-muted" }, more)];
   }
 
+  const inRow = (cells) => [
+    lk.h("b", {}, "memory"),
+    lk.h("span", { class: "lk-muted" }, ` ${count(cells)} numbers in a row, places 0 to ${cells - 1}`),
+  ];
+
   // What the copy button copies.
   function plain(scene, view) {
     const tuple = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
@@ -107,5 +118,10 @@ const strideWords = (() => {
     );
   }
 
-  return { worked, warnings, judged, tags, layout, storage, plain, legend };
+  const simpleLegend = () =>
+    lk.h("div", { class: "sv-legend lk-muted" }, "click a number, then use the arrow keys");
+
+  return {
+    worked, place, warnings, judged, tags, layout, storage, inRow, plain, legend, simpleLegend,
+  };
 })();

@@ -157,10 +157,66 @@ def test_memory_map(lab):
     lab.screenshot("memory_map_dark", of=large)
 
 
+SIMPLE = """
+tiny = CachingAllocator(SimulatedDevice(80 * MIB))
+tiny.record_memory_history()
+first = tiny.malloc(100)
+large = tiny.malloc(64 * MIB)
+try:
+    tiny.malloc(63 * MIB)
+except RuntimeError:
+    pass
+tiny.free(large)
+tiny.snapshot()
+show.memory(tiny, simple=True)
+"""
+STEPS = """(root) => {
+  const said = [], [first, , , next] = root.querySelectorAll(".lk-stepper button");
+  first.click();
+  for (;;) {
+    const words = (name) => root.querySelector(name).innerText;
+    said.push(`${words(".lk-step-count")}: ${words(".lk-step-text")}`);
+    if (next.getAttribute("aria-disabled") === "true") return said;
+    next.click();
+  }
+}"""
+FIRST_PIXELS = """(root) => {
+  const bars = root.querySelectorAll("canvas")[1], scale = window.devicePixelRatio || 1;
+  const dots = bars.getContext("2d").getImageData(0, Math.round(30 * scale), 12, 1).data;
+  return Array.from({ length: 12 }, (_, x) => Array.from(dots.slice(4 * x, 4 * x + 3)));
+}"""
+
+
+def test_a_simple_map_is_read_without_knowing_the_tool(new_lab, page_file):
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        simple = lab.widget(2)
+        assert simple.evaluate(STEPS) == [
+            "step 0 of 6: nothing asked for yet",
+            "step 1 of 6: PyTorch takes a segment of 2 MiB from the GPU",
+            "step 2 of 6: 100 B asked for: they get a block of 512 B",
+            "step 3 of 6: PyTorch takes a segment of 64 MiB from the GPU",
+            "step 4 of 6: 64 MiB asked for: they get a block of 64 MiB",
+            "step 5 of 6: out of memory: 63 MiB wanted, 14 MiB left on the GPU, "
+            "and the longest free piece is 2047.5 KiB",
+            "step 6 of 6: the block of 64 MiB is free again, in PyTorch's cache",
+        ]
+        blue = [dot for dot in simple.evaluate(FIRST_PIXELS) if dot == [0x00, 0x72, 0xB2]]
+        assert len(blue) >= 5, "512 bytes of 2 MiB in a row of 64 MiB are seen"
+        assert simple.locator("select, table, input:not([type=range])").count() == 0
+        lab.screenshot("memory_map_simple", of=simple)
+        simple.get_by_role("button", name="the whole tool").click()
+        assert simple.get_by_label("colour by").count() == 1
+        assert "entry 7 of 8" in simple.inner_text(), "it opens at the entry of that step"
+        simple.get_by_role("button", name="hide all panels").click()
+        assert simple.get_by_label("colour by").count() == 0
+
+
 @pytest.fixture(scope="module")
 def page_file(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    cells = [nbformat.v4.new_code_cell(source) for source in (CELLS[0], CELLS[1], CELLS[3])]
+    cells = [nbformat.v4.new_code_cell(source) for source in (CELLS[0], CELLS[1], CELLS[3], SIMPLE)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "memory.ipynb")
     page = folder / "memory.html"
     page.write_text(render_page(run_notebook(folder / "memory.ipynb"), "m"), encoding="utf-8")

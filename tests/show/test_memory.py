@@ -3,6 +3,7 @@
 import gzip
 import pickle
 import random
+import re
 import sys
 import time
 from pathlib import Path
@@ -49,6 +50,16 @@ def test_an_allocator_is_shown_with_a_reason_for_each_entry():
     addresses = column(widget, "addresses")
     assert [addresses[places[i]] for i in (1, 3)] == [first, second]
     assert repr(widget).startswith("MemoryMap(6 entries, 2 segments")
+
+
+def test_a_simple_map_draws_a_short_block_that_can_be_seen():
+    allocator = new_allocator()
+    allocator.malloc(100)
+    widget = show.memory(allocator, simple=True)
+    assert widget.simple and widget.what_if == []
+    rectangles = re.findall(r'<rect [^>]*width="([\d.]+)"[^>]*fill="#0072B2"', widget.svg())
+    assert [float(width) for width in rectangles] == [6.0], "512 bytes of 2 MiB are 0.2 pixels"
+    assert "live" not in widget.svg().replace("bytes live", ""), "the time line is left out"
 
 
 def test_looking_leaves_no_entry_in_the_trace():

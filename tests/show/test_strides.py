@@ -27,6 +27,13 @@ def values_through(widget, place):
     return np.array(found).reshape(view["sizes"])
 
 
+def test_a_simple_picture_is_of_the_same_views():
+    tensor = torch.arange(6).view(2, 3)
+    plain, simple = show.strides(tensor), show.strides(tensor, simple=True)
+    assert simple.simple and not plain.simple
+    assert (values_through(simple, 0) == values_through(plain, 0)).all()
+
+
 def random_view(tensor, generator):
     for _ in range(generator.randrange(4)):
         dims = tensor.dim()
