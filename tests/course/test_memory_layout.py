@@ -1,10 +1,13 @@
 """Right and wrong answers to the exercises of the memory layout."""
 
+import math
 import sys
 from itertools import pairwise
 
 import torch
 
+from labkit.course.checks import outcomes
+from labkit.course.exercises import find
 from tests.course.answers import Answers
 
 answers = Answers("memory_layout")
@@ -215,4 +218,53 @@ def the_example(sizes, strides):
     return ["channels_last"], ["contiguous", "flatten"]
 
 
+# --- the warm-ups
+
+
+@answers.right("column_waves")
+def column_waves(pitch):
+    return math.gcd(pitch, 32)
+
+
+@answers.right("column_waves")
+def by_counting(pitch):
+    banks = [t * pitch % 32 for t in range(32)]
+    return max(banks.count(bank) for bank in banks)
+
+
+for why, answer in [
+    ("counts the banks instead", lambda pitch: len({t * pitch % 32 for t in range(32)})),
+    ("any pitch but 32 is free", lambda pitch: 32 if pitch == 32 else 1),
+    ("even pitches take 2", lambda pitch: 32 if pitch % 32 == 0 else 2 - pitch % 2),
+    (CONSTANT, lambda pitch: 32),
+]:
+    answers.wrong("column_waves", why)(answer)
+
+
+@answers.right("channels_last_strides")
+def channels_last_strides(sizes):
+    _, c, h, w = sizes
+    return c * h * w, 1, c * w, c
+
+
+for why, answer in [
+    ("gives row-major strides", lambda s: (s[1] * s[2] * s[3], s[2] * s[3], s[3], 1)),
+    ("swaps height and width", lambda s: (s[1] * s[2] * s[3], 1, s[1], s[1] * s[2])),
+    ("takes the batch for fastest", lambda s: (1, s[0], s[0] * s[1] * s[3], s[0] * s[1])),
+    (CONSTANT, lambda s: (48, 1, 12, 3)),
+]:
+    answers.wrong("channels_last_strides", why)(answer)
+
 test_answers = answers.tests()
+
+
+def test_torch_agrees_on_the_strides_of_channels_last():
+    for sizes in ((2, 3, 4, 5), (2, 2, 7, 3)):
+        x = torch.empty(sizes, memory_format=torch.channels_last)
+        assert x.stride() == channels_last_strides(sizes)
+
+
+def test_a_kernel_without_padding_passes_the_stages_before():
+    unpadded = changed("sizeof(ITEM) < 4 ? 34 : 33", "32")
+    parts = outcomes(find("memory_layout.reorder_kernel"), (unpadded, launch), 11)
+    assert [one.state for one in parts] == ["done", "done", "wrong", "wrong", "wrong"]

@@ -8,7 +8,9 @@ import torch
 
 import labkit.cuda as cuda
 from labkit.course import kernel_bench
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Wrong
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._layout_steps import channels_last_strides, column_waves
+from labkit.course.kernel_bench import Found
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.report import Report
 
@@ -42,6 +44,31 @@ class Emulated:
         return cls.kernels[source, item]
 
 
+LIMITS = {
+    "sectors read / ideal": 1.25,
+    "sectors written / ideal": 1.25,
+    "wavefronts / ideal": 1.1,
+}
+COALESCED, ALL = 2, 3
+"""How many of the limits hold a kernel, where channels and pixels are multiples of 32."""
+
+
+def _even_image(limits: int, *items: str) -> Any:
+    """Images of whole tiles, and how many limits are asked of them."""
+
+    def made(rng: Rng, size: int) -> tuple[Any, ...]:
+        shape = (rng.randint(1, 2), rng.choice((32, 64)), *rng.choice(((8, 8), (4, 8), (3, 32))))
+        return (
+            shape,
+            rng.choice(items),
+            rng.choice(("forward", "reverse")),
+            rng.getrandbits(30),
+            (limits),
+        )
+
+    return made
+
+
 def _an_image(rng: Rng, size: int) -> tuple[Any, ...]:
     item = rng.choice(tuple(ITEMS))
     order = rng.choice(("forward", "reverse", rng.randint(0, 99)))
@@ -52,7 +79,7 @@ def _an_image(rng: Rng, size: int) -> tuple[Any, ...]:
         primes = (1, 2, 3, 5, 7, 11, 13)
         channels = rng.choice((1, 2, 3, 17, 31, 33, 37))
         shape = (rng.randint(1, 2), channels, rng.choice(primes), rng.choice(primes))
-    return shape, item, order, rng.getrandbits(30)
+    return shape, item, order, rng.getrandbits(30), ALL
 
 
 class Picture:
@@ -66,8 +93,8 @@ class Picture:
 
 
 def _drive_kernel(
-    answer: Any, shape: tuple[int, ...], item: str, order: Any, seed: int
-) -> dict[str, Any]:
+    answer: Any, shape: tuple[int, ...], item: str, order: Any, seed: int, limits: int
+) -> Found:
     source, launch = answer
     kernel = Emulated.kernel(source, item)
     grid, block = launch(*shape)
@@ -86,7 +113,7 @@ def _drive_kernel(
     ):
         ideal = report.total(f"ideal_{counter}", **which)
         ratios[name] = report.total(counter, **which) / ideal if ideal else 1.0
-    return {
+    said = {
         "findings": [str(finding) for finding in report.findings][:2],
         "elements written": report.total("lanes", space="global", access="write"),
         "y": picture.y,
@@ -99,10 +126,11 @@ def _drive_kernel(
         ),
         **ratios,
     }
+    return Found(said).seen_in(report)
 
 
 def _judge_kernel(case: Case, got: Any) -> str | Wrong | None:
-    shape, item, _, seed = case.inputs
+    shape, item, _, seed, limits = case.inputs
     if isinstance(got, Raised):
         return "the kernel compiles, and the launch runs to its end"
     if got["findings"]:
@@ -115,11 +143,7 @@ def _judge_kernel(case: Case, got: Any) -> str | Wrong | None:
     if got["lanes"] != kernel_bench.ALL_LANES:
         return f"the lanes of a warp work together, but {got['lanes']}"
     if shape[1] % 32 == 0 and (shape[2] * shape[3]) % 32 == 0:
-        for name, limit in (
-            ("sectors read / ideal", 1.25),
-            ("sectors written / ideal", 1.25),
-            ("wavefronts / ideal", 1.1),
-        ):
+        for name, limit in list(LIMITS.items())[:limits]:
             if got[name] > limit:
                 return f"{name} is at most {limit} for items of type {item}, not {got[name]:.4g}"
     return None
@@ -127,17 +151,16 @@ def _judge_kernel(case: Case, got: Any) -> str | Wrong | None:
 
 reorder_kernel = Exercise(
     id="memory_layout.reorder_kernel",
-    statement=(
-        "Write source, the text of a kernel, and launch(n, c, h, w) -> (grid, block). The kernel "
-        'is extern "C" __global__ void nchw_to_nhwc(const ITEM* x, ITEM* y, int channels, int '
-        "pixels): x has sizes [n, channels, pixels], y [n, pixels, channels], and ITEM is float, "
-        "double or short. Any sizes of at least 1; each element is written once. Where channels "
-        "and pixels are multiples of 32: at most 1.25 times the ideal sectors read and written, "
-        "and at most 1.1 times the ideal wavefronts in shared memory, for all three types. All "
-        "lanes of a warp work together, in blocks of any size. The "
-        "trace must find nothing in any order of threads. For c = 1 the kernel copies."
+    rung="boss",
+    stages=(
+        Stage("right", case=_even_image(0, "float"), cases=3),
+        Stage("coalesced", case=_even_image(COALESCED, "float"), cases=3),
+        Stage("no conflicts", case=_even_image(ALL, "float"), cases=3),
+        Stage("three types", case=_even_image(ALL, *ITEMS), cases=5),
+        Stage("any size"),
     ),
-    rules=("one kernel, at most 1024 threads per block",),
+    returns=(Found,),
+    picture=kernel_bench.drawn,
     case=_an_image,
     judge=_judge_kernel,
     drive=_drive_kernel,
@@ -248,6 +271,10 @@ def _drive_formats(answer: Any, sizes: tuple[int, ...], strides: tuple[int, ...]
     return {"formats": list(formats), "copies": list(copies)}
 
 
+def _is_plain(sizes: tuple[int, ...]) -> bool:
+    return min(sizes, default=2) > 1
+
+
 def _fewer_dims(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     for at, size in enumerate(sizes):
         if size > 2:
@@ -262,16 +289,13 @@ def _empty(evidence: Evidence) -> bool:
 
 format_of = Exercise(
     id="memory_layout.format_of",
-    statement=(
-        "Write format_of(sizes, strides): both tuples of ints, in elements. Return (formats, "
-        "copies), two lists. formats: which of 'contiguous', 'channels_last' (4 dimensions) and "
-        "'channels_last_3d' (5 dimensions) is_contiguous says yes to, in this order. copies: which "
-        "consumers must copy, in this order: 'contiguous' for x.contiguous(), 'channels_last' or "
-        "'channels_last_3d' for x.contiguous(memory_format=...) where the rank allows it, "
-        "'flatten' for x.reshape(-1). format_of((1, 3, 4, 4), (48, 1, 12, 3)) is "
-        "(['channels_last'], ['contiguous', 'flatten'])."
+    stages=(
+        Stage("contiguous", only=lambda sizes, _: len(sizes) not in (4, 5) and _is_plain(sizes)),
+        Stage("channels last", only=lambda sizes, _: len(sizes) == 4 and _is_plain(sizes)),
+        Stage("size 1", only=lambda sizes, _: 1 in sizes and 0 not in sizes),
+        Stage("empty", only=lambda sizes, _: 0 in sizes),
+        Stage("all ranks"),
     ),
-    rules=("arithmetic on tuples only: no torch, no NumPy, no labkit",),
     case=_metadata,
     expected=_formats_of,
     drive=_drive_formats,
@@ -309,4 +333,4 @@ format_of = Exercise(
     ),
 )
 
-EXERCISES = (reorder_kernel, format_of)
+EXERCISES = (column_waves, channels_last_strides, format_of, reorder_kernel)
