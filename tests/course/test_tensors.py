@@ -1,5 +1,7 @@
 import torch
 
+from labkit.course.exercise import Case
+from labkit.course.exercises import tensors
 from tests.course.answers import CATCHES, Answers, catches
 
 answers = Answers("tensors")
@@ -7,6 +9,54 @@ BANNED = "calls the torch or labkit function it is meant to rebuild (a recording
 ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
 LITERAL = "returns the literal answer of the example in the statement"
 
+
+# --- kind and number_dtype
+
+
+@answers.right("kind")
+def kind_of(name):
+    kinds = ["bool", "int", "float", "complex"]
+    return next(at for at in (3, 2, 1, 0) if kinds[at] in name)
+
+
+@answers.wrong("kind", "takes uint8 for a bool")
+def unsigned_is_bool(name):
+    return 0 if name in ("bool", "uint8") else kind_of(name)
+
+
+@answers.wrong("kind", "takes bfloat16 for no float")
+def no_brain_float(name):
+    return 1 if name == "bfloat16" else kind_of(name)
+
+
+@answers.wrong("kind", "knows three kinds")
+def three_kinds(name):
+    return min(2, kind_of(name))
+
+
+@answers.right("number_dtype")
+def number_dtype(number, default):
+    wide = {"float32": "complex64", "float64": "complex128"}
+    return {bool: "bool", int: "int64", float: default, complex: wide[default]}[type(number)]
+
+
+@answers.wrong("number_dtype", "takes True for an int")
+def no_bools(number, default):
+    return "int64" if isinstance(number, int) else number_dtype(number, default)
+
+
+@answers.wrong("number_dtype", "ignores the default dtype")
+def always_single(number, default):
+    return number_dtype(number, "float32")
+
+
+@answers.wrong("number_dtype", "looks at the value")
+def whole_is_int(number, default):
+    whole = isinstance(number, float) and number == int(number)
+    return "int64" if whole else number_dtype(number, default)
+
+
+# --- promote
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]
 WIDTH = {
@@ -292,3 +342,12 @@ def makes_tensors(calls):
 
 
 test_answers = answers.tests()
+
+
+def test_the_pictures_draw_a_wrong_answer():
+    calls = [("zeros", ((2, 3),), {}), ("transpose", (0, 1), {})]
+    exercise = tensors.metadata_from_call
+    view = exercise.picture(Case((calls,)), ((3, 2), (2, 1), 0, "float32"), None)
+    assert "yours" in repr(view) and "right" in repr(view)
+    call = {"call": "as_tensor", "source_dtype": "float64", "dtype": "float32"}
+    assert "as_tensor" in repr(tensors.share_or_copy.picture(Case((call,)), None, None))

@@ -8,15 +8,12 @@ import torch
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
-from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Wrong
-from labkit.course.exercises.strides import seen
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._dtype_steps import NAMES, kind, number_dtype
+from labkit.course.exercises._metadata_calls import metadata_from_call
 
 NOTEBOOK = "1_fundamentals/3_tensors"
 
-NAMES = (
-    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-    "float64", "complex32", "complex64", "complex128",
-)  # fmt: skip
 NUMBERS = (True, 3, 200, 1.5, 2 + 1j)
 
 
@@ -58,12 +55,26 @@ def _kinds(evidence: Any) -> set[str]:
     return {kind for kind, _ in evidence.inputs[0]} if evidence.inputs else set()
 
 
+def _one_tensor(rng: Rng, size: int) -> tuple[list[tuple[str, Any]], str]:
+    return [("dimensioned", rng.choice(NAMES))], "float32"
+
+
+def _only(*categories: str) -> Any:
+    """Whether all operands are of these categories, and none is complex."""
+    return lambda operands, default: all(
+        category in categories and "complex" not in str(what) and not isinstance(what, complex)
+        for category, what in operands
+    )
+
+
 promote = Exercise(
     id="tensors.promote",
-    statement=(
-        "Write promote(operands, default): operands is a list of ('dimensioned', dtype name), "
-        "('zero-dim', dtype name) or ('number', a Python number); default is 'float32' or "
-        "'float64'. Return the name of the dtype an operator computes in."
+    stages=(
+        Stage("one tensor", case=_one_tensor, cases=13),
+        Stage("dimensioned", only=_only("dimensioned")),
+        Stage("numbers", only=_only("number")),
+        Stage("three categories", only=_only("dimensioned", "zero-dim", "number")),
+        Stage("complex"),
     ),
     rules=("a lattice over the dtypes, no torch call, no labkit call, no NumPy",),
     case=_operands,
@@ -71,7 +82,7 @@ promote = Exercise(
     smaller=_fewer_operands,
     cases=400,
     sizes=6,
-    minutes=20,
+    minutes=15,
     difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
@@ -191,16 +202,26 @@ def _asked(evidence: Any) -> dict[str, Any]:
     return evidence.inputs[0] if evidence.inputs else {}
 
 
+def _array_and_tensor(case: Case, got: Any, right: Any) -> Any:
+    """The array and what the call makes of it, over the memory they have."""
+    from labkit import show  # drawing is for a failing case alone
+
+    (call,) = case.inputs
+    array = np.arange(6).astype(call["source_dtype"])
+    options = {"dtype": getattr(torch, call["dtype"])} if call["dtype"] else {}
+    made = getattr(torch, call["call"])(array, **options)
+    return show.strides(array, made, names=("the array", call["call"]))
+
+
 share_or_copy = Exercise(
     id="tensors.share_or_copy",
-    statement=(
-        "Write share_or_copy(call): call is a dictionary with call (tensor, as_tensor, asarray, "
-        "from_numpy, from_dlpack), source (ndarray, tensor, list), source_dtype, dtype (the one "
-        "asked for, or None), device, step (-1 for an array read backwards) and writable. Return "
-        "(verdict, code): 'shares', 'copies' or 'raises', and the first of these codes that "
-        "applies: negative_strides, always_copies, no_buffer, other_device, other_dtype, "
-        "same_memory."
+    stages=(
+        Stage("tensor", only=lambda call: call["call"] == "tensor" and call["step"] > 0),
+        Stage("lists", only=lambda call: call["source"] == "list" and call["call"] != "tensor"),
+        Stage("dtype and device", only=lambda call: call["step"] > 0),
+        Stage("backwards"),
     ),
+    picture=_array_and_tensor,
     rules=("predict, do not run: no torch, no NumPy, no labkit",),
     case=_creation,
     judge=_judge_sharing,
@@ -236,180 +257,4 @@ share_or_copy = Exercise(
     ),
 )
 
-
-# --- metadata_from_call
-
-Call = tuple[str, tuple[Any, ...], dict[str, Any]]
-
-
-def _factory(rng: Rng, size: int) -> Call:
-    sizes = rng.sizes(rank=min(4, 1 + size // 2), largest=4, smallest=1)
-    if rng.chance(0.05):
-        sizes = (*sizes, 0)
-    options: dict[str, Any] = {"dtype": rng.choice(NAMES[:10])} if rng.chance(0.4) else {}
-    name = rng.choice(("zeros", "ones", "empty", "full", "arange", "eye"))
-    if name == "full":
-        value = rng.choice((True, 7, 2.5, 1j))
-        return name, (sizes, value), {} if isinstance(value, complex) else options
-    if name == "arange":
-        return name, (rng.choice((5, 6, 5.0)),), {} if options.get("dtype") == "bool" else options
-    if name == "eye":
-        return name, (rng.randint(1, 4), rng.randint(1, 4)), options
-    return name, (sizes,), options
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    step = 1
-    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True)):
-        if size != 1:
-            if stride != step:
-                return False
-            step *= size
-    return bool(tensor.numel())
-
-
-def _next_call(rng: Rng, tensor: torch.Tensor) -> Call | None:
-    """A call that the tensor accepts."""
-    ndim, sizes = tensor.dim(), tuple(tensor.shape)
-    name = rng.choice(
-        ("transpose", "select", "narrow", "expand", "unsqueeze", "squeeze", "permute", "like",
-         "like", "like", "channels_last", "contiguous", "to")
-    )  # fmt: skip
-    dim = rng.randint(-ndim, ndim - 1) if ndim else 0
-    if name == "like" and _dense(tensor):
-        options = {"dtype": rng.choice(NAMES[:10])} if rng.chance(0.3) else {}
-        if rng.chance(0.6):
-            return "full_like", (rng.choice((2, 2.5)),), options
-        return rng.choice(("zeros_like", "empty_like")), (), options
-    if name == "channels_last" and ndim == 4 and tensor.numel():
-        return name, (), {}
-    if name == "contiguous":
-        return name, (), {}
-    if name == "to" and _dense(tensor) and not tensor.is_complex():
-        return name, (rng.choice(NAMES[:10]),), {}
-    if name == "unsqueeze" and ndim < 5:
-        return name, (rng.randint(-ndim - 1, ndim),), {}
-    if not ndim:
-        return None
-    if name == "transpose":
-        return name, (dim, rng.randint(-ndim, ndim - 1)), {}
-    if name == "permute":
-        return name, (tuple(rng.sample(range(ndim), ndim)),), {}
-    if name == "select" and sizes[dim]:
-        return name, (dim, rng.randint(-sizes[dim], sizes[dim] - 1)), {}
-    if name == "narrow":
-        start = rng.randint(0, sizes[dim])
-        return name, (dim, start, rng.randint(0, sizes[dim] - start)), {}
-    if name == "expand":
-        grown = tuple(3 if n == 1 else n for n in sizes)
-        return name, ((2, *grown) if rng.chance(0.3) and ndim < 4 else grown,), {}
-    return ("squeeze", (dim,), {}) if name == "squeeze" else None
-
-
-def _apply(tensor: torch.Tensor | None, call: Call) -> torch.Tensor:
-    name, arguments, options = call
-    named = {key: getattr(torch, value) for key, value in options.items()}
-    result: torch.Tensor
-    if name == "channels_last" and tensor is not None:
-        result = tensor.contiguous(memory_format=torch.channels_last)
-    elif name == "to" and tensor is not None:
-        result = tensor.to(getattr(torch, arguments[0]))
-    elif tensor is not None and name not in ("zeros_like", "empty_like", "full_like"):
-        result = getattr(tensor, name)(*arguments)
-    elif tensor is not None:
-        result = getattr(torch, name)(tensor, *arguments, **named)
-    else:
-        result = getattr(torch, name)(*arguments, **named)
-    return result
-
-
-def _calls(rng: Rng, size: int) -> tuple[list[Call]]:
-    calls = [_factory(rng, size)]
-    tensor = _apply(None, calls[0])
-    for _ in range(size):
-        call = _next_call(rng, tensor)
-        if call is not None:
-            calls.append(call)
-            tensor = _apply(tensor, call)
-    return (calls,)
-
-
-def _metadata(calls: list[Call]) -> tuple[str, str]:
-    tensor = _apply(None, calls[0])
-    for call in calls[1:]:
-        tensor = _apply(tensor, call)
-    view = seen(tensor.shape, tensor.stride(), tensor.storage_offset())
-    return view, str(tensor.dtype).removeprefix("torch.")
-
-
-def _judge_metadata(case: Case, got: Any) -> str | Wrong | None:
-    view, dtype = _metadata(*case.inputs)
-    right = f"{view}, {dtype}"
-    if not isinstance(got, (tuple, list)) or len(got) != 4:
-        return Wrong("the answer is (sizes, strides, offset, dtype name)", right)
-    sizes, strides, offset, name = got
-    if name != dtype:
-        return Wrong("the dtype", right)
-    if len(sizes) != len(strides) or seen(sizes, strides, offset) != view:
-        return Wrong("sizes, strides and offset", right)
-    return None
-
-
-def _fewer_calls(calls: list[Call]) -> Any:
-    for end in range(1, len(calls)):
-        yield (calls[:end],)
-
-
-def _last_call(evidence: Any) -> str:
-    return str(evidence.inputs[0][-1][0]) if evidence.inputs else ""
-
-
-metadata_from_call = Exercise(
-    id="tensors.metadata_from_call",
-    statement=(
-        "Write metadata_from_call(calls): a list of (name, arguments, options), first a factory "
-        "(zeros, ones, empty, full, arange, eye), then view calls (transpose, permute, select, "
-        "narrow, expand, unsqueeze, squeeze), copies (contiguous, channels_last, to) and like "
-        "variants (zeros_like, empty_like, full_like; only on dense tensors). Return (sizes, "
-        "strides, offset, dtype name) of the last result. The default dtype is float32."
-    ),
-    rules=("no tensor may be created: no torch, no NumPy, no labkit",),
-    case=_calls,
-    judge=_judge_metadata,
-    smaller=_fewer_calls,
-    cases=300,
-    minutes=25,
-    difficulty=3,
-    banned=("torch.*", "numpy.*", "labkit.*"),
-    hints=(
-        Hint(
-            "Your offset or strides are wrong after select: the axis goes, and index * stride of "
-            "that axis is added to the offset.",
-            when=lambda evidence: _last_call(evidence) == "select",
-        ),
-        Hint(
-            "The like variants, and to(), preserve the format: a dense input keeps its strides, "
-            "in whatever order its axes lie. Only the offset starts again at 0.",
-            when=lambda evidence: (
-                _last_call(evidence).endswith("_like") or _last_call(evidence) == "to"
-            ),
-        ),
-        Hint(
-            "full and arange look at the Python number: bool gives bool, int gives int64, float "
-            "gives float32, complex gives complex64; dtype= wins over all of them.",
-            when=lambda evidence: evidence.property == "the dtype",
-        ),
-        "contiguous() and to() return the same tensor, offset and all, when nothing has to change.",
-        "One rule per operation, in a dictionary.",
-    ),
-    must_fail=(
-        "row-major strides for everything",
-        "forgets the offset of select",
-        "stride 1 for expanded dims",
-        "full_like loses the memory format",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
-        "is right only for square, even or contiguous shapes",
-    ),
-)
-
-EXERCISES = (promote, share_or_copy, metadata_from_call)
+EXERCISES = (kind, number_dtype, promote, share_or_copy, metadata_from_call)
