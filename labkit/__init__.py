@@ -87,4 +87,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS, *_MEMORY_FORMATS])
+    importlib.import_module("labkit.ops.all")
+    operators = importlib.import_module("labkit.ops.registration").names_of("function")
+    public = [name for name in operators if not name.startswith("_")]
+    return sorted({*globals(), *_EXPORTS, *_MEMORY_FORMATS, *public})

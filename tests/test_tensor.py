@@ -21,7 +21,8 @@ def test_importing_labkit_imports_nothing_large():
     assert done.stdout.strip() == "[]"
 
 
-def test_every_exported_name_is_there():
+def test_every_listed_name_is_there_and_operators_are_listed():
+    assert {"zeros", "matmul", "float32", "Tensor", "no_grad", "channels_last"} <= set(dir(lab))
     for name in dir(lab):
         getattr(lab, name)
     with pytest.raises(AttributeError, match="'zeroes'"):

@@ -36,10 +36,11 @@ class Dispatcher:
         self.operators: dict[str, OperatorHandle] = {}
         """Full name ("lab::add.Tensor") -> operator."""
         self.fallbacks: dict[DispatchKey, Kernel] = {}
-        """Slot -> its global fallback."""
+        """Slot -> its global fallback. Never changed in place: cells that are still to be computed
+        hold on to what it was."""
         if not bare:
             skip = Kernel(None, "registered by the dispatcher itself", "fallthrough")
-            self.fallbacks.update({DispatchKey[name]: skip for name in ALWAYS_SKIPPED})
+            self.fallbacks = {DispatchKey[name]: skip for name in ALWAYS_SKIPPED}
         self.libraries: dict[str, str] = {}
         """Namespace -> where its DEF library was made; there can be one."""
         self.recorder: Recorder | None = None
@@ -89,7 +90,7 @@ class Dispatcher:
             raise ValueError(f"{key} has no slot of its own, so it cannot have a fallback")
         if key in self.fallbacks:
             raise RuntimeError(f"{key} already has a fallback: {self.fallbacks[key].debug}")
-        self.fallbacks[key] = kernel
+        self.fallbacks = {**self.fallbacks, key: kernel}
         self._update_fallback(key)
         return partial(self.remove_fallback, key)
 
@@ -98,7 +99,7 @@ class Dispatcher:
 
         Source   Dispatcher::deregisterFallback_
         """
-        del self.fallbacks[key]
+        self.fallbacks = {slot: left for slot, left in self.fallbacks.items() if slot is not key}
         self._update_fallback(key)
 
     def register_library(self, namespace: str, debug: str) -> Undo:
@@ -136,7 +137,8 @@ class Dispatcher:
 
     def overloads(self, name: str) -> list[OperatorHandle]:
         """All defined operators of a base name ("lab::add"), in the order they were defined."""
-        return [op for op in self.operators.values() if op.has_schema and op.schema.name == name]
+        alike = [op for op in self.operators.values() if op.name.partition(".")[0] == name]
+        return [op for op in alike if op.has_schema]
 
     def set_recorder(self, recorder: "Recorder | None") -> None:
         """From the next call on, kernels are entered through this recorder, or directly.

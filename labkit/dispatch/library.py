@@ -8,9 +8,9 @@ Source   torch/library.py  Library
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 from labkit.core.dispatch_key import DispatchKey
@@ -95,7 +95,7 @@ class Library:
                 f"an IMPL library adds kernels only; define {schema!r} in a DEF or a FRAGMENT"
             )
         text = schema if "::" in schema.partition("(")[0] else f"{self.namespace}::{schema}"
-        parsed = parse_schema(text, type_variables=False)
+        parsed = parse_schema(text, known_types=True)
         if parsed.namespace != self.namespace:
             raise ValueError(f"this library defines {self.namespace}::..., not {parsed.name}")
         self._keep(self.dispatcher.register_def(parsed, _caller()), str(parsed))
@@ -188,4 +188,5 @@ def _caller() -> str:
         frame = frame.f_back
     if frame is None:
         return "registered"
-    return f"registered at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    file = frame.f_code.co_filename.rpartition(os.sep)[2]  # thousands of times while labkit loads
+    return f"registered at {file}:{frame.f_lineno}"

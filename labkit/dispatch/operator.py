@@ -26,13 +26,15 @@ from labkit.dispatch.arguments import key_bits_of, plain_tensor_count
 from labkit.dispatch.errors import no_kernel
 from labkit.dispatch.kernel import Kernel, bind
 from labkit.dispatch.schema import Schema
-from labkit.dispatch.table import MISSING, Cell, compute_cell, compute_table
+from labkit.dispatch.table import MISSING, Cell, Kernels, compute_cell, compute_table
 from labkit.dispatch.tls import LOCAL
 
 if TYPE_CHECKING:
     from labkit.dispatch.dispatcher import Dispatcher
 
 Via = Literal["call", "redispatch"]
+Registered = tuple[Kernels, Kernels]
+"""An operator's kernels and the global fallbacks, as they were at one moment."""
 
 _FILLS_UNDEFINED = {
     DispatchKey.CompositeImplicitAutograd,
@@ -41,6 +43,7 @@ _FILLS_UNDEFINED = {
 }
 
 
+@cache
 def slots_refreshed(key: DispatchKey) -> tuple[DispatchKey, ...]:
     """The stored cells that are recomputed when a registration at `key` comes or goes.
 
@@ -89,10 +92,12 @@ class OperatorHandle:
         self.debug = ""
         self.registrations: dict[DispatchKey, list[Kernel]] = {}
         """Registration key -> its kernels, newest first; only the newest is active."""
-        self.stored: list[Cell] = [MISSING] * len(RUNTIME_KEYS)
-        """The table calls read."""
-        self.masks = [FULL_MASK] * len(BACKENDS)
-        """Per backend, the word without the functionalities whose cell is a fallthrough."""
+        self.kernels: Kernels = {}
+        """Registration key -> active kernel. Never changed in place, as `Dispatcher.fallbacks`."""
+        self._stored: list[Cell] = [MISSING] * len(RUNTIME_KEYS)
+        self._masks = [FULL_MASK] * len(BACKENDS)
+        self._due: dict[DispatchKey, Registered] = {}
+        """Slots that were refreshed and not read since -> what was registered at that moment."""
         self._schema: Schema | None = None
         self._plain = -1
         self._on_call = _Bound(self._bind_call)
@@ -130,6 +135,7 @@ class OperatorHandle:
         catch_all = key is DispatchKey.Undefined
         key = DispatchKey.CompositeImplicitAutograd if catch_all else key
         self.registrations.setdefault(key, []).insert(0, kernel)
+        self._activate()
         self._refresh(RUNTIME_KEYS if catch_all else slots_refreshed(key))
 
     def deregister(self, key: DispatchKey, kernel: Kernel) -> None:
@@ -139,16 +145,15 @@ class OperatorHandle:
         self.registrations[key].remove(kernel)
         if not self.registrations[key]:
             del self.registrations[key]
+        self._activate()
         self._refresh(slots_refreshed(key))
+
+    def _activate(self) -> None:
+        self.kernels = {key: kernels[0] for key, kernels in self.registrations.items()}
 
     def update_fallback(self, key: DispatchKey) -> None:
         """The stored cells know that the global fallback of `key` changed."""
         self._refresh(slots_refreshed(key))
-
-    @property
-    def kernels(self) -> dict[DispatchKey, Kernel]:
-        """Registration key -> active kernel."""
-        return {key: kernels[0] for key, kernels in self.registrations.items()}
 
     def canonical(self) -> tuple[Cell, ...]:
         """All 137 cells as the registrations mean them, in table order."""
@@ -159,13 +164,28 @@ class OperatorHandle:
         pairs = zip(RUNTIME_KEYS, self.canonical(), self.stored, strict=True)
         return [key for key, now, kept in pairs if now.kernel is not kept.kernel]
 
+    @property
+    def stored(self) -> list[Cell]:
+        """The table calls read."""
+        self._settle()
+        return self._stored
+
+    @property
+    def masks(self) -> list[int]:
+        """Per backend, the word without the functionalities whose cell is a fallthrough."""
+        self._settle()
+        return self._masks
+
     def _refresh(self, slots: tuple[DispatchKey, ...]) -> None:
-        kernels = self.kernels
-        for slot in slots:
-            cell = compute_cell(slot, kernels, self.dispatcher.fallbacks)
-            self.stored[SLOT_OF[slot]] = cell
-            self._mask(slot, cell.kernel is not None and cell.kernel.is_fallthrough)
+        """Have the cells hold what is registered now, computed when somebody reads the table."""
+        self._due.update(dict.fromkeys(slots, (self.kernels, self.dispatcher.fallbacks)))
         self.forget_bound_kernels()
+
+    def _settle(self) -> None:
+        for slot, registered in self._due.items():
+            cell = self._stored[SLOT_OF[slot]] = compute_cell(slot, *registered)
+            self._mask(slot, cell.kernel is not None and cell.kernel.is_fallthrough)
+        self._due.clear()
 
     def _mask(self, slot: DispatchKey, skip: bool) -> None:
         """Leave the slot's functionality out of the masks, or put it back.
@@ -175,8 +195,8 @@ class OperatorHandle:
         """
         functionality, backends = _masked_by(slot)
         for backend in backends:
-            mask = self.masks[backend]
-            self.masks[backend] = mask & ~functionality if skip else mask | functionality
+            mask = self._masks[backend]
+            self._masks[backend] = mask & ~functionality if skip else mask | functionality
 
     # -- calling --------------------------------------------------------------------------
 

@@ -52,9 +52,9 @@ class SchemaError(ValueError):
 
 
 class _Parser:
-    def __init__(self, text: str, type_variables: bool) -> None:
+    def __init__(self, text: str, known_types: bool) -> None:
         self.text = text
-        self.type_variables = type_variables
+        self.known_types = known_types
         self.tokens: list[tuple[str, int]] = []
         position = 0
         end = len(text.rstrip())
@@ -191,13 +191,13 @@ class _Parser:
                 return kind
 
     def type_name(self) -> str:
-        """A type PyTorch knows, or a type variable, which begins with a small letter."""
+        """The name of a type; with `known_types`, of one that an operator may have."""
         start = self.at
         name = self.identifier("a type")
         while self.accept("."):
             name = f"{name}.{self.identifier('a class name')}"
         known = name in _BASE or name in _GENERIC or name.startswith(_CLASSES)
-        if known or (self.type_variables and name[0].islower()):
+        if known or not self.known_types:
             return name
         self.at = start
         raise self.error("a type such as Tensor, SymInt, int, float, bool or Scalar")
@@ -287,13 +287,13 @@ def _check_defaults(name: str, arguments: tuple[Argument, ...]) -> None:
 
 
 @lru_cache(maxsize=8192)
-def parse_schema(text: str, type_variables: bool = True) -> Schema:
+def parse_schema(text: str, known_types: bool = False) -> Schema:
     """The schema this text describes; `str()` of it is PyTorch's text again.
 
-    type_variables   `t` and its like are types, as in what is built into the interpreter; an
-                     operator of a library has none
+    known_types   refuse types that no operator of a library can have; what PyTorch prints has
+                  more, such as the type variable `t` of an interpreter's own operator
 
-    Raises   SchemaError   the text does not follow the grammar, or names an unknown type; the place
-                           is shown
+    Raises   SchemaError   the text does not follow the grammar, or names such a type; the place is
+                           shown
     """
-    return _Parser(text, type_variables).schema()
+    return _Parser(text, known_types).schema()

@@ -193,7 +193,7 @@ def pointwise(
     """
 
     def register(loop: Loop) -> Loop:
-        op = Pointwise(parse_schema(f"aten::{schema}"), rule, loop, keeps_dtype)
+        op = Pointwise(parse_schema(f"aten::{schema}", known_types=True), rule, loop, keeps_dtype)
         name = schema.partition("(")[0]
         base = name.partition(".")[0]
         run = op.functional

@@ -12,10 +12,13 @@ from labkit.dispatch import (
     IncludeDispatchKeyGuard,
     Library,
     fallthrough_kernel,
+    operator,
     recording,
     rules_tried,
     tls,
 )
+from labkit.dispatch.operator import slots_refreshed
+from labkit.dispatch.table import compute_cell
 from tests.dispatch.tiny import Tiny, world
 
 K = DispatchKey
@@ -209,6 +212,34 @@ def test_a_library_that_is_destroyed_takes_everything_with_it():
         lib.impl(lib.define("f(Tensor x) -> Tensor"), lambda x: x, "CPU")
     assert dispatcher.operators == {}
     assert dispatcher.libraries == {}
+
+
+def test_cells_are_computed_when_somebody_reads_the_table(lib, monkeypatch):
+    computed = []
+
+    def counted(slot, *registered):
+        computed.append(slot)
+        return compute_cell(slot, *registered)
+
+    monkeypatch.setattr(operator, "compute_cell", counted)
+    op = lib.define("f(Tensor x) -> Tensor")
+    lib.impl(op, lambda x: "cpu", "CPU")
+    assert computed == []
+    assert op(Tiny([1.0], "CPU")) == "cpu"
+    assert len(computed) == len(set(computed)) == len(op.stored)
+    del computed[:]
+    lib.impl(op, lambda x: "cuda", "CUDA")
+    assert op(Tiny([1.0], "CUDA")) == "cuda"
+    assert set(computed) == set(slots_refreshed(K.CUDA))
+
+
+def test_a_cell_is_what_was_registered_when_it_was_refreshed(lib):
+    """Not what is registered when it is read, much later."""
+    op = lib.define("f(Tensor x) -> Tensor")
+    lib.impl(op, lambda x: "implicit", "CompositeImplicitAutograd")
+    lib.impl(op, lambda x: "explicit", "CompositeExplicitAutograd")
+    assert K.AutogradCPU in op.stale_slots()
+    assert op.redispatch(DispatchKeySet("AutogradCPU"), Tiny([1.0])) == "implicit"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class World:
 
     def __init__(self) -> None:
         self.dispatcher = Dispatcher(bare=True)
-        self.dispatcher.fallbacks.update(torch_tables.global_fallbacks())
+        self.dispatcher.fallbacks = torch_tables.global_fallbacks()
 
 
 class Twin:

@@ -127,7 +127,7 @@ def drawn_row(
     from labkit import show
 
     dispatcher = Dispatcher(bare=True)
-    dispatcher.fallbacks.update({DispatchKey[key]: kernel for key, kernel in fallbacks.items()})
+    dispatcher.fallbacks = {DispatchKey[key]: kernel for key, kernel in fallbacks.items()}
     op = dispatcher._operator("yours::expected")
     for key, kernel in kernels:
         op.register(DispatchKey[key], kernel)
