@@ -206,7 +206,12 @@ def _defined(part: Part) -> set[str]:
 
 
 def _used(tree: ast.AST) -> set[str]:
-    """Names read by a tree, but for what stands in a `try` that takes an unwritten answer."""
+    """Names read by a tree, but for where an unwritten answer does no harm.
+
+    That is in a `try` that takes it, and where it is handed to `course.yours` or `show.code`.
+    """
+    if isinstance(tree, ast.Call) and ast.unparse(tree.func) in ("course.yours", "show.code"):
+        return set().union(*(_used(one) for one in tree.args if not isinstance(one, ast.Name)))
     if isinstance(tree, ast.Try) and any(
         handler.type is None
         or {"RuntimeError", "NotImplementedError", "Exception"} & _used(handler.type)

@@ -35,6 +35,7 @@ def prediction_problems(parts: list[Part]) -> Iterator[str]:
     )
     for part, explanations in told:
         yield from _spoilt(part, explanations, parts)
+        yield from _kept(part, parts)
 
 
 def _asked(part: Part) -> Iterator[tuple[str, list[str]]]:
@@ -87,6 +88,15 @@ def _spoilt(part: Part, explanations: list[str], parts: list[Part]) -> Iterator[
             if runs & _runs(other.source):
                 yield f"cell {other.id} tells what cell {part.id} asks: {explanation[:50]!r}"
                 break
+
+
+def _kept(part: Part, parts: list[Part]) -> Iterator[str]:
+    """Outputs that are in the file, so they stand under the question before anybody ran a cell."""
+    for other in parts[parts.index(part) + 1 :]:
+        if not other.is_code and re.search(r"^#+ ", other.source, re.MULTILINE):
+            return
+        if "keep_output" in other.tags:
+            yield f"the output kept in cell {other.id} is read before cell {part.id} is answered"
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:

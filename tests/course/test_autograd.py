@@ -4,9 +4,13 @@ import math
 from collections import Counter
 from types import SimpleNamespace
 
+import pytest
 import torch
 
-from tests.course.answers import Answers
+from labkit.course.checks import outcomes
+from labkit.course.exercises import find
+from labkit.course.exercises._leaves import Value
+from tests.course.answers import Answers, remembers
 
 answers = Answers("autograd")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -185,6 +189,52 @@ for why, switches in [
     answers.wrong("leaf_or_not", why)(
         lambda program, switches=switches: leaves(program, **switches)
     )
+
+answers.wrong("leaf_or_not", FIRST, make=True)(lambda: remembers(leaves))
+
+
+def by_rules(recorded=True, floats=True, retaining=True):
+    """The two rules a reader writes, with switches for their mistakes."""
+
+    def result(dtype, inputs, recording):
+        history = [value for value in inputs if value.requires]
+        if (recorded and not recording) or (floats and not dtype.startswith("float")):
+            history = []
+        return Value(dtype, bool(history), history)
+
+    def reach(root):
+        todo, seen = [root], set()
+        while todo:
+            value = todo.pop()
+            if value not in seen:
+                seen.add(value)
+                todo += value.history
+                stays = not value.history or (retaining and value.retains)
+                value.has_grad |= value.requires and stays
+
+    return result, reach
+
+
+answers.right("leaf_or_not")(by_rules())
+answers.wrong("leaf_or_not", "ignores retain_grad")(by_rules(retaining=False))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "stage", "hint"),
+    [
+        ({"recorded": False}, "grad mode", "recording=False"),
+        ({"floats": False}, "operations", "never requires grad"),
+        ({"retaining": False}, "who has a grad", "a grad that you miss"),
+    ],
+)
+def test_the_hint_of_leaf_or_not_fits_the_mistake(mistake, stage, hint):
+    exercise = find("autograd.leaf_or_not")
+    found = outcomes(exercise, by_rules(**mistake), 5)
+    wrong = next(outcome for outcome in found if outcome.state == "wrong")
+    assert wrong.name == stage
+    said = next(one for one in exercise.hints if one.fits(wrong.failures[0]))
+    assert hint in said.text.lower() or hint in said.text
+
 
 answers.wrong("leaf_or_not", BANNED)(executes)
 answers.wrong("leaf_or_not", BANNED)(executes_with_labkit)

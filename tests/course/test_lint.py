@@ -156,6 +156,7 @@ HOLDS, OWNERS = "places[0] == places[1]", "owners = {"
 EARLY_TABLE = '# %%\ncourse.checked({"D1-2.3-c": a == b})\n\n'
 
 BROKEN = [
+    ("the output kept in cell run", '# %% id="run"', '# %% tags=["keep_output"] id="run"'),
     ("first screen holds", PUZZLE, f"# {LONG}\n"),
     ("holds 5 sentences", PUZZLE, "# One. Two. Three. Four. Five.\n"),
     ("heading besides the title", PUZZLE, f"# ## A heading\n{PUZZLE}"),
@@ -218,6 +219,14 @@ def test_a_stub_may_be_asked_where_its_absence_is_caught():
     caught = "try:\n    total([1])\nexcept RuntimeError as error:\n    print(error)"
     problems = found(CHAPTER.replace('show.code("artefact")', caught))
     assert not [problem for problem in problems if "not written yet" in problem]
+
+
+def test_a_stub_may_be_handed_to_what_goes_on_without_it():
+    used = "best = course.yours(total, sum)\nshow.code(total)"
+    problems = found(CHAPTER.replace('show.code("artefact")', used))
+    assert not [problem for problem in problems if "not written yet" in problem]
+    problems = found(CHAPTER.replace('show.code("artefact")', "course.yours(total(1), sum)"))
+    assert [problem for problem in problems if "not written yet" in problem]
 
 
 TRIED = """

@@ -8,7 +8,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Rng
 
 
 def _a_slope(rng: Rng, size: int) -> tuple[float, float]:
-    return rng.randint(-40, 40) / 8, rng.choice((0.0, 1.0, -2.0, rng.randint(-16, 16) / 4))
+    return rng.randint(-40, 40) / 8, rng.choice((1.0, -2.0, rng.randint(1, 16) / 4))
 
 
 formula = Exercise(
@@ -18,7 +18,7 @@ formula = Exercise(
     rung="warm-up",
     tolerance=1e-9,
     cases=60,
-    minutes=2,
+    minutes=3,
     difficulty=1,
     rules=("plain Python: no torch, no labkit",),
     banned=("torch.*", "labkit.*"),
