@@ -336,4 +336,63 @@ class MaterialisesZeros(Right):
 
 answers.wrong("custom_function", "detaches inside backward")(_Native)
 
+
+# --- the small steps
+
+
+@answers.right("next_node")
+def next_node(ready):
+    return max(ready, key=ready.get)
+
+
+@answers.wrong("next_node", "takes the one made first")
+def oldest(ready):
+    return min(ready, key=ready.get)
+
+
+@answers.wrong("next_node", "takes the first in the dictionary")
+def first_in(ready):
+    return next(iter(ready))
+
+
+@answers.wrong("next_node", "returns the number")
+def number_of_it(ready):
+    return max(ready.values())
+
+
+@answers.wrong("next_node", "does not let an AccumulateGrad jump the queue")
+def no_jump(ready):
+    plain = {name: n for name, n in ready.items() if name != "AccumulateGrad"}
+    return max(plain or ready, key=ready.get)
+
+
+@answers.right("arrive")
+def arrive(buffers, node, grad):
+    if grad is not None:
+        buffers[node] = buffers[node] + grad if node in buffers else grad
+
+
+@answers.wrong("arrive", "adds into the gradient that arrived")
+def arrive_in_place(buffers, node, grad):
+    if grad is not None:
+        buffers[node] = buffers[node].add_(grad) if node in buffers else grad
+
+
+@answers.wrong("arrive", "forgets the first gradient")
+def arrive_last(buffers, node, grad):
+    if grad is not None:
+        buffers[node] = grad
+
+
+@answers.wrong("arrive", "keeps the first alone")
+def arrive_first(buffers, node, grad):
+    if grad is not None:
+        buffers.setdefault(node, grad)
+
+
+@answers.wrong("arrive", "fails when None arrives")
+def arrive_none(buffers, node, grad):
+    buffers[node] = buffers[node] + grad if node in buffers else grad + grad.__class__(0)
+
+
 test_answers = answers.tests()
