@@ -23,7 +23,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import REQUIRED, Argument, Type
 from labkit.ops.aten import aten
-from labkit.ops.pointwise import wrapped_number
+from labkit.ops.pointwise.pointwise import wrapped_number
 from labkit.ops.registration import FUNCTION, METHOD, names_of
 
 _ALSO_CALLED = {"dim": ("axis",), "keepdim": ("keepdims",), "self": ("input",), "other": ("x2",)}

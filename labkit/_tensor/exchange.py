@@ -16,7 +16,7 @@ from labkit.core.dtype import from_numpy_dtype
 from labkit.core.storage import Storage
 from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl, make
-from labkit.ops import tensor_new
+from labkit.ops.tensors import tensor_new
 
 DLPACK_CPU, DLPACK_CUDA = 1, 2
 

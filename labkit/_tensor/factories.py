@@ -14,7 +14,7 @@ from labkit._tensor.tensor import Tensor
 from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.strides import broadcast_shapes as _broadcast_shapes
-from labkit.ops import copy, tensor_new
+from labkit.ops.tensors import copy, tensor_new
 
 
 def tensor(

@@ -12,8 +12,8 @@ import numpy as np
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.plain_call import plain_call
-from labkit.ops import pointwise
 from labkit.ops.aten import aten
+from labkit.ops.pointwise import pointwise
 
 _BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from labkit._tensor.tensor import Tensor
 from labkit.core.generator import Generator, default_generator, manual_seed_all
-from labkit.ops import copy, tensor_new
+from labkit.ops.tensors import copy, tensor_new
 
 
 def manual_seed(seed: int) -> Generator:

@@ -30,15 +30,11 @@ from labkit.core.promotion import get_default_dtype, result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, set_python_class
-from labkit.ops import (
-    arithmetic,
-    copy,
-    indexing,
-    moving,
-    tensor_new,
-)
 from labkit.ops.aten import aten
-from labkit.ops.tensor_str import tensor_str
+from labkit.ops.indexing import indexing
+from labkit.ops.pointwise import arithmetic
+from labkit.ops.tensors import copy, moving, tensor_new
+from labkit.ops.tensors.tensor_str import tensor_str
 
 contiguous_format = MemoryFormat.contiguous_format
 preserve_format = MemoryFormat.preserve_format

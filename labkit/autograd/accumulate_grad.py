@@ -12,8 +12,8 @@ from labkit.autograd.state import STATE
 from labkit.core import memory_format
 from labkit.core.strides import is_non_overlapping_and_dense
 from labkit.core.tensor_impl import TensorImpl, empty_strided
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 
 class AccumulateGrad(Node):

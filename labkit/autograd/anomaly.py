@@ -13,7 +13,7 @@ from typing import Any
 import labkit
 from labkit.autograd.node import Node
 from labkit.autograd.state import ANOMALY, STATE
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 _PACKAGE = str(Path(labkit.__file__).parent)
 

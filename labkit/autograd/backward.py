@@ -15,8 +15,8 @@ from labkit.autograd.variables import variable
 from labkit.autograd.variables.retain import retain_grad
 from labkit.core.memory_format import contiguous_strides
 from labkit.core.tensor_impl import TensorImpl, empty_strided
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 
 class GradientEdge(NamedTuple):

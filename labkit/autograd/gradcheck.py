@@ -15,7 +15,7 @@ from labkit.autograd.state import STATE
 from labkit.autograd.variables import variable
 from labkit.core.formats import encode
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 
 class GradcheckError(RuntimeError):

@@ -17,7 +17,7 @@ from labkit.autograd.state import STATE
 from labkit.autograd.variables import tensor_state, variable
 from labkit.core.device import CPU
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 
 class saved_tensors_hooks:

@@ -23,7 +23,7 @@ from labkit.autograd.engine.exec_info import ExecInfo
 from labkit.autograd.engine.graph_task import GraphTask
 from labkit.autograd.node import Node, nodes_from
 from labkit.autograd.variables.saved_variable import UNPACK_OBSERVERS
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 Kind = Literal[
     "start", "ready", "pop", "unpack", "hook", "buffer", "accumulate", "capture", "skip",

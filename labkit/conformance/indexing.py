@@ -37,7 +37,7 @@ from labkit.conformance.sides import (
 )
 from labkit.core.dtype import DTYPES, DType
 from labkit.core.memory_format import channels_last_strides, contiguous_strides
-from labkit.ops.advanced_indexing import MASKS
+from labkit.ops.indexing.advanced_indexing import MASKS
 
 NOT_MODELLED: tuple[str, ...] = (
     "the wording of most error messages: the class of the exception is compared",

@@ -1,4 +1,4 @@
-"""`labkit.ops.tensor_iterator` against PyTorch's own builder, on random operands."""
+"""`labkit.ops.iterator.tensor_iterator` against PyTorch's own builder, on random operands."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ from labkit.core.allocator import DataPtr
 from labkit.core.device import CPU
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import iterator_operand as flags
-from labkit.ops.tensor_iterator import build
+from labkit.ops.iterator import iterator_operand as flags
+from labkit.ops.iterator.tensor_iterator import build
 
 NOT_MODELLED: tuple[str, ...] = (
     "iterators over several devices, and 0-dim CPU operands of CUDA kernels",

@@ -4,61 +4,79 @@ A new module adds its line.
 """
 
 from labkit.ops import (  # noqa: F401
-    activation,
-    activation_pairs,
-    adaptive_pooling,
-    advanced_indexing,
-    aliases,
-    arithmetic,
-    attention,
-    avg_pooling,
-    batch_norm,
-    binary,
-    blas,
-    bucketization,
-    complex_numbers,
-    composite_loss,
-    conjugate,
-    contraction,
-    conv_layers,
-    convolution,
     cpu_fallback,
-    device_distributions,
-    distributions,
-    embedding,
-    im2col,
-    index_along,
-    joining,
-    layer_norm,
-    loss,
-    masked,
-    matmul,
-    max_pooling,
-    moving,
-    nll_loss,
     out_overloads,
     out_variants,
+)
+from labkit.ops.convolution import (  # noqa: F401
+    adaptive_pooling,
+    avg_pooling,
+    conv_layers,
+    convolution,
+    im2col,
+    max_pooling,
     padding,
     pixel_shuffle,
-    random_factories,
-    reduction,
-    reinterpret,
-    repeating,
-    scalar_overloads,
-    scan,
+    upsampling,
+)
+from labkit.ops.cuda import all as device_kernels  # noqa: F401
+from labkit.ops.indexing import (  # noqa: F401
+    advanced_indexing,
+    index_along,
+    masked,
     scatter,
-    shape,
+)
+from labkit.ops.layers import (  # noqa: F401
+    batch_norm,
+    composite_loss,
+    embedding,
+    layer_norm,
+    loss,
+    nll_loss,
+)
+from labkit.ops.linear_algebra import (  # noqa: F401
+    attention,
+    blas,
+    contraction,
+    matmul,
+    triangular,
+)
+from labkit.ops.pointwise import (  # noqa: F401
+    activation,
+    activation_pairs,
+    aliases,
+    arithmetic,
+    binary,
+    complex_numbers,
+    conjugate,
+    scalar_overloads,
+    ternary,
+    unary,
+)
+from labkit.ops.random import (  # noqa: F401
+    device_distributions,
+    distributions,
+    random_factories,
+)
+from labkit.ops.reduction import (  # noqa: F401
+    bucketization,
+    reduction,
+    scan,
     softmax,
     sorting,
-    split,
     statistics,
-    tensor_factories,
-    ternary,
-    triangular,
-    unary,
-    upsampling,
+)
+from labkit.ops.shape import (  # noqa: F401
+    joining,
+    reinterpret,
+    repeating,
+    shape,
+    split,
     view,
     view_in_place,
     view_scatter,
 )
-from labkit.ops.cuda import all as device_kernels  # noqa: F401
+from labkit.ops.tensors import (  # noqa: F401
+    moving,
+    tensor_factories,
+)

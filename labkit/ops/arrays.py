@@ -16,7 +16,7 @@ from labkit.core.memory_overlap import (
     assert_no_partial_overlap,
 )
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.ops.fused_multiply_add import fused_multiply_add
+from labkit.ops.pointwise.fused_multiply_add import fused_multiply_add
 
 CPUINFO = Path("/proc/cpuinfo")
 ALWAYS_FUSES = ("aarch64", "arm64")

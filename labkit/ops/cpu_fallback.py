@@ -16,7 +16,8 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.library import Library
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import Argument
-from labkit.ops import copy, fallback
+from labkit.ops import fallback
+from labkit.ops.tensors import copy
 
 _HOST = DispatchKeySet("CPU")
 LIBRARY = Library("_", "IMPL")
@@ -90,7 +91,7 @@ def _write_back(argument: Argument, given: Any, used: Any) -> None:
             _write_back(argument, each, host)
     elif isinstance(given, TensorImpl) and given is not used:
         if used.sizes != given.sizes:
-            from labkit.ops.resize import resize_
+            from labkit.ops.tensors.resize import resize_
 
             resize_(given, used.sizes, used.strides)
         copy.store(given, used.raw())

@@ -1,7 +1,7 @@
 """The overloads that write into tensors of the caller's: `lab.sum(x, 0, out=total)`.
 
 Each runs the operator and moves its results; the schema is the operator's own with the outputs
-added. Element-wise operators have theirs from `labkit.ops.pointwise`.
+added. Element-wise operators have theirs from `labkit.ops.pointwise.pointwise`.
 
 Source   aten/src/ATen/native/native_functions.yaml
 Differs  every result whose type can be cast is taken, where some operators want one exact type
@@ -11,26 +11,34 @@ from typing import Any
 
 from labkit.core import promotion
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import (  # noqa: F401  their operators must be defined first
+from labkit.ops.arrays import assert_writable
+from labkit.ops.aten import aten
+from labkit.ops.linear_algebra import (  # noqa: F401
+    triangular,
+)
+from labkit.ops.pointwise import (  # noqa: F401
     activation_pairs,
     binary,
-    bucketization,
     complex_numbers,
-    copy,
+)
+from labkit.ops.random import (  # noqa: F401
     distributions,
     random_factories,
+)
+from labkit.ops.reduction import (  # noqa: F401
+    bucketization,
     reduction,
     scan,
     sorting,
     statistics,
-    tensor_factories,
-    triangular,
 )
-from labkit.ops.arrays import assert_writable
-from labkit.ops.aten import aten
 from labkit.ops.registration import LIBRARY, kernel
-from labkit.ops.resize import resize_output
-from labkit.ops.tensor_factories import EXPLICIT, OPTIONS
+from labkit.ops.tensors import (  # noqa: F401
+    copy,
+    tensor_factories,
+)
+from labkit.ops.tensors.resize import resize_output
+from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS
 
 _PLAIN = {
     "all": "all_out", "all.dim": "out", "all.dims": "dims_out", "amax": "out", "amin": "out",

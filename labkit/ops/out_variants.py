@@ -10,10 +10,14 @@ from typing import Any
 from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import blas, copy, index_along, joining, masked, scatter, softmax
 from labkit.ops.arrays import Array, assert_writable, new_tensor, refuse_mixed, wide
+from labkit.ops.indexing import index_along, masked, scatter
+from labkit.ops.linear_algebra import blas
+from labkit.ops.reduction import softmax
 from labkit.ops.registration import kernel
-from labkit.ops.resize import resize_output
+from labkit.ops.shape import joining
+from labkit.ops.tensors import copy
+from labkit.ops.tensors.resize import resize_output
 
 Functional = Callable[..., TensorImpl]
 

@@ -9,7 +9,8 @@ import labkit
 from labkit.conformance import indexing, report, views
 from labkit.core import promotion as promotion_rules
 from labkit.core import strides as stride_rules
-from labkit.ops import advanced_indexing, view
+from labkit.ops.indexing import advanced_indexing
+from labkit.ops.shape import view
 
 SMALL = {"views": {"chains": "1200"}, "indexing": {"expressions": "1200"},
          "promotion": {"lists": "400"}}  # fmt: skip

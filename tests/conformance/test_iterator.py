@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labkit.conformance import iterator
-from labkit.ops import tensor_iterator
+from labkit.ops.iterator import tensor_iterator
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch._C, "_TensorIterator"), reason="this PyTorch does not bind its builder"

@@ -37,7 +37,7 @@ def test_a_state_of_pytorch_is_gone_on_from():
 
 
 def test_a_generator_is_of_the_class_of_its_device():
-    import labkit.ops.device_distributions  # noqa: F401  registers it
+    import labkit.ops.random.device_distributions  # noqa: F401  registers it
 
     assert isinstance(Generator("cuda:0"), DeviceGenerator)
     assert isinstance(Generator(), CPUGenerator)
@@ -56,7 +56,7 @@ def test_a_seed_beyond_64_bits_is_refused():
 
 
 def test_every_default_generator_gets_the_seed():
-    import labkit.ops.device_distributions  # noqa: F401
+    import labkit.ops.random.device_distributions  # noqa: F401
 
     before = generators.default_generator().clone_state()
     try:

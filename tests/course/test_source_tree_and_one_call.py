@@ -5,7 +5,7 @@ import torch
 import labkit as lab
 from labkit.course.exercises.source_tree_and_one_call import prepare
 from labkit.dispatch.explain import explain
-from labkit.ops import tensor_iterator
+from labkit.ops.iterator import tensor_iterator
 from tests.course.answers import CATCHES, FIRST, Answers
 
 answers = Answers("source_tree_and_one_call")

@@ -18,8 +18,8 @@ from labkit.core import tensor_impl
 from labkit.core.device import Device
 from labkit.core.memory_format import MemoryFormat
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 DTYPES = {getattr(torch, name): dtype for name, dtype in dtypes.DTYPES.items()}
 FORMATS = {getattr(torch, each.name): each for each in MemoryFormat}

@@ -16,8 +16,9 @@ from labkit.core import dtype as dtypes
 from labkit.core.device import Device
 from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator.driver import EmulatorDriver
-from labkit.ops import fallback, pointwise
+from labkit.ops import fallback
 from labkit.ops.cuda import elementwise, elementwise_source, expressions, launching
+from labkit.ops.pointwise import pointwise
 
 CUDA = Device("cuda", 0)
 DTYPES = ("bool_", "uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64")

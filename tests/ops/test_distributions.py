@@ -10,8 +10,8 @@ import labkit.ops.all  # noqa: F401
 from labkit.core.device import Device
 from labkit.core.generator import Generator
 from labkit.core.philox import DeviceGenerator
-from labkit.ops import device_distributions
 from labkit.ops.aten import aten
+from labkit.ops.random import device_distributions
 from tests.ops.differential import DTYPES, difference, to_lab
 
 A = torch.ops.aten

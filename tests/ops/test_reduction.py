@@ -3,10 +3,10 @@ import random
 import pytest
 import torch
 
-import labkit.ops.reduction
-import labkit.ops.statistics
-from labkit.ops import reduction
+import labkit.ops.reduction.reduction
+import labkit.ops.reduction.statistics
 from labkit.ops.arrays import new_tensor
+from labkit.ops.reduction import reduction
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 
 A = torch.ops.aten

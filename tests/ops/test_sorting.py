@@ -3,10 +3,10 @@ import random
 import pytest
 import torch
 
-import labkit.ops.bucketization
-import labkit.ops.scan
-import labkit.ops.sorting  # noqa: F401
-from labkit.ops.cpp_algorithms import Moves
+import labkit.ops.reduction.bucketization
+import labkit.ops.reduction.scan
+import labkit.ops.reduction.sorting  # noqa: F401
+from labkit.ops.reduction.cpp_algorithms import Moves
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 
 A = torch.ops.aten

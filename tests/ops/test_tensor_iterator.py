@@ -2,8 +2,8 @@ import pytest
 
 from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import empty, empty_strided
-from labkit.ops.iterator_operand import NULLARY, REDUCE, UNARY, Flags, comparison_flags
-from labkit.ops.tensor_iterator import build
+from labkit.ops.iterator.iterator_operand import NULLARY, REDUCE, UNARY, Flags, comparison_flags
+from labkit.ops.iterator.tensor_iterator import build
 
 
 def test_contiguous_operands_become_one_dimension():

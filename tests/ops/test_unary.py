@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import labkit.ops.all  # noqa: F401
-from labkit.ops import special_functions
+from labkit.ops.pointwise import special_functions
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 
 A = torch.ops.aten

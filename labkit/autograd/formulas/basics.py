@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.tensor_impl import empty_strided
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 
 def conj(value: Any) -> Any:

@@ -11,8 +11,8 @@ from labkit.autograd.kernels.jvp_formula import evaluate
 from labkit.autograd.variables.variable import meta_of
 from labkit.core.tensor_impl import TensorImpl
 from labkit.core.thread_local_state import CarriedLocal
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 
 class _Forward(CarriedLocal):

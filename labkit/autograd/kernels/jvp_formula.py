@@ -12,8 +12,8 @@ from labkit.autograd.formulas import function_of
 from labkit.autograd.formulas.basics import conj
 from labkit.autograd.kernels.differentiation import output_names
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
 from labkit.ops.aten import aten
+from labkit.ops.tensors import copy
 
 
 def evaluate(

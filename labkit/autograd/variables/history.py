@@ -21,7 +21,7 @@ from labkit.autograd.variables.variable import (
 )
 from labkit.autograd.variables.view_errors import view_modified
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 
 def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:

@@ -19,7 +19,7 @@ from labkit.conformance.autograd import graphs
 from labkit.conformance.autograd.lockstep import Lockstep, Unequal, Unsupported, twin_of
 from labkit.conformance.report import Comparison, Size
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 SAMPLES = {"small": 2, "full": 1_000}
 """Samples taken of each entry, at random."""

@@ -18,7 +18,7 @@ import labkit as lab
 from labkit.conformance.autograd import graphs
 from labkit.conformance.report import Comparison, Size
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 PROGRAMS = {"small": 150, "full": 20_000}
 TOLERANCE = 1e-9

@@ -8,7 +8,7 @@ import torch
 import labkit as lab
 from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
 from labkit.dispatch import torch_recording
-from labkit.ops import tensor_iterator
+from labkit.ops.iterator import tensor_iterator
 
 NOTEBOOK = "2_core_code/7_source_tree_and_one_call"
 
@@ -128,7 +128,7 @@ path_of_a_call = Exercise(
         "TensorIterator is left with after coalescing, else None}. add of two packed leaves "
         "that require grad: {'hops': ['AutogradCPU', 'CPU'], 'node': 'AddBackward0', 'loops': 1}."
     ),
-    rules=("labkit.dispatch.explain and labkit.ops.tensor_iterator are there to be used",),
+    rules=("labkit.dispatch.explain and labkit.ops.iterator.tensor_iterator are there to be used",),
     case=_a_call,
     expected=_path,
     smaller=_fewer,

@@ -9,11 +9,12 @@ from typing import Any
 
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import blas as host
-from labkit.ops import copy, view
 from labkit.ops.cuda.launching import blocks, check_floats, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.pointwise import OPERATORS, wrapped_number
+from labkit.ops.linear_algebra import blas as host
+from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
+from labkit.ops.shape import view
+from labkit.ops.tensors import copy
 
 TILE = 64  # rows and columns of the product per block
 

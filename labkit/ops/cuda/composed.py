@@ -5,7 +5,8 @@ Differs  the mask of a dropout is drawn as `bernoulli_` draws, where PyTorch's f
          four at a time
 """
 
-from labkit.ops import masked, random_factories
+from labkit.ops.indexing import masked
+from labkit.ops.random import random_factories
 from labkit.ops.registration import kernel
 
 kernel("native_dropout", "CUDA")(random_factories.native_dropout)

@@ -11,11 +11,11 @@ from typing import Any
 from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import convolution as host
-from labkit.ops import copy
+from labkit.ops.convolution import convolution as host
 from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.tensors import copy
 
 TILE = 64  # rows and columns of the implicit product per block
 CHUNK = 4096

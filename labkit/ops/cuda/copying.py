@@ -17,8 +17,8 @@ from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
 from labkit.ops.cuda.elementwise_source import ELEMENTS
 from labkit.ops.cuda.launching import NoKernel, blocks, check_device, extent, read, shelf, written
-from labkit.ops.iterator_operand import Flags
-from labkit.ops.tensor_iterator import build
+from labkit.ops.iterator.iterator_operand import Flags
+from labkit.ops.iterator.tensor_iterator import build
 
 _MAX_DIMS = 8
 _TILE = 32

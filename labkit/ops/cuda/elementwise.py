@@ -14,12 +14,13 @@ from typing import Any
 
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy, fallback
+from labkit.ops import fallback
 from labkit.ops.cuda.elementwise_source import ELEMENTS, MAX_DIMS, Call, kernel_name, source
 from labkit.ops.cuda.expressions import DIVISIONS
 from labkit.ops.cuda.launching import from_text, read, written
-from labkit.ops.iterator_operand import Flags
-from labkit.ops.tensor_iterator import TensorIterator, build
+from labkit.ops.iterator.iterator_operand import Flags
+from labkit.ops.iterator.tensor_iterator import TensorIterator, build
+from labkit.ops.tensors import copy
 
 THREADS = 256  # per block, as in the ladder of kernels/elementwise
 _AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)

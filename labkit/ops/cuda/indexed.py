@@ -11,8 +11,6 @@ from typing import Any
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
-from labkit.ops import nll_loss as host
 from labkit.ops.cuda.launching import (
     NoKernel,
     blocks,
@@ -25,8 +23,10 @@ from labkit.ops.cuda.launching import (
 from labkit.ops.cuda.layouts import packed
 from labkit.ops.cuda.reduction import fold
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.loss import MEAN, NONE
-from labkit.ops.pointwise import OPERATORS
+from labkit.ops.layers import nll_loss as host
+from labkit.ops.layers.loss import MEAN, NONE
+from labkit.ops.pointwise.pointwise import OPERATORS
+from labkit.ops.tensors import copy
 
 THREADS = 256
 Optional = TensorImpl | None

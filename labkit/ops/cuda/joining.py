@@ -10,10 +10,11 @@ from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.memory_format import MemoryFormat, strides_for
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy, view
-from labkit.ops import joining as host
 from labkit.ops.cuda.launching import NoKernel, check_device
 from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.shape import joining as host
+from labkit.ops.shape import view
+from labkit.ops.tensors import copy
 
 
 def _joined(

@@ -3,7 +3,7 @@
 from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.tensors import copy
 
 
 def packed(self: TensorImpl | None) -> TensorImpl | None:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.convolution.windows import strides_like
 from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.layer_norm import check_normalized
-from labkit.ops.pointwise import OPERATORS, wrapped_number
-from labkit.ops.windows import strides_like
+from labkit.ops.layers.layer_norm import check_normalized
+from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
+from labkit.ops.tensors import copy
 
 THREADS = 128
 SPLITS = 4

@@ -11,7 +11,7 @@ from typing import Any
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
+from labkit.ops.convolution.windows import Windows, strides_like, windows_over
 from labkit.ops.cuda.launching import (
     NoKernel,
     blocks,
@@ -23,7 +23,7 @@ from labkit.ops.cuda.launching import (
 )
 from labkit.ops.cuda.layouts import laid_out
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.windows import Windows, strides_like, windows_over
+from labkit.ops.tensors import copy
 
 PER_BLOCK = 1024  # elements, four to a thread
 THREADS = 256

@@ -15,12 +15,12 @@ from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import reduction as host
 from labkit.ops.cuda.elementwise_source import ELEMENTS
 from labkit.ops.cuda.launching import NoKernel, blocks, check_device, from_text, read, written
 from labkit.ops.cuda.reduction_source import MAX_DIMS, THREADS, Call, kernel_name, source
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.reduction import Dims
+from labkit.ops.reduction import reduction as host
+from labkit.ops.reduction.reduction import Dims
 
 FEW = 64
 """Elements that one thread adds up alone."""

@@ -10,9 +10,9 @@ from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops import copy
 from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
+from labkit.ops.tensors import copy
 
 THREADS = 128
 

@@ -1,0 +1,311 @@
+"""Slices along a dimension fetched, added to, copied over and filled, by their numbers.
+
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_copy,
+         index_fill, index_reduce, take, put
+"""
+
+# mypy: disable-error-code="no-any-return"
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core.strides import maybe_wrap_dim
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import (
+    Array,
+    in_place,
+    new_raw,
+    new_tensor,
+    overwrite_even_repeated,
+    refuse_unless,
+    wide,
+)
+from labkit.ops.indexing.scatter import COMBINE, INDEX_TYPES, reduce_into
+from labkit.ops.registration import kernel
+from labkit.ops.tensors import copy
+
+EXPLICIT = "CompositeExplicitAutograd"
+
+
+def _entries(
+    name: str, self: TensorImpl, dim: int, index: TensorImpl, outside: type[Exception]
+) -> tuple[int, Array]:
+    """The axis, and the slice numbers in a vector.
+
+    Raises   IndexError     an index of two or more dimensions
+             RuntimeError   another type of index
+             `outside`      a number outside the dimension
+    """
+    axis = maybe_wrap_dim(dim, self.dim())
+    if index.dim() > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, got {list(index.sizes)}")
+    if index.dtype not in INDEX_TYPES:
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype}")
+    entries = copy.values(index).reshape(-1)
+    size = self.sizes[axis] if self.sizes else 1
+    wrong = (entries < 0) | (entries >= size)
+    if wrong.any():
+        raise outside(
+            f"{name}(): index {entries[wrong][0]} is out of range in self: dimension {axis} has "
+            f"size {size}"
+        )
+    return axis, entries
+
+
+def _slices(axis: int, entries: Array) -> Any:
+    return (*[slice(None)] * axis, entries)
+
+
+@kernel("index_select(Tensor self, int dim, Tensor index) -> Tensor")
+def index_select(self: TensorImpl, dim: int, index: TensorImpl) -> TensorImpl:
+    """The slices with these numbers, in their order.
+
+    Raises   IndexError     an index of two or more dimensions, or a number out of range
+             RuntimeError   another type of index
+    """
+    axis, entries = _entries("index_select", self, dim, index, IndexError)
+    if not self.sizes:
+        if entries.size != 1:
+            raise RuntimeError(
+                "index_select(): Index to scalar can have only 1 value, got "
+                f"{entries.size} value(s)"
+            )
+        return copy.clone(self)
+    return new_raw(np.take(self.raw(), entries, axis), self.dtype)
+
+
+def _check_source(
+    name: str, self: TensorImpl, axis: int, entries: Array, source: TensorImpl
+) -> Array:
+    """The source as an array that fits into the slices."""
+    if source.dim() > 1 and self.dim() != source.dim():
+        raise RuntimeError(
+            f"{name}(): self and source need one rank, got {self.dim()} and {source.dim()}"
+        )
+    if self.dtype is not source.dtype:
+        raise RuntimeError(
+            f"{name}(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar "
+            "type"
+        )
+    count = source.sizes[axis] if source.sizes else 1
+    if count != entries.size:
+        raise RuntimeError(
+            f"{name}(): Number of indices ({entries.size}) should be equal to source.size(dim): "
+            f"({count}), for dim: {axis}"
+        )
+    own = [size for place, size in enumerate(self.sizes) if place != axis]
+    given = [size for place, size in enumerate(source.sizes) if place != axis]
+    if self.sizes and own != given:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(self.sizes)} source.shape = {list(source.sizes)}"
+        )
+    return source.raw().reshape(source.sizes or (1,))
+
+
+@kernel("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+def index_add(
+    self: TensorImpl, dim: int, index: TensorImpl, source: TensorImpl, *, alpha: Any = 1
+) -> TensorImpl:
+    """`self` with `alpha` times each slice of `source` added to the slice with its number.
+
+    Raises   as `index_select`, out of range with RuntimeError; and sizes that do not fit
+    """
+    axis, entries = _entries("index_add_", self, dim, index, RuntimeError)
+    _check_source("index_add_", self, axis, entries, source)
+    added = wide(source).reshape(source.sizes or (1,))
+    result = np.array(wide(self).reshape(self.sizes or (1,)))
+    factor = int(alpha) if self.dtype.is_integral else alpha
+    with np.errstate(all="ignore"):
+        if factor != 1:
+            added = added * np.asarray(factor).astype(added.dtype)
+        np.add.at(result, _slices(axis, entries), added)
+    return new_tensor(result.reshape(self.sizes), self.dtype)
+
+
+@kernel(
+    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
+    "bool include_self=True) -> Tensor"
+)
+def index_reduce(
+    self: TensorImpl,
+    dim: int,
+    index: TensorImpl,
+    source: TensorImpl,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> TensorImpl:
+    """`self` with each slice of `source` combined into the slice with its number.
+
+    reduce  "prod", "mean", "amax" or "amin"
+    """
+    if reduce not in COMBINE or reduce == "sum":
+        raise RuntimeError(
+            f"reduce argument must be either prod, mean, amax or amin, got {reduce}."
+        )
+    axis, entries = _entries("index_reduce_", self, dim, index, RuntimeError)
+    refuse_unless("index_reduce_", self.dtype, ("unsigned", "signed", "floating"))
+    _check_source("index_reduce_", self, axis, entries, source)
+    result = np.array(wide(self).reshape(self.sizes or (1,)))
+    given = wide(source).reshape(source.sizes or (1,))
+    reduce_into(result, _slices(axis, entries), given, reduce, include_self)
+    return new_tensor(result.reshape(self.sizes), self.dtype)
+
+
+@kernel("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
+def index_copy(self: TensorImpl, dim: int, index: TensorImpl, source: TensorImpl) -> TensorImpl:
+    """`self` with the slices of `source` in place of those with these numbers.
+
+    Raises   IndexError     another count of slices, or a number out of range
+             RuntimeError   another element type or shape of slice
+    """
+    axis = maybe_wrap_dim(dim, self.dim())
+    count = source.sizes[axis] if axis < source.dim() else 1
+    if index.dim() <= 1 and count != index.numel():
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.numel()}) should be equal to "
+            f"source.size(dim) ({count})"
+        )
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, got {index.dtype}")
+    axis, entries = _entries("index_copy_", self, dim, index, IndexError)
+    raw = _check_source("index_copy_", self, axis, entries, source)
+    result = np.array(self.raw().reshape(self.sizes or (1,)))
+    result[_slices(axis, entries)] = raw
+    return new_raw(result.reshape(self.sizes), self.dtype)
+
+
+def _filled(self: TensorImpl, dim: int, index: TensorImpl, raw: Array) -> Array:
+    axis = maybe_wrap_dim(dim, self.dim())
+    if index.dtype is not dtypes.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, got {index.dtype}")
+    if index.dim() > 1:
+        raise RuntimeError(f"Index has to be a vector/scalar, got {list(index.sizes)}")
+    result = np.array(self.raw().reshape(self.sizes or (1,)))
+    entries, size = copy.values(index).reshape(-1), result.shape[axis]
+    wrong = (entries < -size) | (entries >= size)
+    if wrong.any():
+        raise IndexError(
+            f"index {entries[wrong][0]} is out of bounds for dimension {axis} with size {size}"
+        )
+    result[_slices(axis, entries)] = raw
+    return result.reshape(self.sizes)
+
+
+def _fill_raw(self: TensorImpl, value: Any) -> Array:
+    if isinstance(value, complex) and not self.dtype.is_complex:
+        raise RuntimeError(f"index_fill_(): a complex value does not fit {self.dtype}: {value}")
+    return copy.scalar_raw(value, self.dtype, check_small_floats=False)
+
+
+def _only_value(name: str, self: TensorImpl, value: TensorImpl) -> Array:
+    if value.dim():
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.dim()} dimension(s)."
+        )
+    return copy.convert(value.raw(), value.dtype, self.dtype)
+
+
+@kernel("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
+def index_fill_tensor(
+    self: TensorImpl, dim: int, index: TensorImpl, value: TensorImpl
+) -> TensorImpl:
+    """`self` with the value of a 0-dim tensor in the slices with these numbers.
+
+    The overload comes first, so that a 0-dim tensor is not taken for a number.
+    """
+    raw = _filled(self, dim, index, _only_value("index_fill_", self, value))
+    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
+
+
+@kernel("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
+def index_fill(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> TensorImpl:
+    """`self` with one value in the slices with these numbers, which may count from the back."""
+    raw = _filled(self, dim, index, _fill_raw(self, value))
+    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
+
+
+def _flat(self: TensorImpl, index: TensorImpl, name: str) -> Array:
+    """Positions in the flattened tensor, counted from the front.
+
+    Raises   RuntimeError   an index that is not int64
+             IndexError     a position out of range
+    """
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
+    entries, count = copy.values(index), self.numel()
+    if count == 0 and entries.size:
+        raise IndexError(f"{name}(): tried to take from an empty tensor {list(self.sizes)}")
+    wrong = (entries < -count) | (entries >= count)
+    if wrong.any():
+        raise IndexError(
+            f"out of range: tried to access index {entries[wrong].flat[0]} on a tensor of {count} "
+            "elements."
+        )
+    return np.where(entries < 0, entries + count, entries)
+
+
+@kernel("take(Tensor self, Tensor index) -> Tensor")
+def take(self: TensorImpl, index: TensorImpl) -> TensorImpl:
+    """The elements at positions of the flattened tensor; shaped as `index`."""
+    entries = _flat(self, index, "take")
+    return new_raw(self.raw().reshape(-1)[entries], self.dtype)
+
+
+@kernel("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
+def put(
+    self: TensorImpl, index: TensorImpl, source: TensorImpl, accumulate: bool = False
+) -> TensorImpl:
+    """`self` with elements of `source` at positions of the flattened tensor, or added there."""
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{self.dtype} and source.dtype = {source.dtype}"
+        )
+    if source.numel() != index.numel():
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
+        )
+    entries = _flat(self, index, "put_").reshape(-1)
+    strides = copy.empty_like(self).strides
+    if accumulate:
+        total = np.array(wide(self).reshape(-1))
+        with np.errstate(all="ignore"):
+            np.add.at(total, entries, wide(source).reshape(-1))
+        return new_tensor(total.reshape(self.sizes), self.dtype, strides)
+    result = np.array(self.raw().reshape(-1))
+    result[entries] = source.raw().reshape(-1)
+    return new_raw(result.reshape(self.sizes), self.dtype, strides)
+
+
+def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
+    """`index_fill_`, the one that PyTorch only warns of repeated elements."""
+
+    def write(self: TensorImpl, *args: Any) -> TensorImpl:
+        return overwrite_even_repeated(self, functional(self, *args))
+
+    write.__doc__ = f"`{functional.__name__}`, written into `self`."
+    return write
+
+
+for schema, write in (
+    ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
+     in_place(index_add)),
+    ("index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, "
+     "bool include_self=True)", in_place(index_reduce)),
+    ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)",
+     in_place(index_copy)),
+    ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",
+     _fill_in_place(index_fill_tensor)),
+    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)",
+     _fill_in_place(index_fill)),
+    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
+     in_place(put)),
+):  # fmt: skip
+    kernel(f"{schema} -> Tensor(a!)", variants="method")(write)

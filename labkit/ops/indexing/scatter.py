@@ -1,0 +1,320 @@
+"""Elements fetched from, and written or added to, places named along one dimension.
+
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  gather, scatter, scatter_reduce
+         aten/src/ATen/native/ScatterGatherChecks.h
+"""
+
+# mypy: disable-error-code="no-any-return"
+
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core.memory_format import Ints
+from labkit.core.strides import maybe_wrap_dim
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import Array, in_place, new_raw, new_tensor, wide
+from labkit.ops.aten import aten
+from labkit.ops.registration import composite, kernel
+from labkit.ops.tensors import copy
+
+INDEX_TYPES = (dtypes.int32, dtypes.int64)
+
+
+def _check_index(name: str, self: TensorImpl, dim: int, index: TensorImpl) -> int:
+    axis = maybe_wrap_dim(dim, self.dim())
+    if not index.numel():
+        return axis
+    if index.dtype not in INDEX_TYPES:
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype}")
+    if max(index.dim(), 1) != max(self.dim(), 1):
+        raise RuntimeError(
+            "Index tensor must have the same number of dimensions as input tensor, got "
+            f"{index.dim()} and {self.dim()}"
+        )
+    for place in range(self.dim()):
+        if index.dim() and place != axis and index.sizes[place] > self.sizes[place]:
+            raise RuntimeError(
+                f"Size does not match at dimension {place} expected index {list(index.sizes)} to "
+                f"be no larger than self {list(self.sizes)} apart from dimension {axis}"
+            )
+    return axis
+
+
+def _places(shape: tuple[int, ...], axis: int, index: TensorImpl) -> Any:
+    """An index into an array of that shape: for every entry of `index`, its element.
+
+    Raises   RuntimeError   an entry outside the dimension
+    """
+    entries = copy.values(index)
+    entries = entries.reshape(entries.shape or (1,))
+    size = shape[axis]
+    outside = (entries < 0) | (entries >= size)
+    if outside.any():
+        raise RuntimeError(
+            f"index {entries[outside].flat[0]} is out of bounds for dimension {axis} with size "
+            f"{size}"
+        )
+    counts: Ints = entries.shape
+    grid: list[Any] = list(np.ix_(*[np.arange(count) for count in counts]))
+    grid[axis] = entries
+    return tuple(grid)
+
+
+def _shape(self: TensorImpl) -> tuple[int, ...]:
+    return self.sizes or (1,)
+
+
+@kernel("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+def gather(
+    self: TensorImpl, dim: int, index: TensorImpl, *, sparse_grad: bool = False
+) -> TensorImpl:
+    """The element each entry names along the dimension; shaped as `index`.
+
+    Raises   RuntimeError   an index of another rank or type, larger than `self` elsewhere than
+                            along `dim`, or out of range
+    """
+    axis = _check_index("gather", self, dim, index)
+    if not index.numel():
+        return new_raw(np.empty(index.sizes, self.dtype.raw), self.dtype)
+    source = self.raw().reshape(_shape(self))
+    found = source[_places(source.shape, axis, index)]
+    return new_raw(found.reshape(index.sizes), self.dtype)
+
+
+def _check_source(name: str, self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) -> int:
+    if src.dtype is not self.dtype:
+        raise RuntimeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got {self.dtype} and "
+            f"{src.dtype}"
+        )
+    axis = _check_index(name, self, dim, index)
+    if index.numel():
+        if max(src.dim(), 1) != max(index.dim(), 1):
+            raise RuntimeError(
+                "Index tensor must have the same number of dimensions as src tensor, got "
+                f"{index.dim()} and {src.dim()}"
+            )
+        pairs = zip(index.sizes or (1,), _shape(src), strict=True)
+        if any(wanted > there for wanted, there in pairs):
+            raise RuntimeError(
+                f"Expected index {list(index.sizes)} to be no larger than self {list(self.sizes)} "
+                f"apart from dimension {axis} and to be no larger size than src {list(src.sizes)}"
+            )
+    return axis
+
+
+def _used(src: TensorImpl, index: TensorImpl, found: Array) -> Array:
+    """The part of the source that the index speaks of."""
+    extent: Ints = index.sizes or (1,)
+    return found.reshape(_shape(src))[tuple([slice(size) for size in extent])]
+
+
+def _written(self: TensorImpl, axis: int, index: TensorImpl, entries: Array) -> TensorImpl:
+    """A copy of `self` with raw entries in the named places; the last of several stays."""
+    result = np.array(self.raw().reshape(_shape(self)))
+    if index.numel():
+        result[_places(result.shape, axis, index)] = entries
+    return new_raw(result.reshape(self.sizes), self.dtype)
+
+
+@kernel("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
+def scatter_src(self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) -> TensorImpl:
+    """`self` with the elements of `src` in the places that `index` names along the dimension."""
+    axis = _check_source("scatter", self, dim, index, src)
+    return _written(self, axis, index, _used(src, index, src.raw()) if index.numel() else src.raw())
+
+
+@kernel("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
+def scatter_value(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> TensorImpl:
+    """`self` with one value in the places that `index` names along the dimension."""
+    axis = _check_index("scatter", self, dim, index)
+    return _written(self, axis, index, copy.scalar_raw(value, self.dtype))
+
+
+COMBINE: dict[str, Any] = {
+    "sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum,
+}  # fmt: skip
+
+
+def start_of(reduce: str, values: Array) -> Any:
+    """What a reduction starts from where the tensor's own element does not take part."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if values.dtype.kind == "b":
+        return reduce == "amin"
+    if values.dtype.kind in "iu":
+        limits = np.iinfo(values.dtype)
+        return limits.min if reduce == "amax" else limits.max
+    return -np.inf if reduce == "amax" else np.inf
+
+
+def reduce_into(
+    result: Array, places: Any, entries: Array, reduce: str, include_self: bool
+) -> None:
+    """Entries combined, in order, into the named places of an array."""
+    combine = COMBINE[reduce]
+    with np.errstate(all="ignore"):
+        if not include_self:
+            result[places] = start_of(reduce, result)
+        combine.at(result, places, entries)
+        if reduce == "mean":
+            counts = np.full(result.shape, int(include_self))
+            np.add.at(counts, places, 1)
+            counts = np.maximum(counts, 1)
+            if result.dtype.kind in "iu":
+                result[...] = result // counts
+            elif result.dtype.kind != "b":
+                result /= counts.astype(result.real.dtype)
+
+
+def _combined(
+    self: TensorImpl, axis: int, index: TensorImpl, entries: Array, reduce: str, include_self: bool
+) -> TensorImpl:
+    result = np.array(wide(self).reshape(_shape(self)))
+    if index.numel():
+        reduce_into(result, _places(result.shape, axis, index), entries, reduce, include_self)
+    return new_tensor(result.reshape(self.sizes), self.dtype)
+
+
+@kernel("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
+def scatter_add(self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) -> TensorImpl:
+    """`self` with the elements of `src` added in the places that `index` names."""
+    axis = _check_source("scatter_add", self, dim, index, src)
+    entries = _used(src, index, wide(src)) if index.numel() else wide(src)
+    return _combined(self, axis, index, entries, "sum", True)
+
+
+@kernel(
+    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor"
+)
+def scatter_reduce(
+    self: TensorImpl,
+    dim: int,
+    index: TensorImpl,
+    src: TensorImpl,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> TensorImpl:
+    """`self` with elements of `src` combined in the places that `index` names.
+
+    reduce  "sum", "prod", "mean", "amax" or "amin"
+    """
+    if reduce not in COMBINE:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    axis = _check_source("scatter_reduce", self, dim, index, src)
+    if self.dtype.kind == {"mean": "bool", "amax": "complex", "amin": "complex"}.get(reduce):
+        raise NotImplementedError(
+            f"'scatter_reduce {reduce}' not implemented for {self.dtype.name}"
+        )
+    entries = _used(src, index, wide(src)) if index.numel() else wide(src)
+    return _combined(self, axis, index, entries, reduce, include_self)
+
+
+def _old_word(reduce: str) -> str:
+    words = {"add": "sum", "multiply": "prod"}
+    if reduce not in words:
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce}")
+    return words[reduce]
+
+
+@kernel("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor")
+def scatter_src_reduce(
+    self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl, *, reduce: str
+) -> TensorImpl:
+    """`self` with elements of `src` added ("add") or multiplied ("multiply") in place."""
+    return scatter_reduce(self, dim, index, src, _old_word(reduce))
+
+
+@kernel(
+    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
+    "-> Tensor"
+)
+def scatter_value_reduce(
+    self: TensorImpl, dim: int, index: TensorImpl, value: Any, *, reduce: str
+) -> TensorImpl:
+    """`self` with one value added ("add") or multiplied ("multiply") in the named places."""
+    word = _old_word(reduce)
+    axis = _check_index("scatter", self, dim, index)
+    number = copy.values(new_raw(copy.scalar_raw(value, self.dtype), self.dtype))
+    return _combined(self, axis, index, number, word, True)
+
+
+scatter_src_ = kernel(
+    "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_src))
+scatter_value_ = kernel(
+    "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_value))
+scatter_src_reduce_ = kernel(
+    "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) "
+    "-> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_src_reduce))
+scatter_value_reduce_ = kernel(
+    "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) "
+    "-> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_value_reduce))
+scatter_add_ = kernel(
+    "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_add))
+scatter_reduce_ = kernel(
+    "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor(a!)",
+    variants="method",
+)(in_place(scatter_reduce))
+
+
+@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
+def take_along_dim(self: TensorImpl, indices: TensorImpl, dim: int | None = None) -> TensorImpl:
+    """`gather`, where the other dimensions broadcast; of the flattened tensors without `dim`."""
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"take_along_dim(): dtype of indices should be Long, got {indices.dtype}"
+        )
+    if dim is None:
+        flat = aten.reshape.default(self, (-1,))
+        return aten.gather.default(flat, 0, aten.view.default(indices, (-1,)))
+    if self.dim() != indices.dim():
+        raise RuntimeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but "
+            f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
+        )
+    axis = maybe_wrap_dim(dim, self.dim())
+    own, wanted = list(self.sizes), list(indices.sizes)
+    for place in range(self.dim()):
+        if place != axis:
+            own[place] = wanted[place] = max(own[place], wanted[place])
+    shown = aten.broadcast_to.default(indices, wanted)
+    source = aten.broadcast_to.default(self, own)
+    return aten.gather.default(source, axis, aten.remainder.Scalar(shown, self.sizes[axis]))
+
+
+@composite(
+    "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, "
+    "bool keepdim) -> Tensor",
+    variants="",
+)
+def value_selecting_reduction_backward(
+    grad: TensorImpl, dim: int, indices: TensorImpl, sizes: tuple[int, ...], keepdim: bool
+) -> TensorImpl:
+    """Zeros with every gradient in the place its value was taken from.
+
+    Source   aten/src/ATen/native/ReduceOps.cpp  value_selecting_reduction_backward_symint
+    """
+    if not keepdim and len(sizes) > 0:
+        grad = aten.unsqueeze.default(grad, dim)
+        indices = aten.unsqueeze.default(indices, dim)
+    zeros = aten.new_zeros.default(grad, sizes)
+    return aten.scatter_.src(zeros, dim, indices, grad)

@@ -1,0 +1,271 @@
+"""Losses of one tensor against another that are operators of their own, and their gradients.
+
+Source   aten/src/ATen/native/Loss.cpp
+"""
+
+# mypy: disable-error-code="no-any-return"
+
+from collections.abc import Callable
+
+import numpy as np
+
+from labkit.core import promotion
+from labkit.core.dtype import DType
+from labkit.core.strides import broadcast_shapes
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import Array, new_tensor, refuse_mixed, refuse_unless, wide
+from labkit.ops.iterator.iteration_order import output_strides
+from labkit.ops.registration import kernel
+
+NONE, MEAN, SUM = 0, 1, 2
+"""What becomes of the losses of the elements.
+
+Source   aten/src/ATen/core/Reduction.h
+"""
+
+
+def _operands(name: str, *tensors: TensorImpl) -> tuple[DType, list[Array]]:
+    """The common element type, and the values in the type it is computed in."""
+    dtype = promotion.result_type(*tensors)
+    refuse_unless(name, dtype, ("floating",))
+    single = np.float64 if dtype.itemsize == 8 else np.float32
+    return dtype, [wide(tensor).astype(single, copy=False) for tensor in tensors]
+
+
+def _reduced(losses: Array, reduction: int, dtype: DType, *inputs: TensorImpl) -> TensorImpl:
+    """The losses themselves in the layout of an element-wise result, or their mean or sum."""
+    if reduction == NONE:
+        operands = [(each.sizes, each.strides) for each in inputs]
+        return new_tensor(losses, dtype, output_strides(losses.shape, operands))
+    if reduction not in (MEAN, SUM):
+        raise ValueError(f"reduction is 0 (none), 1 (mean) or 2 (sum), got {reduction}")
+    with np.errstate(all="ignore"):
+        total = losses.sum()
+        return new_tensor(total / losses.size if reduction == MEAN else total, dtype)
+
+
+def _shared(reduction: int, losses: int) -> float:
+    """The part of the result's gradient that each loss gets."""
+    return 1 / losses if reduction == MEAN and losses else 1.0
+
+
+def _loss(
+    name: str,
+    self: TensorImpl,
+    target: TensorImpl,
+    reduction: int,
+    of: Callable[[Array, Array], Array],
+) -> TensorImpl:
+    dtype, (x, y) = _operands(name, self, target)
+    broadcast_shapes(self.sizes, target.sizes)
+    with np.errstate(all="ignore"):
+        losses = of(x, y)
+    return _reduced(losses, reduction, dtype, self, target)
+
+
+def _gradient(
+    name: str,
+    grad_output: TensorImpl,
+    self: TensorImpl,
+    target: TensorImpl,
+    reduction: int,
+    of: Callable[[Array, Array], Array],
+) -> TensorImpl:
+    dtype, (g, x, y) = _operands(name, grad_output, self, target)
+    with np.errstate(all="ignore"):
+        slope = of(x, y)
+        result = g * slope * slope.dtype.type(_shared(reduction, slope.size))
+    return new_tensor(np.broadcast_to(result, slope.shape), dtype)
+
+
+@kernel("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
+def mse_loss(self: TensorImpl, target: TensorImpl, reduction: int = MEAN) -> TensorImpl:
+    """Squares of the differences."""
+    return _loss("mse_loss", self, target, reduction, lambda x, y: (x - y) ** 2)
+
+
+@kernel(
+    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+    variants="",
+)
+def mse_loss_backward(
+    grad_output: TensorImpl, self: TensorImpl, target: TensorImpl, reduction: int
+) -> TensorImpl:
+    """The gradient of `self`."""
+    return _gradient("mse_loss", grad_output, self, target, reduction, lambda x, y: 2 * (x - y))
+
+
+@kernel(
+    "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
+    variants="",
+)
+def smooth_l1_loss(
+    self: TensorImpl, target: TensorImpl, reduction: int = MEAN, beta: float = 1.0
+) -> TensorImpl:
+    """The difference less beta / 2, and below beta a parabola that meets it there."""
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+
+    def of(x: Array, y: Array) -> Array:
+        distance = np.abs(x - y)
+        return np.where(
+            distance < beta,
+            0.5 * distance * distance / beta,
+            distance - distance.dtype.type(beta / 2),
+        )
+
+    return _loss("smooth_l1_cpu", self, target, reduction, of)
+
+
+@kernel(
+    "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+    "float beta) -> Tensor",
+    variants="",
+)
+def smooth_l1_loss_backward(
+    grad_output: TensorImpl, self: TensorImpl, target: TensorImpl, reduction: int, beta: float
+) -> TensorImpl:
+    """The gradient of `self`."""
+
+    def of(x: Array, y: Array) -> Array:
+        step = x - y
+        return np.where(np.abs(step) < beta, step / beta, np.sign(step)).astype(step.dtype)
+
+    return _gradient("smooth_l1_backward_cpu", grad_output, self, target, reduction, of)
+
+
+@kernel(
+    "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
+    variants="",
+)
+def huber_loss(
+    self: TensorImpl, target: TensorImpl, reduction: int = MEAN, delta: float = 1.0
+) -> TensorImpl:
+    """Half the square of the difference, and beyond delta a straight line."""
+    if delta <= 0:
+        raise RuntimeError(
+            f"huber_loss does not support non-positive values for delta, got {delta}"
+        )
+
+    def of(x: Array, y: Array) -> Array:
+        distance = np.abs(x - y)
+        limit = distance.dtype.type(delta)
+        half = distance.dtype.type(0.5)
+        straight = limit * (distance - half * limit)
+        return np.where(distance <= limit, half * distance * distance, straight)
+
+    return _loss("huber_cpu", self, target, reduction, of)
+
+
+@kernel(
+    "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+    "float delta) -> Tensor",
+    variants="",
+)
+def huber_loss_backward(
+    grad_output: TensorImpl, self: TensorImpl, target: TensorImpl, reduction: int, delta: float
+) -> TensorImpl:
+    """The gradient of `self`."""
+    return _gradient(
+        "huber_backward_cpu", grad_output, self, target, reduction,
+        lambda x, y: np.clip(x - y, -delta, delta).astype(x.dtype),
+    )  # fmt: skip
+
+
+@kernel("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
+def soft_margin_loss(self: TensorImpl, target: TensorImpl, reduction: int = MEAN) -> TensorImpl:
+    """The logistic loss of `self` where the target is 1 or -1.
+
+    Differs  halves are computed in single precision throughout; PyTorch rounds every step
+    """
+    return _loss("soft_margin_loss", self, target, reduction, lambda x, y: np.log1p(np.exp(-y * x)))
+
+
+@kernel(
+    "soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) "
+    "-> Tensor",
+    variants="",
+)
+def soft_margin_loss_backward(
+    grad_output: TensorImpl, self: TensorImpl, target: TensorImpl, reduction: int
+) -> TensorImpl:
+    """The gradient of `self`."""
+
+    def of(x: Array, y: Array) -> Array:
+        power = np.exp(-y * x)
+        return -y * power / (1 + power)
+
+    return _gradient("soft_margin_loss", grad_output, self, target, reduction, of)
+
+
+@kernel(
+    "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) "
+    "-> Tensor",
+    variants="",
+)
+def binary_cross_entropy(
+    self: TensorImpl, target: TensorImpl, weight: TensorImpl | None = None, reduction: int = MEAN
+) -> TensorImpl:
+    """The cross entropy of probabilities; a logarithm below -100 counts as -100.
+
+    Raises   RuntimeError   an element of `self` outside 0 ... 1, or several element types
+    """
+    refuse_mixed("binary_cross_entropy", self, target, weight)
+    _, (x, y) = _operands("binary_cross_entropy", self, target)
+    if ((x < 0) | (x > 1)).any():
+        outside = x[(x < 0) | (x > 1)].flat[0]
+        raise RuntimeError(f"all elements of input should be between 0 and 1, got {outside}")
+    with np.errstate(all="ignore"):
+        low = x.dtype.type(-100)
+        losses = (y - 1) * np.maximum(np.log1p(-x), low) - y * np.maximum(np.log(x), low)
+        if weight is not None:
+            losses = losses * wide(weight)
+    return _reduced(losses, reduction, self.dtype, self)
+
+
+@kernel(
+    "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, "
+    "Tensor? weight=None, int reduction=1) -> Tensor",
+    variants="",
+)
+def binary_cross_entropy_backward(
+    grad_output: TensorImpl,
+    self: TensorImpl,
+    target: TensorImpl,
+    weight: TensorImpl | None = None,
+    reduction: int = MEAN,
+) -> TensorImpl:
+    """The gradient of `self`; its denominator is kept from 0."""
+
+    def of(x: Array, y: Array) -> Array:
+        slope = (x - y) / np.maximum((1 - x) * x, x.dtype.type(1e-12))
+        return slope if weight is None else slope * wide(weight)
+
+    return _gradient("binary_cross_entropy", grad_output, self, target, reduction, of)
+
+
+@kernel(
+    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
+    "Tensor? pos_weight=None, int reduction=1) -> Tensor",
+    variants="function",
+)
+def binary_cross_entropy_with_logits(
+    self: TensorImpl,
+    target: TensorImpl,
+    weight: TensorImpl | None = None,
+    pos_weight: TensorImpl | None = None,
+    reduction: int = MEAN,
+) -> TensorImpl:
+    """The cross entropy of the sigmoid of `self`, without its overflow.
+
+    pos_weight  how much a target of 1 counts, against one of 0
+    """
+    parameters = [each for each in (weight, pos_weight) if each is not None]
+    dtype, (x, y, *_) = _operands("binary_cross_entropy_with_logits", self, target, *parameters)
+    with np.errstate(all="ignore"):
+        softplus = np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, 0)
+        scale = 1 if pos_weight is None else (wide(pos_weight) - 1) * y + 1
+        losses = (1 - y) * x + scale * softplus
+        if weight is not None:
+            losses = losses * wide(weight)
+    return _reduced(losses, reduction, dtype, self, target, *parameters)

@@ -1,0 +1,334 @@
+"""Products of matrices and vectors: `mm`, `bmm`, `mv`, `dot` and what adds one to a tensor.
+
+The operators with a fixed number of dimensions; `matmul.py` chooses among them.
+
+Source   aten/src/ATen/native/LinearAlgebra.cpp
+         aten/src/ATen/native/Blas.cpp
+"""
+
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core import promotion
+from labkit.core.dtype import DType
+from labkit.core.strides import broadcast_shapes
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import (
+    Array,
+    adopted,
+    new_tensor,
+    overwrite,
+    refuse_mixed,
+    refuse_unless,
+    wide,
+)
+from labkit.ops.iterator.iteration_order import output_strides
+from labkit.ops.registration import kernel
+from labkit.ops.shape import view
+from labkit.ops.tensors.copy import values
+
+NUMBERS = ("unsigned", "signed", "floating", "complex")
+
+
+def _check_rank(name: str, tensor: TensorImpl, rank: int) -> None:
+    if len(tensor.sizes) != rank:
+        kind = {1: "a vector", 2: "a matrix", 3: "a batch of matrices"}[rank]
+        raise RuntimeError(f"{name} must be {kind}, got sizes {list(tensor.sizes)}")
+
+
+def _product(a: TensorImpl, b: TensorImpl) -> Array:
+    if len(a.sizes) == len(b.sizes) == 2 and a.dtype.numpy is not None and a.dtype.itemsize > 2:
+        plain: Array = np.dot(a.raw(), b.raw())  # as matmul, without looking for warnings
+        return plain
+    with np.errstate(all="ignore"):
+        product: Array = np.matmul(wide(a), wide(b))
+    return product
+
+
+def check_mm(mat1: TensorImpl, mat2: TensorImpl) -> None:
+    """Pass for two matrices that can be multiplied.
+
+    Raises   RuntimeError   they cannot
+    """
+    _check_rank("mat1", mat1, 2)
+    _check_rank("mat2", mat2, 2)
+    (M, K), (K2, N) = mat1.sizes, mat2.sizes
+    if K != K2:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({M}x{K} and {K2}x{N})")
+
+
+@kernel("mm(Tensor self, Tensor mat2) -> Tensor")
+def mm(self: TensorImpl, mat2: TensorImpl) -> TensorImpl:
+    """[M, K] by [K, N] is [M, N].
+
+    Raises   RuntimeError          not two matrices, sizes that do not meet, two element types
+             NotImplementedError   bool
+    """
+    check_mm(self, mat2)
+    refuse_mixed("mm", self, mat2)
+    refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
+    return adopted(_product(self, mat2), self.dtype)
+
+
+def check_bmm(batch1: TensorImpl, batch2: TensorImpl) -> None:
+    """Pass for two batches of as many matrices that can be multiplied.
+
+    Raises   RuntimeError   they cannot
+    """
+    _check_rank("batch1", batch1, 3)
+    _check_rank("batch2", batch2, 3)
+    expected = [batch1.sizes[0], batch1.sizes[2]]
+    if list(batch2.sizes[:2]) != expected:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: {expected} but got: "
+            f"{list(batch2.sizes[:2])}."
+        )
+
+
+@kernel("bmm(Tensor self, Tensor mat2) -> Tensor")
+def bmm(self: TensorImpl, mat2: TensorImpl) -> TensorImpl:
+    """[B, M, K] by [B, K, N] is [B, M, N]."""
+    check_bmm(self, mat2)
+    refuse_mixed("bmm", self, mat2)
+    refuse_unless("bmm", self.dtype, NUMBERS)
+    return adopted(_product(self, mat2), self.dtype)
+
+
+@kernel("mv(Tensor self, Tensor vec) -> Tensor", "CompositeExplicitAutograd")
+def mv(self: TensorImpl, vec: TensorImpl) -> TensorImpl:
+    """[M, K] by [K] is [M]."""
+    _check_mv(self, vec)
+    refuse_mixed("addmv", self, vec)
+    refuse_unless("addmv_impl_cpu", self.dtype, NUMBERS)
+    return adopted(_product(self, vec), self.dtype)
+
+
+def _check_mv(mat: TensorImpl, vec: TensorImpl) -> None:
+    if mat.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"matrix @ vector expected, got {mat.dim()}, {vec.dim()} dimensions")
+    if mat.sizes[1] != vec.sizes[0]:
+        raise RuntimeError(
+            f"size mismatch, got mat ({mat.sizes[0]}x{mat.sizes[1]}), vec ({vec.sizes[0]})"
+        )
+
+
+def _check_dot(a: TensorImpl, b: TensorImpl) -> None:
+    if a.dim() != 1 or b.dim() != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.dim()}D and {b.dim()}D tensors")
+    refuse_mixed("dot", a, b)
+    if a.sizes != b.sizes:
+        raise RuntimeError(
+            "inconsistent tensor size, expected both vectors to have the same number of elements, "
+            f"but got {a.sizes[0]} and {b.sizes[0]}"
+        )
+    refuse_unless("dot", a.dtype, NUMBERS)
+
+
+@kernel("dot(Tensor self, Tensor tensor) -> Tensor")
+def dot(self: TensorImpl, tensor: TensorImpl) -> TensorImpl:
+    """The sum of the products, without conjugation, as a 0-dim tensor."""
+    _check_dot(self, tensor)
+    return adopted(_product(self, tensor), self.dtype)
+
+
+@kernel("vdot(Tensor self, Tensor other) -> Tensor")
+def vdot(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    """The sum of the products with the conjugate of `self`."""
+    _check_dot(self, other)
+    return new_tensor(np.dot(np.conj(wide(self)), wide(other)), self.dtype)
+
+
+def _scale(number: Any, dtype: DType) -> Any:
+    """A coefficient as the kernel sees it: cut to a whole number for whole numbers."""
+    if dtype.is_integral:
+        return int(number.real)
+    return number if dtype.is_complex else float(number.real)
+
+
+def _added(self: TensorImpl, product: Array, beta: Any, alpha: Any) -> Array:
+    """`beta * self + alpha * product`; with beta 0 not even a NaN of `self` is seen."""
+    dtype = self.dtype
+    alpha, beta = _scale(alpha, dtype), _scale(beta, dtype)
+    with np.errstate(all="ignore"):
+        result = product if alpha == 1 else product * np.asarray(alpha, product.dtype)
+        if beta == 0:
+            return result
+        own = wide(self)
+        total: Array = (own if beta == 1 else own * np.asarray(beta, own.dtype)) + result
+    return total
+
+
+@kernel("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addmm(
+    self: TensorImpl, mat1: TensorImpl, mat2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`beta * self + alpha * (mat1 @ mat2)`; `self` broadcasts to [M, N]."""
+    check_mm(mat1, mat2)
+    expanded = view.expand(self, (mat1.sizes[0], mat2.sizes[1]))
+    refuse_mixed("addmm", self, mat1, mat2)
+    refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
+    return adopted(_added(expanded, _product(mat1, mat2), beta, alpha), self.dtype)
+
+
+@kernel("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addmv(
+    self: TensorImpl, mat: TensorImpl, vec: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`beta * self + alpha * (mat @ vec)`; `self` is [M], or one element."""
+    _check_mv(mat, vec)
+    if self.sizes not in ((mat.sizes[0],), (1,), ()):
+        raise RuntimeError(
+            f"size mismatch, got input ({list(self.sizes)}), mat ({list(mat.sizes)}), vec "
+            f"({list(vec.sizes)})"
+        )
+    refuse_mixed("addmv", self, mat, vec)
+    refuse_unless("addmv_impl_cpu", self.dtype, NUMBERS)
+    expanded = view.expand(self, (mat.sizes[0],))
+    return adopted(_added(expanded, _product(mat, vec), beta, alpha), self.dtype)
+
+
+@kernel(
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+)
+def baddbmm(
+    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`beta * self + alpha * (batch1 @ batch2)`; `self` broadcasts to [B, M, N]."""
+    check_bmm(batch1, batch2)
+    expanded = view.expand(self, (*batch1.sizes[:2], batch2.sizes[2]))
+    refuse_mixed("baddbmm", self, batch1, batch2)
+    refuse_unless("baddbmm", self.dtype, NUMBERS)
+    return adopted(_added(expanded, _product(batch1, batch2), beta, alpha), self.dtype)
+
+
+@kernel(
+    "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+)
+def addbmm(
+    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`beta * self + alpha * sum over the batch of (batch1 @ batch2)`."""
+    check_bmm(batch1, batch2)
+    expanded = view.expand(self, (batch1.sizes[1], batch2.sizes[2]))
+    refuse_mixed("addbmm", self, batch1, batch2)
+    refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
+    product = _product(batch1, batch2).sum(axis=0)
+    return adopted(_added(expanded, product, beta, alpha), self.dtype)
+
+
+@kernel(
+    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+)
+def addr(
+    self: TensorImpl, vec1: TensorImpl, vec2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`beta * self + alpha * (column vec1 times row vec2)`, in the promoted element type."""
+    for name, vec in (("vec1", vec1), ("vec2", vec2)):
+        if vec.dim() != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vec.dim()}-D")
+    shape = (vec1.sizes[0], vec2.sizes[0])
+    if broadcast_shapes(self.sizes, shape) != shape:
+        raise RuntimeError(f"addr: sizes {list(self.sizes)} do not broadcast to {list(shape)}")
+    dtype = promotion.result_type(self, vec1, vec2)
+    _check_coefficients(dtype, beta, alpha)
+    column, row = view.unsqueeze(vec1, 1), vec2
+    operands = [(each.sizes, each.strides) for each in (self, column, row)]
+    strides = output_strides(shape, operands)
+    if dtype is dtypes.bool_:
+        added = bool(alpha) & values(column) & values(row)
+        return new_tensor(added | values(self) if beta else added, dtype, strides)
+    single = dtype.numpy if dtype.numpy is not None and dtype.itemsize > 2 else np.float32
+    number = single if not dtype.is_integral else dtype.numpy
+    with np.errstate(all="ignore"):
+        result = np.asarray(_scale(alpha, dtype), number) * wide(column).astype(number)
+        result = result * wide(row).astype(number)
+        if beta != 0:
+            result = result + np.asarray(_scale(beta, dtype), number) * wide(self).astype(number)
+    return new_tensor(result, dtype, strides)
+
+
+def _check_coefficients(dtype: DType, beta: Any, alpha: Any) -> None:
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        if isinstance(number, bool) and dtype is not dtypes.bool_:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results, got {dtype}")
+        if isinstance(number, float) and not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(
+                f"For integral input tensors, argument {name} must not be a floating point number, "
+                f"got {number}"
+            )
+        if isinstance(number, complex) and not dtype.is_complex:
+            raise RuntimeError(
+                f"For non-complex input tensors, argument {name} must not be a complex number, got "
+                f"{number}"
+            )
+
+
+def _refuse_resize(self: TensorImpl, result: TensorImpl) -> TensorImpl:
+    if self.sizes != result.sizes:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(self.sizes)} and output tensor size "
+            f"{list(result.sizes)} should match"
+        )
+    if self.dtype is not result.dtype:
+        raise RuntimeError(
+            f"result type {result.dtype.name} can't be cast to the desired output type "
+            f"{self.dtype.name}"
+        )
+    return overwrite(self, result)
+
+
+@kernel(
+    "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor(a!)"
+)
+def addmm_(
+    self: TensorImpl, mat1: TensorImpl, mat2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`addmm` written into `self`."""
+    return _refuse_resize(self, addmm(self, mat1, mat2, beta=beta, alpha=alpha))
+
+
+@kernel(
+    "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor(a!)"
+)
+def addmv_(
+    self: TensorImpl, mat: TensorImpl, vec: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`addmv` written into `self`."""
+    return _refuse_resize(self, addmv(self, mat, vec, beta=beta, alpha=alpha))
+
+
+@kernel(
+    "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor(a!)"
+)
+def baddbmm_(
+    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`baddbmm` written into `self`."""
+    return _refuse_resize(self, baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))
+
+
+@kernel(
+    "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor(a!)"
+)
+def addbmm_(
+    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`addbmm` written into `self`."""
+    return _refuse_resize(self, addbmm(self, batch1, batch2, beta=beta, alpha=alpha))
+
+
+@kernel(
+    "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor(a!)"
+)
+def addr_(
+    self: TensorImpl, vec1: TensorImpl, vec2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
+) -> TensorImpl:
+    """`addr` written into `self`."""
+    return _refuse_resize(self, addr(self, vec1, vec2, beta=beta, alpha=alpha))

@@ -1,0 +1,420 @@
+"""Activation functions, and the products of their derivatives with a gradient.
+
+Source   aten/src/ATen/native/Activation.cpp
+         aten/src/ATen/native/cpu/Activation.cpp
+Differs  the gradients of `threshold` and `leaky_relu` take their layout from the gradient, where
+         PyTorch asks the input first
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labkit.core.dtype import DType
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
+from labkit.ops.pointwise.dtype_rules import (
+    FLOATING_ONLY,
+    FLOATING_OR_COMPLEX,
+    REAL_NUMBERS,
+)
+from labkit.ops.pointwise.layouts import like_the_input
+from labkit.ops.pointwise.pointwise import Array, Pointwise, Types, pointwise
+from labkit.ops.pointwise.special_functions import erf
+from labkit.ops.registration import composite
+
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+_SIXTH = float(np.float32(1 / 6))  # PyTorch's constant is a float for doubles too
+FUNCTION = "function"
+
+
+def _as(x: Array, number: float) -> Any:
+    """The number in the type of the computation."""
+    return np.asarray(number).astype(x.dtype)  # a negative one wraps in an unsigned type
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _relu_rule(op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]) -> Types:
+    if operands[0].dtype.kind == "bool":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    return REAL_NUMBERS(op, operands, {})
+
+
+def _relu(x: Array) -> Array:
+    return np.asarray(np.maximum(x, 0))
+
+
+pointwise("relu(Tensor self) -> Tensor", _relu_rule, fast=_relu)(_relu)
+
+
+@pointwise(
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+    REAL_NUMBERS, inplace=False, out=None, variants="",
+)  # fmt: skip
+def threshold_backward(grad: Array, x: Array, threshold: float) -> Array:
+    """The gradient where x is above the threshold, or NaN."""
+    return np.where(x <= _as(x, threshold), _as(grad, 0), grad)
+
+
+@pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", REAL_NUMBERS)
+def threshold(x: Array, limit: float, value: float) -> Array:
+    """`value` in the place of what is not above the limit."""
+    return np.where(x <= _as(x, limit), _as(x, value), x)
+
+
+@pointwise("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", FLOATING_ONLY)
+def leaky_relu(x: Array, slope: float = 0.01) -> Array:
+    """A smaller slope below 0."""
+    return np.where(x > 0, x, x * _as(x, slope))
+
+
+def _leaky_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    slope = others["negative_slope"]
+    if others["self_is_result"] and slope < 0:
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is "
+            f"not supported: {slope}"
+        )
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise(
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, "
+    "bool self_is_result) -> Tensor",
+    _leaky_rule, inplace=False, out=None, variants="",
+)  # fmt: skip
+def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: bool) -> Array:
+    """The gradient, scaled by the slope below 0."""
+    return np.where(x > 0, grad, grad * _as(grad, slope))
+
+
+@pointwise(
+    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+    FLOATING_ONLY,
+)
+def elu(x: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
+    """Linear above 0, an exponential that levels off below."""
+    below = np.expm1(x * _as(x, input_scale)) * _as(x, alpha * scale)
+    return np.where(x < 0, below, x * _as(x, scale))
+
+
+@pointwise(
+    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, "
+    "bool is_result, Tensor self_or_result) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def elu_backward(
+    grad: Array, alpha: float, scale: float, input_scale: float, is_result: bool, x: Array
+) -> Array:
+    """The gradient times the slope, found from the input or from the result."""
+    below, above = _as(x, alpha * scale), _as(x, scale)
+    if is_result:
+        if alpha < 0:
+            raise RuntimeError(
+                "In-place elu backward calculation is triggered with a negative slope which is "
+                f"not supported: {alpha}"
+            )
+        slope = _as(x, input_scale) * (x + below)
+    else:
+        slope = _as(x, input_scale) * below * np.exp(x * _as(x, input_scale))
+    return np.where(x <= 0, grad * slope, grad * above)
+
+
+def _celu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    if others["alpha"] == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise("celu(Tensor self, Scalar alpha=1.) -> Tensor", _celu_rule)
+def celu(x: Array, alpha: float = 1.0) -> Array:
+    """`elu` with an input scale of 1 / alpha: its slope is continuous."""
+    return elu(x, alpha, 1.0, 1.0 / alpha)
+
+
+@composite("selu(Tensor self) -> Tensor")
+def selu(self: TensorImpl) -> Any:
+    """`elu` with the two constants that keep mean 0 and variance 1."""
+    return aten.elu.default(self, _SELU_ALPHA, _SELU_SCALE)
+
+
+@composite("selu_(Tensor(a!) self) -> Tensor(a!)")
+def selu_(self: TensorImpl) -> Any:
+    """`selu` in place."""
+    return aten.elu_.default(self, _SELU_ALPHA, _SELU_SCALE)
+
+
+def _gelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    if others["approximate"] not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise("gelu(Tensor self, *, str approximate='none') -> Tensor", _gelu_rule, variants="")
+def gelu(x: Array, approximate: str = "none") -> Array:
+    """The input times its normal distribution function, exactly or with tanh."""
+    if approximate == "tanh":
+        inner = _as(x, _SQRT_2_OVER_PI) * (x + _as(x, _CUBIC) * x * x * x)
+        return np.asarray(_as(x, 0.5) * x * (1 + np.tanh(inner)))
+    return np.asarray(x * _as(x, 0.5) * (1 + erf(x * _as(x, math.sqrt(0.5)))))
+
+
+@pointwise(
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+    _gelu_rule, inplace=False, out=None, variants="",
+)  # fmt: skip
+def gelu_backward(grad: Array, x: Array, approximate: str = "none") -> Array:
+    """The gradient times the derivative of `gelu`."""
+    x = x.astype(np.float64)
+    if approximate == "tanh":
+        tanh = np.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x**3))
+        inner = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
+        return np.asarray(grad * (0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * inner))
+    distribution = 0.5 * (1 + erf(x * math.sqrt(0.5)))
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return np.asarray(grad * (distribution + x * density))
+
+
+@pointwise("silu(Tensor self) -> Tensor", FLOATING_OR_COMPLEX, variants="")
+def silu(x: Array) -> Array:
+    """The input times its sigmoid."""
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+@pointwise(
+    "silu_backward(Tensor grad_output, Tensor self) -> Tensor",
+    FLOATING_OR_COMPLEX, inplace=False, out=None, variants="",
+)  # fmt: skip
+def silu_backward(grad: Array, x: Array) -> Array:
+    """The gradient times the derivative of `silu`."""
+    sigmoid = _sigmoid(x)
+    return np.asarray(grad * sigmoid * (1 + x * (1 - sigmoid)))
+
+
+@pointwise("mish(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
+def mish(x: Array) -> Array:
+    """The input times the tanh of its softplus."""
+    return np.asarray(x * np.tanh(np.log1p(np.exp(x))))
+
+
+@pointwise(
+    "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def mish_backward(grad: Array, x: Array) -> Array:
+    """The gradient times the derivative of `mish`."""
+    tanh = np.tanh(np.log1p(np.exp(x)))
+    return np.asarray(grad * (tanh + x * _sigmoid(x) * (1 - tanh * tanh)))
+
+
+def _hardtanh_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    dtype = operands[0].dtype
+    if dtype.kind == "bool":
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if dtype.kind == "unsigned" and (others["min_val"] < 0 or others["max_val"] < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return REAL_NUMBERS(op, operands, others)
+
+
+@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", _hardtanh_rule,
+           variants="")  # fmt: skip
+def hardtanh(x: Array, low: float = -1, high: float = 1) -> Array:
+    """Clamped to [low, high]."""
+    return np.asarray(np.minimum(np.maximum(x, _as(x, low)), _as(x, high)))
+
+
+@pointwise(
+    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def hardtanh_backward(grad: Array, x: Array, low: float, high: float) -> Array:
+    """The gradient strictly inside the range."""
+    return np.where((x <= _as(x, low)) | (x >= _as(x, high)), _as(grad, 0), grad)
+
+
+@composite("relu6(Tensor self) -> Tensor", variants="")
+def relu6(self: TensorImpl) -> Any:
+    """Clamped to [0, 6]."""
+    return aten.hardtanh.default(self, 0, 6)
+
+
+@composite("relu6_(Tensor(a!) self) -> Tensor(a!)", variants="")
+def relu6_(self: TensorImpl) -> Any:
+    """Clamped to [0, 6] in place."""
+    return aten.hardtanh_.default(self, 0, 6)
+
+
+def _hard_gate(x: Array) -> Array:
+    return np.asarray(np.minimum(np.maximum(x + 3, 0), 6))
+
+
+@pointwise("hardsigmoid(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
+def hardsigmoid(x: Array) -> Array:
+    """A ramp from 0 at -3 to 1 at 3."""
+    return np.asarray(_hard_gate(x) / _as(x, 6))
+
+
+@pointwise(
+    "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def hardsigmoid_backward(grad: Array, x: Array) -> Array:
+    """A sixth of the gradient on the ramp."""
+    return np.where((x > -3) & (x < 3), grad * _as(grad, _SIXTH), _as(grad, 0))
+
+
+@pointwise("hardswish(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
+def hardswish(x: Array) -> Array:
+    """The input times its hard sigmoid."""
+    return np.asarray(x * _hard_gate(x) / _as(x, 6))
+
+
+@pointwise(
+    "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def hardswish_backward(grad: Array, x: Array) -> Array:
+    """The gradient times the derivative of `hardswish`."""
+    middle = grad * (x / _as(x, 3) + _as(x, 0.5))
+    return np.where(x <= -3, _as(grad, 0), np.where(x < 3, middle, grad))
+
+
+@pointwise(
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    FLOATING_ONLY, inplace=False, variants="",
+)  # fmt: skip
+def softplus(x: Array, beta: float = 1, limit: float = 20) -> Array:
+    """A smooth relu; the input itself where beta times it is above the limit."""
+    scaled = x * _as(x, beta)
+    return np.where(scaled > _as(x, limit), x, np.log1p(np.exp(scaled)) / _as(x, beta))
+
+
+@pointwise(
+    "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def softplus_backward(grad: Array, x: Array, beta: float, limit: float) -> Array:
+    """The gradient times the sigmoid of beta x."""
+    z = np.exp(x * _as(x, beta))
+    return np.where(x * _as(x, beta) > _as(x, limit), grad, grad * z / (z + 1))
+
+
+def _softshrink_rule(
+    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
+) -> Types:
+    if not others["lambd"] >= 0:
+        raise RuntimeError(
+            f"lambda must be greater or equal to 0, but found to be {others['lambd']}."
+        )
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise(
+    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    _softshrink_rule, inplace=False, variants="",
+)  # fmt: skip
+def softshrink(x: Array, lambd: float = 0.5) -> Array:
+    """Closer to 0 by lambd, and 0 where it would pass it; NaN stays."""
+    limit = _as(x, lambd)
+    inner = np.where(x < -limit, x + limit, x * _as(x, 0))
+    return np.where(x > limit, x - limit, inner)
+
+
+@pointwise("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", FLOATING_ONLY, inplace=False)
+def hardshrink(x: Array, lambd: float = 0.5) -> Array:
+    """0 in [-lambd, lambd]."""
+    limit = _as(x, lambd)
+    return np.where((x >= -limit) & (x <= limit), _as(x, 0), x)
+
+
+def _shrink_backward(grad: Array, x: Array, lambd: float) -> Array:
+    limit = _as(x, lambd)
+    return np.where((x >= -limit) & (x <= limit), _as(grad, 0), grad)
+
+
+pointwise(
+    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)(_shrink_backward)  # fmt: skip
+pointwise(
+    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)(_shrink_backward)  # fmt: skip
+
+
+@pointwise(
+    "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+    FLOATING_OR_COMPLEX, inplace=False, out=None, variants="",
+)  # fmt: skip
+def sigmoid_backward(grad: Array, y: Array) -> Array:
+    """The gradient times the derivative, from the result."""
+    return np.asarray(grad * np.conj((1 - y) * y))
+
+
+@pointwise(
+    "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
+    FLOATING_OR_COMPLEX, inplace=False, out=None, variants="",
+)  # fmt: skip
+def tanh_backward(grad: Array, y: Array) -> Array:
+    """The gradient times the derivative, from the result."""
+    return np.asarray(grad * np.conj(1 - y * y))
+
+
+@pointwise(
+    "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def logit_backward(grad: Array, x: Array, eps: float | None = None) -> Array:
+    """The gradient times the derivative of `logit`; nothing outside [eps, 1 - eps]."""
+    inside = grad / (x * (1 - x))
+    if eps is None:
+        return np.where((x < 0) | (x > 1), _as(grad, math.nan), np.where(
+            (x == 0) | (x == 1), grad * _as(grad, math.inf), inside))  # fmt: skip
+    low = _as(x, eps)
+    return np.where((x < low) | (x > 1 - low), _as(grad, 0), inside)
+
+
+@composite("log_sigmoid(Tensor self) -> Tensor", variants="")
+def log_sigmoid(self: TensorImpl) -> Any:
+    """The logarithm of the sigmoid."""
+    return aten.log_sigmoid_forward.default(self)[0]
+
+
+@pointwise(
+    "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+    FLOATING_ONLY, inplace=False, out=None, variants="",
+)  # fmt: skip
+def log_sigmoid_backward(grad: Array, x: Array, buffer: Array) -> Array:
+    """The gradient times the derivative, from the exponentials kept in the buffer."""
+    below = x < 0
+    slope = np.where(below, _as(x, 1), _as(x, 0))
+    sign = np.where(below, _as(x, 1), _as(x, -1))
+    return np.asarray(grad * (slope - sign * (buffer / (1 + buffer))))
+
+
+def _prelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    dtypes: list[DType] = [operand.dtype for operand in operands]
+    if any(dtype is not dtypes[0] for dtype in dtypes):
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {dtypes}")
+    return FLOATING_ONLY(op, operands, others)
+
+
+@pointwise(
+    "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+    _prelu_rule, inplace=False, out=None, variants="",
+)  # fmt: skip
+def prelu_kernel(x: Array, weight: Array) -> Array:
+    """A slope of `weight` below 0."""
+    return np.where(x > 0, x, weight * x)
+
+
+for _name in ("hardtanh", "_prelu_kernel", "log_sigmoid_backward"):
+    like_the_input(_name)

@@ -1,0 +1,384 @@
+"""Functions of two numbers beyond arithmetic.
+
+Source   aten/src/ATen/native/BinaryOps.cpp, Pow.cpp
+         aten/src/ATen/native/cpu/BinaryOpsKernel.cpp
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core import promotion
+from labkit.core.dtype import DType
+from labkit.core.formats import decode, encode
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import new_tensor, wide
+from labkit.ops.aten import aten
+from labkit.ops.iterator.iteration_order import output_strides
+from labkit.ops.pointwise.dtype_rules import (
+    BAREBONES,
+    FLOATING_ONLY,
+    FLOATING_OR_COMPLEX,
+    LOGICAL,
+    NUMBERS,
+    REAL,
+    REAL_FLOAT,
+    REAL_NUMBERS,
+    WHOLE_NUMBERS,
+    WITH_COMPLEX,
+    common_dtype,
+    refuse,
+)
+from labkit.ops.pointwise.layouts import in_place
+from labkit.ops.pointwise.pointwise import (
+    OPERATORS,
+    Array,
+    Pointwise,
+    Types,
+    pointwise,
+    wrapped_number,
+)
+from labkit.ops.registration import composite, kernel
+from labkit.ops.tensors import copy
+
+_BINARY = "(Tensor self, Tensor other) -> Tensor"
+
+
+def _is_whole(x: Array) -> bool:
+    return x.dtype.kind in "iub"
+
+
+def _refuse_zero(name: str, x: Array, divisor: Array) -> None:
+    if _is_whole(divisor) and x.size and not np.all(divisor):
+        raise RuntimeError(f"ZeroDivisionError: {name} of whole numbers by 0")
+
+
+pointwise(f"atan2{_BINARY}", REAL_FLOAT)(np.arctan2)
+pointwise(f"hypot{_BINARY}", FLOATING_ONLY)(np.hypot)
+pointwise(f"copysign.Tensor{_BINARY}", REAL_FLOAT)(np.copysign)
+pointwise(f"logaddexp2{_BINARY}", FLOATING_ONLY, inplace=False)(np.logaddexp2)
+pointwise(f"gcd{_BINARY}", WHOLE_NUMBERS)(np.gcd)
+
+
+@pointwise(f"lcm{_BINARY}", WHOLE_NUMBERS)
+def lcm(x: Array, y: Array) -> Array:
+    """The least common multiple."""
+    divisor = np.gcd(x, y)
+    return np.where(divisor == 0, 0, np.abs(x // np.where(divisor == 0, 1, divisor) * y))
+
+
+@pointwise(f"logaddexp{_BINARY}", FLOATING_OR_COMPLEX, inplace=False)
+def logaddexp(x: Array, y: Array) -> Array:
+    """The logarithm of the sum of exponentials."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.logaddexp(x, y))
+    smaller, larger = np.where(x.real < y.real, x, y), np.where(x.real < y.real, y, x)
+    return np.asarray(np.log1p(np.exp(smaller - larger)) + larger)
+
+
+@pointwise(f"fmod.Tensor{_BINARY}", REAL_NUMBERS, out="Tensor_out")
+def fmod(x: Array, y: Array) -> Array:
+    """What is left of dividing towards 0; it has the sign of the dividend."""
+    _refuse_zero("fmod", x, y)
+    return np.asarray(np.fmod(x, y))
+
+
+def _floor(x: Array, y: Array) -> Array:
+    _refuse_zero("floor division", x, y)
+    return np.asarray(np.floor_divide(x, y))
+
+
+pointwise(f"floor_divide{_BINARY}", REAL_NUMBERS, inplace=False)(_floor)
+in_place("floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", "floor_divide")
+
+
+def _mode(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    mode = others["rounding_mode"]
+    if mode is None:
+        return WITH_COMPLEX(op, operands, others)
+    if mode not in ("trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
+        )
+    return REAL_NUMBERS(op, operands, others)
+
+
+@pointwise(
+    "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+    _mode,
+    out="out_mode",
+)
+def div_mode(x: Array, y: Array, rounding_mode: str | None) -> Array:
+    """The quotient, as it is or rounded down or towards 0.
+
+    Differs  quotients of two-byte floats are not rounded to their type before they are cut off
+    """
+    if rounding_mode is None:
+        return np.asarray(np.true_divide(x, y))
+    if rounding_mode == "floor":
+        return _floor(x, y)
+    _refuse_zero("division", x, y)
+    if not _is_whole(x):
+        return np.asarray(np.trunc(x / y))
+    quotient = np.floor_divide(x, y)
+    uneven = (quotient * y != x) & ((x < 0) != (y < 0))
+    return np.asarray(quotient + uneven.astype(quotient.dtype))
+
+
+def _ordered(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    common = common_dtype(op, operands)
+    if any(operand.dtype.is_complex for operand in operands):
+        raise RuntimeError(f"{op.base} not implemented for complex tensors.")
+    if common in BAREBONES:
+        raise refuse(op, common)
+    return common, common
+
+
+for _name, _loop in {
+    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin
+}.items():  # fmt: skip
+    pointwise(f"{_name}{_BINARY}", _ordered, inplace=False)(_loop)
+
+
+@composite("max.other(Tensor self, Tensor other) -> Tensor")
+def max_other(self: TensorImpl, other: TensorImpl) -> Any:
+    """The larger one."""
+    return aten.maximum.default(self, other)
+
+
+@composite("min.other(Tensor self, Tensor other) -> Tensor")
+def min_other(self: TensorImpl, other: TensorImpl) -> Any:
+    """The smaller one."""
+    return aten.minimum.default(self, other)
+
+
+pointwise(f"nextafter{_BINARY}", FLOATING_ONLY)(np.nextafter)
+
+
+def _next_small(x: Array, y: Array, dtype: DType) -> Array:
+    """The neighbours of two-byte floats, in which the loop above would take float32's steps."""
+    if dtype is dtypes.float16:
+        return np.nextafter(x.astype(np.float16), y.astype(np.float16))
+    bits = encode(x, dtype).astype(np.int32)
+    away = (y > x) == (x > 0)
+    step = np.where(bits & 0x7FFF == 0, np.where(y > 0, 1, 0x8001), bits + np.where(away, 1, -1))
+    moved = decode(step.astype(np.uint16), dtype)
+    return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), np.where(x == y, y, moved))
+
+
+def _nextafter(self: TensorImpl, other: TensorImpl) -> TensorImpl:
+    op = OPERATORS["nextafter"]
+    common = common_dtype(op, [self, other])
+    if common not in (dtypes.float16, dtypes.bfloat16):
+        return op.functional(self, other)
+    x, y = np.broadcast_arrays(wide(self), wide(other))
+    operands = [(each.sizes, each.strides) for each in (self, other)]
+    return new_tensor(_next_small(x, y, common), common, output_strides(x.shape, operands))
+
+
+kernel("nextafter", "CPU")(_nextafter)
+
+
+@pointwise(f"xlogy.Tensor{_BINARY}", REAL_FLOAT, out="OutTensor")
+def xlogy(x: Array, y: Array) -> Array:
+    """The product with the logarithm, which is 0 where x is 0; NaN where y is NaN."""
+    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log(y)))
+
+
+@pointwise("special_xlog1py(Tensor self, Tensor other) -> Tensor", REAL_FLOAT, inplace=False,
+           variants="")  # fmt: skip
+def xlog1py(x: Array, y: Array) -> Array:
+    """The product with the logarithm of 1 + y, which is 0 where x is 0; NaN where y is NaN."""
+    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log1p(y)))
+
+
+def _ldexp(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    x, exponent = operands
+    if exponent.dtype.kind == "bool" and x.dtype.is_floating_point:
+        raise refuse(op, exponent.dtype)
+    if exponent.dtype.is_floating_point or exponent.dtype.is_complex:
+        return WITH_COMPLEX(op, operands, others)
+    return WITH_COMPLEX(op, [x], others)
+
+
+@pointwise(f"ldexp.Tensor{_BINARY}", _ldexp, inplace=False)
+def ldexp(x: Array, y: Array) -> Array:
+    """The number times a power of 2."""
+    return np.asarray(x * np.power(x.dtype.type(2), y))
+
+
+def _heaviside(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    if any(operand.dtype.is_complex for operand in operands):
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if operands[0].dtype is not operands[1].dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return REAL(op, operands, others)
+
+
+@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", _heaviside)
+def heaviside(x: Array, values: Array) -> Array:
+    """0 below 0 and for NaN, 1 above, the given value at 0."""
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
+
+
+@pointwise(f"logical_and{_BINARY}", LOGICAL)
+def logical_and(x: Array, y: Array) -> Array:
+    """Whether neither is 0."""
+    return np.asarray((x != 0) & (y != 0))
+
+
+@pointwise(f"logical_or{_BINARY}", LOGICAL)
+def logical_or(x: Array, y: Array) -> Array:
+    """Whether not both are 0."""
+    return np.asarray((x != 0) | (y != 0))
+
+
+@pointwise(f"logical_xor{_BINARY}", LOGICAL)
+def logical_xor(x: Array, y: Array) -> Array:
+    """Whether exactly one is 0."""
+    return np.asarray((x != 0) != (y != 0))
+
+
+@pointwise(f"bitwise_left_shift.Tensor{_BINARY}", WHOLE_NUMBERS, out="Tensor_out")
+def bitwise_left_shift(x: Array, y: Array) -> Array:
+    """Shifted to the left; everything is gone by shifts below 0 or as wide as the type.
+
+    Source   aten/src/ATen/native/cpu/BinaryOpsKernel.cpp  lshift_kernel
+    """
+    bits = 8 * x.dtype.itemsize
+    gone = (y < 0) | (y.astype(np.int64) >= bits)
+    return np.where(gone, 0, np.left_shift(x, np.where(gone, 0, y)))
+
+
+@pointwise(f"bitwise_right_shift.Tensor{_BINARY}", WHOLE_NUMBERS, out="Tensor_out")
+def bitwise_right_shift(x: Array, y: Array) -> Array:
+    """Shifted to the right; only the sign is left by shifts below 0 or as wide as the type."""
+    most = 8 * x.dtype.itemsize - (x.dtype.kind == "i")
+    wide = x.astype(np.int64)
+    gone = (y < 0) | (y.astype(np.int64) >= most)
+    return np.asarray(np.right_shift(wide, np.where(gone, most, y).astype(np.int64)))
+
+
+# -- powers ---------------------------------------------------------------------------------------
+
+
+def _power(x: Array, y: Array) -> Array:
+    if not _is_whole(x):
+        return np.asarray(np.power(x, y))
+    # A negative exponent leaves 1 of 1 and a sign of -1, and nothing of any other whole number.
+    odd = y % 2 != 0
+    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0)).astype(x.dtype)
+    return np.where(y < 0, inverse, np.power(x, np.where(y < 0, 0, y)))
+
+
+pointwise(
+    "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", NUMBERS,
+    inplace=False, out="Tensor_Tensor_out",
+)(_power)  # fmt: skip
+
+
+def _power_of(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+    exponent = others["exponent"]
+    common = promotion.result_type(operands[0], exponent)
+    negative = isinstance(exponent, int) and exponent < 0
+    if negative and (operands[0].dtype.is_integral or operands[0].dtype.kind == "bool"):
+        raise RuntimeError(
+            f"Integers to negative integer powers are not allowed: exponent {exponent}"
+        )
+    if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
+        raise refuse(op, common)
+    return common, common
+
+
+def _raised(x: Array, exponent: complex) -> Array:
+    if exponent == 2:
+        return np.asarray(x * x)
+    if exponent == 0.5 and not _is_whole(x):
+        return np.asarray(np.sqrt(x))
+    if exponent == -1 and not _is_whole(x):
+        return np.asarray(1 / x)
+    return _power(x, np.asarray(exponent).astype(x.dtype))
+
+
+pointwise(
+    "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", _power_of,
+    inplace=False, out="Tensor_Scalar_out",
+)(_raised)  # fmt: skip
+in_place("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", "pow.Tensor_Scalar")
+in_place("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", "pow.Tensor_Tensor")
+
+
+@kernel("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", "CompositeExplicitAutograd")
+def pow_scalar(self: complex, exponent: TensorImpl) -> TensorImpl:
+    """A number to the powers of a tensor."""
+    dtype = promotion.result_type(self, exponent)
+    result = copy.empty_like(exponent, copy.contiguous_format, dtype)
+    OPERATORS["pow.Tensor_Tensor"].into(wrapped_number(self), exponent, out=result)
+    result.version_counter.version = 0
+    return result
+
+
+def _to_double(of: DType) -> DType:
+    return dtypes.complex128 if of.is_complex else dtypes.float64
+
+
+@composite("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor")
+def float_power(self: TensorImpl, exponent: TensorImpl) -> Any:
+    """The power, in double precision."""
+    dtype = _to_double(promotion.result_type(self, exponent))
+    return aten.pow.Tensor_Tensor(aten.to.dtype(self, dtype), aten.to.dtype(exponent, dtype))
+
+
+@composite("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor")
+def float_power_scalar(self: TensorImpl, exponent: complex) -> Any:
+    """The power, in double precision."""
+    dtype = _to_double(promotion.result_type(self, exponent))
+    return aten.pow.Tensor_Scalar(aten.to.dtype(self, dtype), exponent)
+
+
+@composite("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "
+           "bool equal_nan=False) -> Tensor")  # fmt: skip
+def isclose(
+    self: TensorImpl,
+    other: TensorImpl,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Any:
+    """Whether the difference is at most atol, plus rtol of the other number.
+
+    Source   aten/src/ATen/native/TensorCompare.cpp  isclose
+    """
+    if self.dtype is not other.dtype:
+        raise RuntimeError(f"{self.dtype.name} did not match {other.dtype.name}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"rtol and atol must not be negative, but got {rtol} and {atol}")
+    close = aten.eq.Tensor(self, other)
+    if equal_nan and (self.dtype.is_floating_point or self.dtype.is_complex):
+        both = aten.logical_and.default(aten.isnan.default(self), aten.isnan.default(other))
+        close = aten.logical_or.default(close, both)
+    if rtol == 0 and atol == 0:
+        return close
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        default = promotion.get_default_dtype()
+        self, other = aten.to.dtype(self, default), aten.to.dtype(other, default)
+    allowed = aten.add.Scalar(aten.abs.default(aten.mul.Scalar(other, rtol)), atol)
+    actual = aten.abs.default(aten.sub.Tensor(self, other))
+    near = aten.logical_and.default(aten.isfinite.default(actual), aten.le.Tensor(actual, allowed))
+    return aten.logical_or.default(close, near)
+
+
+@kernel("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "
+        "bool equal_nan=False) -> bool", "CompositeExplicitAutograd")  # fmt: skip
+def allclose(
+    self: TensorImpl,
+    other: TensorImpl,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> bool:
+    """Whether `isclose` holds everywhere."""
+    close = aten.isclose.default(self, other, rtol, atol, equal_nan)
+    return bool(copy.item(aten.all.default(close)))

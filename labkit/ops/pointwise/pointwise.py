@@ -1,0 +1,244 @@
+"""Element-wise operators: PyTorch's broadcasting, promotion, strides and overlap rules around a
+loop of NumPy's.
+
+    @pointwise("exp(Tensor self) -> Tensor", FLOAT, inplace=True, out="out")
+    def exp(x: Array) -> Array:
+        return np.exp(x)
+
+The function gets the values of every Tensor argument, broadcastable and in the element type of the
+computation (float32 for two-byte floats), and the other arguments as they are. From its schema come
+the in-place operator `exp_`, which writes into its first argument, and `exp.out`.
+
+Source   aten/src/ATen/native/BinaryOps.cpp, UnaryOps.cpp, PointwiseOps.cpp
+Differs  on the host every loop is NumPy's, so speed says nothing about PyTorch; on a device the
+         kernels are those of `labkit.ops.cuda.elementwise`
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.core import dtype as dtypes
+from labkit.core import promotion, tensor_impl
+from labkit.core.dtype import DType
+from labkit.core.formats import decode, encode
+from labkit.core.tensor_impl import TensorImpl, from_array
+from labkit.dispatch.schema import Schema
+from labkit.dispatch.schema_parser import parse_schema
+from labkit.ops.cuda import elementwise
+from labkit.ops.iterator.tensor_iterator import build
+from labkit.ops.pointwise.pointwise_shortcut import with_shortcut
+from labkit.ops.registration import kernel
+from labkit.ops.tensors import copy
+from labkit.ops.tensors.resize import resize_output
+
+Array = NDArray[Any]
+Loop = Callable[..., Any]
+Types = tuple[DType, DType]
+"""The element types of a computation and of its result."""
+Rule = Callable[["Pointwise", Sequence[TensorImpl], dict[str, Any]], Types]
+"""(operator, tensors, other arguments) -> the types; `labkit.ops.pointwise.dtype_rules` has them.
+
+Raises   RuntimeError   the operator does not take these types
+"""
+
+# Overflow, 0/0 and the like are answers here, as in PyTorch; asking NumPy not to speak of them at
+# every call would cost more than the arithmetic of a small tensor.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"labkit\.ops\.")
+
+
+def wrapped_number(number: complex | bool) -> TensorImpl:
+    """A Python number as a 0-dim tensor that does not widen the type of others.
+
+    Source   torch/csrc/utils/python_arg_parser.cpp  PythonArgs::tensor_slow
+    """
+    dtype = promotion.dtype_of_number(number)
+    if dtype is dtypes.int64 and -(1 << 63) <= number < 1 << 63:  # type: ignore[operator]
+        impl = from_array(np.array(number, np.int64), dtype, (), ())
+    elif dtype is dtypes.float64 or dtype is dtypes.bool_:
+        impl = from_array(np.array(number), dtype, (), ())
+    else:
+        impl = tensor_impl.empty((), dtype)
+        copy.store(impl, copy.scalar_raw(number, dtype))
+    impl.is_wrapped_number = True
+    return impl
+
+
+@dataclass(eq=False)
+class Pointwise:
+    """One element-wise operator: its schema, its rule of types, and its loop.
+
+    keeps_dtype   the result is of the operand's type, or bool, and an output of another is refused;
+                  a real result of a complex operand may be cast
+    """
+
+    schema: Schema
+    rule: Rule
+    loop: Loop
+    keeps_dtype: bool = False
+    base: str = ""
+    tensors: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        arguments = self.schema.arguments
+        self.base = self.schema.name.partition("::")[2]
+        self.tensors = tuple([i for i, each in enumerate(arguments) if _is_tensor(each.type)])
+
+    # -- calling ----------------------------------------------------------------------------
+
+    def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """All arguments in the schema's order, and the tensors among them."""
+        values = self.schema.stack(tuple(args), kwargs)
+        return values, [values[i] for i in self.tensors if values[i] is not None]
+
+    def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> Types:
+        """The element types of the computation and of the result."""
+        named = {
+            argument.name: value
+            for i, (argument, value) in enumerate(zip(self.schema.arguments, values, strict=True))
+            if i not in self.tensors
+        }
+        return self.rule(self, operands, named)
+
+    def functional(self, *args: Any, **kwargs: Any) -> TensorImpl:
+        """A new tensor of the broadcast shape, in the promoted element type.
+
+        Raises   RuntimeError   shapes that do not broadcast, types that have no common one, or
+                                tensors on several devices
+        """
+        values, operands = self.split(args, kwargs)
+        types = self.types(values, operands)
+        it = build(operands, types=types)
+        (made,) = it.outputs
+        result = tensor_impl.empty_strided(made.sizes, made.strides, made.dtype, it.device)
+        self._run(values, types, result)
+        return result
+
+    def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
+        """The result written into the first tensor; its shape and element type stay.
+
+        Raises   RuntimeError   as `functional`; or the result does not fit `self`, or `self` shows
+                                an element twice, or shares part of its memory with another
+        """
+        values, operands = self.split(args, kwargs)
+        return self._write(values, operands, operands[0])
+
+    def into(self, *args: Any, out: TensorImpl, **kwargs: Any) -> TensorImpl:
+        """The result written into `out`, which is resized when it has another shape.
+
+        Raises   RuntimeError   as `in_place`
+        """
+        values, operands = self.split(args, kwargs)
+        return self._write(values, operands, out)
+
+    def _write(
+        self, values: list[Any], operands: Sequence[TensorImpl], out: TensorImpl
+    ) -> TensorImpl:
+        types = self.types(values, operands)
+        _, result = types
+        fixed = self.keeps_dtype and result in (operands[0].dtype, dtypes.bool_)
+        if fixed and out.dtype is not result:
+            raise RuntimeError(f"Found dtype {out.dtype.name} but expected {result.name}")
+        it = build(operands, (out,), types=types)
+        (written,) = it.outputs
+        if written.will_resize:
+            resize_output(out, written.sizes, written.strides)
+        self._run(values, types, out)
+        out.bump_version()
+        return out
+
+    def _run(self, values: list[Any], types: Types, out: TensorImpl) -> None:
+        """Fill `out`: with a device kernel where it is on a device with one, else on the host."""
+        compute, dtype = types
+        if out.device.type != "cpu":
+            arguments = [
+                (argument.name, value)
+                for argument, value in zip(self.schema.arguments, values, strict=True)
+            ]
+            if elementwise.launch(self.base, compute, dtype, out, arguments):
+                return
+        for i in self.tensors:
+            if values[i] is not None:
+                values[i] = numbers(values[i], compute)
+        answer = encode(np.asarray(self.loop(*values)), dtype)
+        copy.store(out, copy.convert(answer, dtype, out.dtype))
+
+
+def pointwise(
+    schema: str,
+    rule: Rule,
+    *,
+    inplace: bool | str = True,
+    out: str | None = "out",
+    keeps_dtype: bool = False,
+    fast: Loop | None = None,
+    variants: str = "function, method",
+) -> Callable[[Loop], Loop]:
+    """The decorated loop is an operator, on the host and on devices.
+
+    schema   of the functional operator; it decides everything else
+    rule     ARITHMETIC, FLOAT, COMPARISON ... of `dtype_rules`, or one of the operator's own
+    inplace  also define `name_`, with the overload's name, or with this one
+    out      the overload that takes `out=`; None for no such operator
+    keeps_dtype   see `Pointwise`
+    fast     a NumPy function that gives the same answer for dense operands of one native type, and
+             raises nothing; None when there is none (`labkit.ops.pointwise.pointwise_shortcut`)
+
+    The loop gets one value per schema argument, in order; it returns the answer, of the result's
+    kind of number.
+    """
+
+    def register(loop: Loop) -> Loop:
+        op = Pointwise(parse_schema(f"aten::{schema}", known_types=True), rule, loop, keeps_dtype)
+        name = schema.partition("(")[0]
+        base = name.partition(".")[0]
+        run = op.functional
+        if fast is not None:
+            run = with_shortcut(op.functional, fast, len(op.tensors))
+        kernel(schema, variants=variants)(run)
+        _on_devices(name, op.functional)
+        OPERATORS[name] = op
+        if inplace:
+            called = (
+                f"{base}_.{inplace}" if isinstance(inplace, str) else name.replace(base, f"{base}_")
+            )
+            written = schema.replace(name, called, 1).replace("Tensor self", "Tensor(a!) self")
+            text = written.replace("-> Tensor", "-> Tensor(a!)")
+            kernel(text, variants="method" if "method" in variants else "")(op.in_place)
+            _on_devices(text.partition("(")[0], op.in_place)
+        if out is not None:
+            kernel(_out_schema(schema, base, out), variants="function" if variants else "")(op.into)
+            _on_devices(f"{base}.{out}", op.into)
+        return loop
+
+    return register
+
+
+def _on_devices(name: str, function: Loop) -> None:
+    for key in ("CUDA", "PrivateUse1"):
+        kernel(name, key)(function)
+
+
+OPERATORS: dict[str, Pointwise] = {}
+"""Every element-wise operator by name and overload, "add.Tensor"."""
+
+
+def _out_schema(schema: str, base: str, overload: str) -> str:
+    arguments = schema.partition("(")[2].rpartition(") ->")[0]
+    separator = ", " if ", *," in f", {arguments}" else ", *, "
+    return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
+
+
+def _is_tensor(kind: Any) -> bool:
+    return bool(kind.is_tensor_like)
+
+
+def numbers(operand: TensorImpl, compute: DType) -> Array:
+    """The operand's values in the element type of a computation; two-byte floats as float32."""
+    raw = copy.on_host(operand).raw()
+    values = decode(copy.convert(raw, operand.dtype, compute), compute)
+    return values.astype(np.float32) if values.dtype == np.float16 else values

@@ -1,0 +1,1 @@
+"""Random numbers, drawn as PyTorch draws them."""

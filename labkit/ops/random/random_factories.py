@@ -1,0 +1,294 @@
+"""Operators that make tensors of random numbers, and dropout.
+
+Source   aten/src/ATen/native/TensorFactories.cpp, Dropout.cpp
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core.device import Device
+from labkit.core.dtype import DType
+from labkit.core.formats import encode
+from labkit.core.generator import Generator, default_generator
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.aten import aten
+from labkit.ops.random import cpu_distributions, device_distributions
+from labkit.ops.random.distributions import generator_for
+from labkit.ops.registration import composite, kernel
+from labkit.ops.tensors import copy
+from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS, empty, empty_like, scalar_type
+
+Fill = Callable[..., TensorImpl]
+_LIKE = f"{OPTIONS}, MemoryFormat? memory_format=None) -> Tensor"
+_WHOLE = OPTIONS.replace("dtype=None", "dtype=4")
+_GENERATOR = "*, Generator? generator, "
+
+
+def _filled(made: TensorImpl, name: str, *args: Any, generator: Generator | None) -> TensorImpl:
+    """A fresh tensor filled by the in-place operator of its device, as if it never was empty."""
+    device_distributions.filler(name, made.device)(made, *args, generator=generator)
+    made.version_counter.version = 0
+    return made
+
+
+def _with_generator(schema: str) -> str:
+    """The schema of the overload that takes a generator."""
+    head, _, rest = schema.partition("*, ")
+    return f"{head}{_GENERATOR}{rest}"
+
+
+def _named(schema: str, overload: str) -> str:
+    name, _, rest = schema.partition("(")
+    return f"{name}.{overload}({rest}"
+
+
+def _define(schema: str, with_generator: str, function: Fill, variants: str) -> None:
+    """The operator, and its overload with a generator."""
+    kernel(schema, EXPLICIT, variants=variants)(function)
+    kernel(_with_generator(with_generator), EXPLICIT, variants=variants)(function)
+
+
+def _standard(name: str, fill: str) -> None:
+    def made(size: Any, *, generator: Generator | None = None, **options: Any) -> TensorImpl:
+        return _filled(empty(size, **options), fill, generator=generator)
+
+    def like(self: TensorImpl, *, generator: Generator | None = None, **options: Any) -> TensorImpl:
+        return _filled(empty_like(self, **options), fill, generator=generator)
+
+    schema = f"{name}(SymInt[] size, {OPTIONS}) -> Tensor"
+    _define(schema, _named(schema, "generator"), made, "function")
+    schema = f"{name}_like(Tensor self, {_LIKE}"
+    _define(schema, _named(schema, "generator"), like, "function")
+
+
+_standard("rand", "uniform_")
+_standard("randn", "normal_")
+
+
+def _randint(
+    low: int,
+    high: int,
+    size: Any,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    **options: Any,
+) -> TensorImpl:
+    made = empty(size, dtype=scalar_type(dtype, dtypes.int64), **options)
+    return _filled(made, "random_.from", low, high, generator=generator)
+
+
+def _randint_to(high: int, size: Any, **options: Any) -> TensorImpl:
+    return _randint(0, high, size, **options)
+
+
+def _randint_like(self: TensorImpl, low: int, high: int, **options: Any) -> TensorImpl:
+    generator = options.pop("generator", None)
+    return _filled(empty_like(self, **options), "random_.from", low, high, generator=generator)
+
+
+def _randint_like_to(self: TensorImpl, high: int, **options: Any) -> TensorImpl:
+    return _randint_like(self, 0, high, **options)
+
+
+_define(
+    f"randint(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
+    f"randint.generator(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
+    _randint_to,
+    "function",
+)
+_define(
+    f"randint.low(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
+    f"randint.low_generator(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
+    _randint,
+    "function",
+)
+_define(
+    f"randint_like(Tensor self, SymInt high, {_LIKE}",
+    f"randint_like.generator(Tensor self, SymInt high, {_LIKE}",
+    _randint_like_to,
+    "function",
+)
+_define(
+    f"randint_like.low_dtype(Tensor self, SymInt low, SymInt high, {_LIKE}",
+    f"randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, {_LIKE}",
+    _randint_like,
+    "function",
+)
+
+
+def _randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    **options: Any,
+) -> TensorImpl:
+    """The numbers 0 to n - 1 in random order.
+
+    Differs  on a device the order is the host's, from the host's default generator
+    """
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    made = empty((n,), dtype=scalar_type(dtype, dtypes.int64), device=device, **options)
+    chosen: Any = generator or default_generator()
+    if chosen.device.type != "cpu":
+        raise RuntimeError(
+            f"Expected a 'cpu' device type for generator but found '{chosen.device}'"
+        )
+    if n:
+        order = np.array(cpu_distributions.permutation(chosen, n))
+        copy.store(made, encode(order, made.dtype))
+    return made
+
+
+_define(
+    f"randperm(SymInt n, {_WHOLE}) -> Tensor",
+    f"randperm.generator(SymInt n, {_WHOLE}) -> Tensor",
+    _randperm,
+    "function",
+)
+
+
+@kernel(
+    "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, "
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+    "Tensor",
+    EXPLICIT,
+    variants="function",
+)
+def normal(
+    mean: float, std: float, size: Any, *, generator: Generator | None = None, **options: Any
+) -> TensorImpl:
+    """Normal numbers of one mean and one standard deviation."""
+    return _filled(empty(size, **options), "normal_", mean, std, generator=generator)
+
+
+# -- dropout --------------------------------------------------------------------------------------
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+@composite("dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
+def dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
+    """Elements set to 0 with probability p, and the others scaled up to keep the mean.
+
+    Source   aten/src/ATen/native/Dropout.cpp  _dropout_impl
+    """
+    _check_probability(p)
+    if p == 0 or not train or not input.numel():
+        return input
+    if input.device.type != "cpu" and p < 1:
+        return aten.native_dropout.default(input, p, train)[0]
+    if p == 1:
+        zero = aten.zeros.default([], dtype=input.dtype, device=input.device)
+        return aten.mul.Tensor(input, zero)
+    return aten.mul.Tensor(input, _noise(aten.empty_like.default(input), p))
+
+
+def _noise(noise: TensorImpl, p: float) -> Any:
+    """The tensor filled: 1 / (1 - p) with probability 1 - p, else 0."""
+    return aten.div_.Scalar(aten.bernoulli_.float(noise, 1 - p), 1 - p)
+
+
+@composite("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", variants="function")
+def dropout_(self: TensorImpl, p: float, train: bool) -> Any:
+    """`dropout` in place."""
+    _check_probability(p)
+    if p == 0 or not train or not self.numel():
+        return self
+    if p == 1:
+        zero = aten.zeros.default([], dtype=self.dtype, device=self.device)
+        return aten.mul_.Tensor(self, zero)
+    return aten.mul_.Tensor(self, _noise(aten.empty_like.default(self), p))
+
+
+@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
+def feature_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
+    """Whole channels set to 0 with probability p."""
+    _check_probability(p)
+    if p == 0 or not train or not input.numel():
+        return input
+    if p == 1:
+        zero = aten.zeros.default([], dtype=input.dtype, device=input.device)
+        return aten.mul.Tensor(input, zero)
+    if input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    sizes = [*input.sizes[:2], *[1] * (input.dim() - 2)]
+    return aten.mul.Tensor(input, _noise(aten.new_empty.default(input, sizes), p))
+
+
+def _alpha_dropout(self: TensorImpl, p: float, train: bool, noise_sizes: Any) -> Any:
+    """Dropped elements become a constant; scaled and moved so that mean and variance stay.
+
+    Source   aten/src/ATen/native/Dropout.cpp  _dropout_impl
+    """
+    _check_probability(p)
+    if p == 0 or not train or not self.numel():
+        return self
+    if p == 1:
+        zero = aten.zeros.default([], dtype=self.dtype, device=self.device)
+        return aten.mul.Tensor(self, zero)
+    noise = aten.bernoulli_.float(noise_sizes(), 1 - p)
+    saturation = 1.7580993408473766  # of SELU
+    scale = 1.0 / math.sqrt((saturation**2 * p + 1) * (1 - p))
+    moved = aten.mul_.Scalar(aten.add.Scalar(noise, -1), saturation * scale)
+    moved = aten.add_.Scalar(moved, saturation * scale * p)
+    return aten.add.Tensor(aten.mul.Tensor(self, aten.mul_.Scalar(noise, scale)), moved)
+
+
+@composite("alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
+def alpha_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
+    """Elements set to what SELU saturates at, with probability p."""
+    return _alpha_dropout(input, p, train, lambda: aten.empty_like.default(input))
+
+
+@composite(
+    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function"
+)
+def feature_alpha_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
+    """`alpha_dropout` of whole channels."""
+    sizes = [*input.sizes[:2], *[1] * (input.dim() - 2)]
+    return _alpha_dropout(input, p, train, lambda: aten.new_empty.default(input, sizes))
+
+
+@kernel(
+    "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", variants="function"
+)
+def native_dropout(
+    input: TensorImpl,  # noqa: A002
+    p: float,
+    train: bool | None,
+) -> tuple[TensorImpl, TensorImpl]:
+    """The input with elements dropped, and the mask of those that stayed.
+
+    Source   aten/src/ATen/native/Dropout.cpp  native_dropout_cpu
+    """
+    if not input.numel():
+        return input, copy.empty_like(input)
+    if train is False:
+        mask = copy.empty_like(input, copy.contiguous_format, dtypes.bool_)
+        copy.store(mask, np.ones((), np.bool_))
+        return copy.clone(input), mask
+    kept = 1 - p
+    mask = copy.empty_like(input, dtype=dtypes.bool_)
+    _filled(mask, "bernoulli_.float", kept, generator=generator_for(None, input))
+    scale = 1 / kept if kept else 0.0
+    product = aten.mul_.Scalar(aten.mul.Tensor(input, mask), scale)
+    return product, mask
+
+
+@kernel(
+    "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", variants=""
+)
+def native_dropout_backward(grad_output: TensorImpl, mask: TensorImpl, scale: float) -> Any:
+    """The gradient where the mask is true, scaled."""
+    return aten.mul.Scalar(aten.mul.Tensor(grad_output, mask), scale)

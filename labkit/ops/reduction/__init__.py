@@ -1,0 +1,1 @@
+"""Operators that look along dimensions: sums, scans, sorting, statistics."""

@@ -1,0 +1,433 @@
+"""Variances, norms, medians and modes.
+
+Source   aten/src/ATen/native/ReduceOps.cpp
+         aten/src/ATen/native/Sorting.cpp
+         aten/src/ATen/native/LinearAlgebra.cpp
+Differs  the mean of `var_mean` and `std_mean` is infinite where an element is; PyTorch updates a
+         running mean there, which becomes NaN
+"""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.core import dtype as dtypes
+from labkit.core.dtype import DType
+from labkit.core.memory_format import Ints
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import new_tensor, wide
+from labkit.ops.aten import aten
+from labkit.ops.reduction.cpp_algorithms import Moves
+from labkit.ops.reduction.reduction import (
+    Dims,
+    in_dtype,
+    reduce,
+    reduced_dims,
+    refuse_float8,
+    refuse_unordered,
+)
+from labkit.ops.registration import composite, kernel
+from labkit.ops.tensors import copy
+
+Array = NDArray[Any]
+Pair = tuple[TensorImpl, TensorImpl]
+
+
+def _divided(total: Array, count: int) -> Array:
+    """Part by part: NumPy's complex division lets an infinite part spoil the other one."""
+    if total.dtype.kind != "c":
+        return np.asarray(np.true_divide(total, count))
+    result = np.empty_like(total)
+    result.real, result.imag = total.real / np.float64(count), total.imag / np.float64(count)
+    return result
+
+
+def _moments(
+    name: str, self: TensorImpl, dim: Dims, correction: float | None, keepdim: bool
+) -> tuple[Array, Array]:
+    """The variance and the mean, in double precision."""
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        raise RuntimeError(
+            f"{name} only support floating point and complex dtypes, got {self.dtype.name}"
+        )
+    refuse_float8("std_cpu", self.dtype)
+    dims = reduced_dims(self, dim)
+    values = copy.values(self).astype(np.complex128 if self.dtype.is_complex else np.float64)
+    count = int(np.prod([self.sizes[each] for each in dims]))
+    freedom = max(count - (1 if correction is None else correction), 0)
+    if freedom == 0 and self.numel():
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            f"reduction factor (input numel divided by output numel): {correction} of {count}",
+            UserWarning,
+            stacklevel=3,
+        )
+    with np.errstate(all="ignore"):
+        mean = _divided(reduce(np.add, values, dims, True), count)
+        squares = np.square(values.real - mean.real) + np.square(values.imag - mean.imag)
+        variance = np.true_divide(reduce(np.add, squares, dims, keepdim), freedom)
+    return variance, mean if keepdim else np.squeeze(mean, axis=dims)
+
+
+@kernel(
+    "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
+    "bool keepdim=False) -> Tensor"
+)
+def var(
+    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> TensorImpl:
+    """The variance over some dimensions.
+
+    correction  subtracted from the number of elements before dividing by it; None for 1
+    """
+    variance, _ = _moments("std and var", self, dim, correction, keepdim)
+    return new_tensor(variance, dtypes.to_real(self.dtype))
+
+
+@kernel(
+    "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
+    "bool keepdim=False) -> Tensor"
+)
+def std(
+    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> TensorImpl:
+    """The standard deviation over some dimensions."""
+    variance, _ = _moments("std and var", self, dim, correction, keepdim)
+    return new_tensor(np.sqrt(variance), dtypes.to_real(self.dtype))
+
+
+@kernel(
+    "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
+    "bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
+def var_mean(
+    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> Pair:
+    """The variance and the mean over some dimensions."""
+    variance, mean = _moments("var_mean", self, dim, correction, keepdim)
+    return new_tensor(variance, dtypes.to_real(self.dtype)), new_tensor(mean, self.dtype)
+
+
+@kernel(
+    "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
+    "bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
+def std_mean(
+    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> Pair:
+    """The standard deviation and the mean over some dimensions."""
+    variance, mean = _moments("std_mean", self, dim, correction, keepdim)
+    real = dtypes.to_real(self.dtype)
+    return new_tensor(np.sqrt(variance), real), new_tensor(mean, self.dtype)
+
+
+@composite("var(Tensor self, bool unbiased=True) -> Tensor")
+def var_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
+    """The variance of all elements."""
+    return aten.var.correction(self, None, correction=int(unbiased))
+
+
+@composite("std(Tensor self, bool unbiased=True) -> Tensor")
+def std_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
+    """The standard deviation of all elements."""
+    return aten.std.correction(self, None, correction=int(unbiased))
+
+
+@composite("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor")
+def var_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """The variance over some dimensions."""
+    return aten.var.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@composite("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor")
+def std_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """The standard deviation over some dimensions."""
+    return aten.std.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@composite("var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+def var_mean_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
+    """The variance and the mean of all elements."""
+    return aten.var_mean.correction(self, None, correction=int(unbiased))
+
+
+@composite("std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+def std_mean_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
+    """The standard deviation and the mean of all elements."""
+    return aten.std_mean.correction(self, None, correction=int(unbiased))
+
+
+@composite(
+    "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> "
+    "(Tensor, Tensor)",
+    variants="function",
+)
+def var_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """The variance and the mean over some dimensions."""
+    return aten.var_mean.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@composite(
+    "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> "
+    "(Tensor, Tensor)",
+    variants="function",
+)
+def std_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """The standard deviation and the mean over some dimensions."""
+    return aten.std_mean.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@composite(
+    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+    "Tensor"
+)
+def nanmean(
+    self: TensorImpl, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
+    """The mean over some dimensions, as if no element were NaN."""
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got "
+            f"{self.dtype.name}"
+        )
+    present = aten.sum.dim_IntList(
+        aten.logical_not.default(aten.isnan.default(aten.detach.default(self))), dim, keepdim
+    )
+    return aten.div.Tensor(aten.nansum.default(self, dim, keepdim, dtype=dtype), present)
+
+
+def _power_mean(values: Array, order: float, dims: Ints, keepdim: bool) -> Array:
+    """The norm of magnitudes.
+
+    Source   aten/src/ATen/native/cpu/ReduceOpsKernel.cpp  norm_kernel_tensor_iterator_impl
+    """
+    with np.errstate(all="ignore"):
+        if math.isinf(order):
+            return reduce(np.maximum if order > 0 else np.minimum, values, dims, keepdim)
+        if order == 0:
+            return reduce(np.add, values != 0, dims, keepdim, np.float64)
+        if order == 1:
+            return reduce(np.add, values, dims, keepdim)
+        if order == 2:
+            return np.asarray(np.sqrt(reduce(np.add, values * values, dims, keepdim)))
+        total = reduce(np.add, np.power(values, order), dims, keepdim)
+        return np.asarray(np.power(total, 1.0 / order))
+
+
+def _check_norm_dtype(name: str, dtype: DType, source: DType) -> None:
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"{name}: dtype should be floating point or complex, but got {dtype.name}"
+        )
+    if dtype.is_complex != source.is_complex:
+        raise RuntimeError(
+            f"{name}: dtype should be {'complex' if source.is_complex else 'real'} for "
+            f"{'complex' if source.is_complex else 'real'} inputs, but got {dtype.name}"
+        )
+    narrower = (
+        np.finfo(dtypes.to_real(dtype).numpy or np.float32).nmant
+        < np.finfo(dtypes.to_real(source).numpy or np.float32).nmant
+    )
+    if narrower and not source.itemsize <= dtype.itemsize:
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({source.name}) should be convertible without "
+            f"narrowing to the specified dtype ({dtype.name})"
+        )
+
+
+@kernel(
+    "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
+    variants="function",
+)
+def linalg_vector_norm(
+    self: TensorImpl,
+    order: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> TensorImpl:
+    """The vector norm over some dimensions.
+
+    Source   aten/src/ATen/native/LinearAlgebra.cpp  linalg_vector_norm
+    """
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {self.dtype.name}"
+        )
+    return _norm("linalg.vector_norm", self, order, dim, keepdim, dtype)
+
+
+def _norm(
+    name: str, self: TensorImpl, order: float, dim: Dims, keepdim: bool, dtype: DType | None
+) -> TensorImpl:
+    if isinstance(order, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm: {order}")
+    order = float(order)
+    if dtype is not None:
+        _check_norm_dtype(name, dtype, self.dtype)
+    dims = reduced_dims(self, dim)
+    nothing = any(self.sizes[each] == 0 for each in dims) if dims else False
+    if nothing and (order < 0 or math.isinf(order)):
+        raise RuntimeError(
+            f"{name} cannot compute the {order:g} norm on an empty dimension because the "
+            f"operation does not have an identity: sizes {list(self.sizes)}, dims {list(dims)}"
+        )
+    chosen = dtype or self.dtype
+    refuse_float8("norm_kernel", chosen)
+    with np.errstate(all="ignore"):
+        magnitudes = np.abs(wide(in_dtype(self, chosen))).astype(np.float64)
+    return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))
+
+
+def _old_norm(
+    self: TensorImpl, p: float | None, dim: Dims, keepdim: bool, dtype: DType | None = None
+) -> TensorImpl:
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got "
+            f"{self.dtype.name} instead."
+        )
+    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@kernel("norm.Scalar(Tensor self, Scalar p=2) -> Tensor")
+def norm_scalar(self: TensorImpl, p: float = 2) -> TensorImpl:
+    """The vector norm of all elements."""
+    return _old_norm(self, p, None, False)
+
+
+@kernel("norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor")
+def norm_dim(self: TensorImpl, p: float | None, dim: Dims, keepdim: bool = False) -> TensorImpl:
+    """The vector norm over some dimensions; None is 2."""
+    return _old_norm(self, p, dim, keepdim)
+
+
+@kernel(
+    "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
+    "ScalarType dtype) -> Tensor"
+)
+def norm_dim_dtype(
+    self: TensorImpl, p: float | None, dim: Dims, keepdim: bool, *, dtype: DType
+) -> TensorImpl:
+    """The vector norm over some dimensions, computed in an element type."""
+    return _old_norm(self, p, dim, keepdim, dtype)
+
+
+@kernel("norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor")
+def norm_dtype(self: TensorImpl, p: float | None, *, dtype: DType) -> TensorImpl:
+    """The vector norm of all elements, computed in an element type."""
+    return _old_norm(self, p, None, False, dtype)
+
+
+def nan_last_order(values: Array) -> Array:
+    """Positions along the last dimension, by value, NaN behind everything, ties in order."""
+    return np.argsort(values, axis=-1, kind="stable")
+
+
+def rows_of(name: str, self: TensorImpl, dim: int) -> tuple[Array, int]:
+    """The values with the dimension last, and where it was."""
+    dims = reduced_dims(self, dim)
+    if not self.sizes:
+        return copy.values(self).reshape(1), 0
+    if self.sizes[dims[0]] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
+    return np.moveaxis(copy.values(self), dims[0], -1), dims[0]
+
+
+def one_per_row(self: TensorImpl, values: Array, indices: Array, dim: int, keepdim: bool) -> Pair:
+    """Results of one element per row, in the reduced shape."""
+    best = np.take_along_axis(values, indices[..., None], -1)[..., 0]
+    if keepdim and self.sizes:
+        best, indices = np.expand_dims(best, dim), np.expand_dims(indices, dim)
+    return new_tensor(best, self.dtype), new_tensor(indices, dtypes.int64)
+
+
+def _is_nan(values: Array) -> Array:
+    return np.asarray(
+        np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    )
+
+
+def _refuse_unsortable(name: str, dtype: DType) -> None:
+    refuse_unordered(name, dtype)
+    if dtype.kind == "bool":
+        raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
+
+
+def _median_all(name: str, self: TensorImpl, ignore_nan: bool) -> TensorImpl:
+    if not self.numel():
+        whole = self.dtype in (dtypes.int32, dtypes.int64)  # what NaN becomes there
+        nothing = np.iinfo(self.dtype.raw).min if whole else np.nan
+        return new_tensor(np.asarray(nothing), self.dtype)
+    _refuse_unsortable(name, self.dtype)
+    values = copy.values(self).ravel()
+    missing = _is_nan(values)
+    if ignore_nan and not missing.all():
+        values = values[~missing]
+    if missing.any() and not ignore_nan:
+        return new_tensor(np.asarray(np.nan), self.dtype)
+    middle = (values.size - 1) // 2
+    return new_tensor(np.partition(values, middle)[middle], self.dtype)
+
+
+def _median_dim(name: str, self: TensorImpl, dim: int, keepdim: bool, ignore_nan: bool) -> Pair:
+    values, dim = rows_of(name, self, dim)
+    _refuse_unsortable("median_out", self.dtype)
+    missing = _is_nan(values)
+    middle = np.maximum(values.shape[-1] - missing.sum(axis=-1) - 1, 0) // 2
+    indices = np.take_along_axis(nan_last_order(values), middle[..., None], -1)[..., 0]
+    if not ignore_nan:
+        indices = np.where(missing.any(axis=-1), missing.argmax(axis=-1), indices)
+    return one_per_row(self, values, indices, dim, keepdim)
+
+
+@kernel("median(Tensor self) -> Tensor")
+def median(self: TensorImpl) -> TensorImpl:
+    """The lower of the two middle elements; NaN if there is one."""
+    return _median_all("median_cpu", self, ignore_nan=False)
+
+
+@kernel("nanmedian(Tensor self) -> Tensor")
+def nanmedian(self: TensorImpl) -> TensorImpl:
+    """The lower of the two middle elements that are not NaN."""
+    return _median_all("nanmedian_cpu", self, ignore_nan=True)
+
+
+@kernel("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+def median_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> Pair:
+    """The lower middle element along a dimension, and where it is."""
+    return _median_dim("median", self, dim, keepdim, ignore_nan=False)
+
+
+@kernel(
+    "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+)
+def nanmedian_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> Pair:
+    """The lower middle element along a dimension that is not NaN, and where it is."""
+    return _median_dim("nanmedian", self, dim, keepdim, ignore_nan=True)
+
+
+@kernel("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
+def mode(self: TensorImpl, dim: int = -1, keepdim: bool = False) -> Pair:
+    """The most frequent element along a dimension, the smallest of several, and where one is."""
+    values, dim = rows_of("mode", self, dim)
+    if self.sizes and self.numel():
+        refuse_unordered("mode_kernel_impl", self.dtype)
+    flat = values.reshape(-1, values.shape[-1])
+    indices = np.empty(len(flat), np.int64)
+    for row, numbers in enumerate(flat):
+        moves = Moves(numbers.tolist())
+        moves.sort(len(numbers))
+        ordered = numbers[moves.order]
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        lengths = np.diff(ends, prepend=-1)
+        indices[row] = moves.order[ends[lengths.argmax()]]
+    return one_per_row(self, values, indices.reshape(values.shape[:-1]), dim, keepdim)

@@ -1,0 +1,1 @@
+"""New tensors, their text, and elements moved from one to another."""
