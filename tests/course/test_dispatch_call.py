@@ -1,7 +1,4 @@
-import torch
-
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.course.exercises.dispatch_call import Block, Memory
 from tests.course.answers import Answers
 
 answers = Answers("dispatch_call")
@@ -12,53 +9,34 @@ BANNED = "calls the torch or labkit function it is meant to rebuild (a recording
 # --- predict_the_hops
 
 
-def united(arguments, only_first=False, lists=True):
-    word = 0
-    for value in arguments:
-        for item in value if isinstance(value, list) and lists else [value]:
-            word |= item if isinstance(item, int) else 0
-        if only_first:
-            break
-    return DispatchKeySet.from_raw_repr(word)
-
-
-def hops(included_last=False, mask_always=False, stops=False, **reads):
-    def predict_the_hops(arguments, included, excluded, masks, table):
-        keys, extra, out = (
-            united(arguments, **reads),
-            DispatchKeySet.from_raw_repr(included),
-            DispatchKeySet.from_raw_repr(excluded),
-        )
-        keys = (keys - out) | extra if included_last else (keys | extra) - out
-
-        def masked(keys):
-            return keys & DispatchKeySet.from_raw_repr(masks[max(keys.highest_backend(), 0)])
-
-        keys, entered = masked(keys), []
+def hops(masks_first=True, masks_always=False, stops=False, passes_over=False):
+    def predict_the_hops(word, mask, table):
+        keys, entered = DispatchKeySet.from_raw_repr(word & mask if masks_first else word), []
         while True:
             slot = str(keys.slot_key())
             kernel = table.get(slot, "skip")
             if kernel == "skip":
-                return [*entered, "error"]
-            entered.append(slot)
+                if not passes_over or slot == "Undefined":
+                    return [*entered, "error"]
+                kernel = "on"
+            else:
+                entered.append(slot)
             if kernel == "end" or (stops and "Autograd" in slot):
                 return entered
             if isinstance(kernel, int):
-                keys = DispatchKeySet.from_raw_repr(kernel)
+                keys = DispatchKeySet.from_raw_repr(kernel & mask if masks_always else kernel)
             else:
                 keys = keys & DispatchKeySet.full_after(keys.highest_functionality())
-            keys = masked(keys) if mask_always else keys
 
     return predict_the_hops
 
 
 answers.right("predict_the_hops")(hops())
 for why, answer in [
-    ("mask applied at every hop", hops(mask_always=True)),
-    ("only the first argument", hops(only_first=True)),
-    ("excluded before included", hops(included_last=True)),
+    ("mask applied at every hop", hops(masks_always=True)),
+    ("no mask at all", hops(masks_first=False)),
     ("stops at Autograd", hops(stops=True)),
-    ("lists ignored", hops(lists=False)),
+    ("an empty slot is passed over", hops(passes_over=True)),
     (CONSTANT, lambda *call: ["AutogradCPU", "CPU"]),
 ]:
     answers.wrong("predict_the_hops", why)(answer)
@@ -76,228 +54,59 @@ def remembers_the_first_call():
 
 
 @answers.wrong("predict_the_hops", BANNED)
-def asks_the_dispatcher(arguments, included, excluded, masks, table):
+def asks_the_dispatcher(word, mask, table):
     from labkit.dispatch.predict import first_keys
     from labkit.dispatch.situation import Situation
 
-    first_keys(masks, Situation((), DispatchKeySet(), DispatchKeySet()))
-    return hops()(arguments, included, excluded, masks, table)
+    first_keys([mask] * 16, Situation((), DispatchKeySet(), DispatchKeySet()))
+    return hops()(word, mask, table)
 
 
-# --- toy_backend
+# --- joined, on_thread
 
 
-def empty_strided(like, size, stride):
-    room = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
-    return Block(Memory(like.device, [0.0] * room), size, stride)
+def joined_by(join=lambda word, item: word | item, lists=True, first=False):
+    def joined(arguments):
+        word = 0
+        for value in arguments[:1] if first else arguments:
+            for item in value if isinstance(value, list) and lists else [value]:
+                word = join(word, item) if isinstance(item, int) else word
+        return word
+
+    return joined
 
 
-def copy_(self, src):
-    for here, there in zip(self.places(), src.places(), strict=True):
-        self.memory.cells[here] = src.memory.cells[there]
-    return self
-
-
-def add(self, other):
-    if self.device != other.device:
-        raise RuntimeError(f"add of {self.device} and {other.device}")
-    pairs = zip(self.places(), other.places(), strict=True)
-    cells = [self.memory.cells[i] + other.memory.cells[j] for i, j in pairs]
-    return Block(Memory(self.device, cells), self.sizes, [self.sizes[1], 1])
-
-
-def t(self):
-    return Block(self.memory, self.sizes[::-1], self.strides[::-1], self.offset)
-
-
-def missing(op, keys, stack):
-    raise NotImplementedError(f"{op.name} has no kernel on {stack[0].device}")
-
-
-def backend(fallback=missing, **other):
-    kernels = {"empty_strided": empty_strided, "copy_": copy_, "add": add, "t": t} | other
-
-    def toy_backend(lib, everything):
-        for name, kernel in kernels.items():
-            lib.impl(name, kernel, "PrivateUse1")
-        everything.fallback(fallback, "PrivateUse1")
-
-    return toy_backend
-
-
-answers.right("toy_backend")(backend())
-
-
-def on_cpu(self, other):
-    result = add(self, other)
-    return Block(Memory("cpu", result.memory.cells), result.sizes, result.strides)
-
-
-def computes_elsewhere(op, keys, stack):
-    stack[:] = [op.redispatch(DispatchKeySet("CPU"), *stack)]
-
-
-def says_nothing(op, keys, stack):
-    stack[:] = stack[:1]
-
-
-def t_copied(self):
-    return copy_(
-        Block(Memory(self.device, [0.0] * 99), self.sizes[::-1], [self.sizes[0], 1]), t_of(self)
-    )
-
-
-t_of = t
-
-
-def cell_by_cell(self, src):
-    for place in range(min(len(self.memory.cells), len(src.memory.cells))):
-        self.memory.cells[place] = src.memory.cells[place]
-    return self
-
-
-def always_row_major(like, size, stride):
-    return empty_strided(like, size, [size[1], 1])
-
-
-def on_lab_0(like, size, stride):
-    made = empty_strided(like, size, stride)
-    made.memory.device = "lab:0"
-    return made
-
-
-def missing_on_lab_0(op, keys, stack):
-    raise NotImplementedError(f"{op.name} has no kernel on lab:0")
-
-
-def add_in_place(self, other):
-    result = add(self, other)
-    copy_(self, result)
-    return result
-
-
-def add_or_first(self, other):
-    try:
-        return add(self, other)
-    except Exception:
-        return self
-
-
-for why, answer in [
-    ("silently computes on CPU", backend(add=on_cpu)),
-    ("silently computes on CPU", backend(fallback=computes_elsewhere)),
-    ("fallback hides wrong results", backend(fallback=says_nothing)),
-    ("views copied", backend(t=t_copied)),
-    ("strides lost in copies", backend(copy_=cell_by_cell)),
-    ("strides lost in copies", backend(empty_strided=always_row_major)),
+answers.right("joined")(joined_by())
+answers.right("on_thread")(lambda word, inc, exc: (word | inc) & ~(exc >> 16 << 16))
+for name, why, answer in [
+    ("joined", "only the first argument", joined_by(first=True)),
+    ("joined", "lists ignored", joined_by(lists=False)),
+    ("joined", "adds the words", joined_by(lambda word, item: word + item)),
+    ("joined", "takes the largest word", joined_by(max)),
     (
-        "is right on the default stream or device and wrong on another one",
-        backend(empty_strided=on_lab_0),
+        "on_thread",
+        "excluded before included",
+        lambda word, inc, exc: word & ~(exc >> 16 << 16) | inc,
     ),
     (
-        "is right on the default stream or device and wrong on another one",
-        backend(fallback=missing_on_lab_0),
+        "on_thread",
+        "excluded takes backends, too",
+        lambda word, inc, exc: (word | inc) & ~exc,
     ),
-    ("returns the right value but changes one of its inputs", backend(add=add_in_place)),
-    ("catches every exception and returns a default", backend(add=add_or_first)),
+    (
+        "on_thread",
+        "forgets what the thread includes",
+        lambda word, inc, exc: word & ~(exc >> 16 << 16),
+    ),
+    ("on_thread", "forgets what the thread excludes", lambda word, inc, exc: word | inc),
 ]:
-    answers.wrong("toy_backend", why)(answer)
-
-# --- custom_operator
+    answers.wrong(name, why)(answer)
 
 
-def compute(x, target, bound):
-    bound.copy_(bound / 2 + target / 2)
-    return torch.clamp(x, -bound, bound)
+def test_the_examples_of_the_tasks_are_right():
+    word = DispatchKeySet("CPU", "AutogradCPU").raw
+    assert hops()(word, word, {"AutogradCPU": "on", "CPU": "end"}) == ["AutogradCPU", "CPU"]
+    assert joined_by()([1, [2, None], "3"]) == 3
 
-
-def fake(x, target, bound):
-    return torch.empty_like(x)
-
-
-def to_target(grad, x, bound):
-    return (grad * x.sign() * (x.abs() > bound)).sum() / 2
-
-
-def operator(written="(a!)", kernel=compute, shape=fake, through_bound=to_target):
-    def clip_operator(lib):
-        lib.define(f"clip(Tensor x, Tensor target, Tensor{written} bound) -> Tensor")
-        op = getattr(torch.ops, lib.ns).clip.default
-        lib.impl("clip", kernel, "CompositeExplicitAutograd")
-        if shape:
-            torch.library.register_fake(f"{lib.ns}::clip", shape, lib=lib)
-
-        class Clip(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x, target, bound):
-                with torch._C._AutoDispatchBelowAutograd():
-                    y = op(x, target, bound)
-                ctx.save_for_backward(x, bound.clone())
-                return y
-
-            @staticmethod
-            def backward(ctx, grad):
-                x, bound = ctx.saved_tensors
-                inside = x.abs() <= bound
-                return grad * inside, through_bound(grad, x, bound), None
-
-        lib.impl("clip", lambda *arguments: Clip.apply(*arguments), "Autograd")
-
-    return clip_operator
-
-
-answers.right("custom_operator")(operator())
-
-
-def bound_must_be_known(x, target, bound):
-    limit = (bound / 2 + target / 2).item()
-    return torch.clamp(x, -limit, limit)
-
-
-def always_cpu(x, target, bound):
-    y = torch.zeros(x.shape, dtype=x.dtype, device="cpu")
-    if x.device.type == "cpu":
-        y.copy_(compute(x, target, bound))
-    return y
-
-
-def adds_first(x, target, bound):
-    bound.copy_((bound + target) / 2)
-    return torch.clamp(x, -bound, bound)
-
-
-def float32_only(x, target, bound):
-    return compute(x, target, bound).float()
-
-
-def the_example(x, target, bound):
-    compute(x, target, bound)
-    return torch.tensor([0.75, -0.5], dtype=x.dtype)
-
-
-def flat(x, target, bound):
-    return compute(x.view(-1), target, bound).view(x.shape)
-
-
-for why, answer in [
-    ("mutation undeclared", operator(written="")),
-    ("gradient ignores the bound's path", operator(through_bound=lambda *_: None)),
-    ("fake kernel runs real code", operator(shape=bound_must_be_known)),
-    (
-        "registered at a composite key with a hard-coded device",
-        operator(kernel=always_cpu, shape=None),
-    ),
-    (
-        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        operator(kernel=float32_only),
-    ),
-    (
-        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        operator(kernel=adds_first),
-    ),
-    (CONSTANT, operator(kernel=the_example)),
-    ("is right only for square, even or contiguous shapes", operator(kernel=flat)),
-]:
-    answers.wrong("custom_operator", why)(answer)
 
 test_answers = answers.tests()
