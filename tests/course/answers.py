@@ -30,6 +30,9 @@ FIRST = "remembers the answer of the first random case and returns it for all la
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
 CATCHES = "catches every exception and returns a default"
 CONSTANT = "a constant"
+TOO_LARGE = "is right on small cases and exceeds the size limit"
+"""How the names of answers begin that use up their time: on the largest case, which no seed makes
+smaller, so one seed will do."""
 
 
 class Answers:
@@ -81,7 +84,7 @@ class Answers:
                         exercise, "", lambda a=right: a, seed, id=f"{name}-right{number}-{seed}"
                     )
             for number, (why, make) in enumerate([*self.wrongs[name], *self.general(name)]):
-                for seed in SEEDS:
+                for seed in SEEDS[:1] if why.startswith(TOO_LARGE) else SEEDS:
                     yield pytest.param(
                         exercise, why, make, seed, id=f"{name}-wrong{number}-{why[:40]}-{seed}"
                     )
