@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
 from labkit.course.keeper import Output, kept, libraries_kept
+from labkit.course.own_names import OwnNames, changes_ours
 from labkit.course.put_away import IN_C, banned, of_checker, put_away, that_ask
 from labkit.course.reach import held, sealed
 from labkit.course.stopwatch import timed, watches
@@ -113,7 +114,7 @@ def _audit(event: str, arguments: Any) -> None:
         return
     last = _current[-1]
     refused = not last.processes if event in STARTS else event in LOOKS and last.libraries
-    if refused and last.is_here():
+    if (refused or changes_ours(event, arguments)) and last.is_here():
         trip(event)
 
 
@@ -151,6 +152,7 @@ class Guard:
             for other in others:
                 self._forbid(*other)
         self.away = list({asking.function: (asking, code) for asking, code in away}.values())
+        self.names = OwnNames(exercise)
         self.others = frozenset(sys._current_frames()) - {threading.get_ident()}
 
     def _forbid(self, full: str, owner: Any, attribute: str, found: Any) -> None:
@@ -189,7 +191,7 @@ class Guard:
             running = Running(run, timing.thread, self.others, *may)
             _current.append(running)
             try:
-                with kept():
+                with kept(self.names.put_back):
                     try:
                         timing.armed = True
                         run.value = call(*given)

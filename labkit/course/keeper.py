@@ -31,8 +31,10 @@ class Output(io.StringIO):
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
+def kept(put_back: Callable[[], None]) -> Iterator[None]:
     """Around one call of an answer: what the checker itself works with is put back.
+
+    put_back  called before anything else is: gives the checker's names their meaning again
 
     The collector waits meanwhile: what it would free is none of the answer's doing.
     """
@@ -46,6 +48,7 @@ def kept() -> Iterator[None]:
         if had_builtins != _BUILTINS:  # first: nothing works without them
             _BUILTINS.clear()
             _BUILTINS.update(had_builtins)
+        put_back()
         if os.getpid() != pid:  # a fork that came back as if it were the notebook
             os._exit(1)
         _restore_descriptors()  # before somebody else's file gets the number
