@@ -82,7 +82,7 @@ def notebooks(root: Path) -> Step:
 BROWSER = Step(
     "browser: the widgets in JupyterLab, in Chromium",
     # Two: each worker drives a JupyterLab and a Chromium of its own.
-    (("python", "-m", "pytest", "tests", "-m", "browser", "-n", "2", "--dist", "loadscope"),),
+    (("python", "-m", "pytest", "tests/browser", "-n", "2", "--dist", "loadscope"),),
 )
 GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests", "-m", "gpu"),))
 BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))

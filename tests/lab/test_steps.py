@@ -66,9 +66,12 @@ def test_full_size_is_asked_for_by_all_only():
 
 
 def test_unit_and_browser_share_no_test_and_leave_none_out():
-    """One selects what the other deselects."""
-    assert steps.unit().commands[0][4:6] == ("-m", "not browser")
-    assert steps.BROWSER.commands[0][-2:] == ("-m", "browser")
+    """One deselects what lies in the other's folder, and nothing is marked elsewhere."""
+    assert steps.unit().commands[0][3:6] == ("tests", "-m", "not browser")
+    assert steps.BROWSER.commands[0][3] == "tests/browser"
+    for path in ROOT.glob("tests/**/*.py"):
+        marks = "mark.browser" in path.read_text(encoding="utf-8")
+        assert not marks or path.parent.name == "browser" or path == Path(__file__)
 
 
 def test_notebooks_stay_on_one_worker_and_cannot_hang():
