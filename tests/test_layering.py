@@ -45,11 +45,6 @@ def test_imports_point_down(module):
     assert layers_imported_by(module) <= allowed
 
 
-NOT_YET_CLEAN = {"cuda", "dispatch", "ops"}
-"""Layers whose modules still import each other in circles. No layer may join; one that has no
-circle any more leaves."""
-
-
 def name_of(module):
     parts = module.relative_to(LABKIT.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -84,11 +79,7 @@ def in_circles(imports):
 
 @pytest.mark.parametrize("layer", sorted({layer_of(module) for module in MODULES}))
 def test_no_imports_go_in_circles_inside_a_layer(layer):
-    circles = in_circles(imports_within(layer))
-    if layer in NOT_YET_CLEAN:
-        assert circles, f"{layer} is clean: take it off the list"
-    else:
-        assert not circles
+    assert not in_circles(imports_within(layer))
 
 
 def test_a_circle_is_found():

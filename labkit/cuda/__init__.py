@@ -2,12 +2,11 @@
 
 from labkit.cuda import tensor_memory  # noqa: F401  (device="cuda" works once this is imported)
 from labkit.cuda.arguments import DevicePointer
-from labkit.cuda.event import Event
 from labkit.cuda.graph import Graph, GraphExec, capture
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import Finding, Report
 from labkit.cuda.select import current_driver, device, is_available, use
-from labkit.cuda.stream import Stream, current_stream, default_stream, set_stream
+from labkit.cuda.stream import Event, Stream, current_stream, default_stream, set_stream
 from labkit.cuda.trace import Trace
 
 __all__ = [

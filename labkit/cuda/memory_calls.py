@@ -7,8 +7,7 @@ from typing import Any
 
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import OutOfMemoryError
-from labkit.cuda.event import Event
-from labkit.cuda.stream import Stream, stream_id
+from labkit.cuda.stream import Event, Stream, stream_id
 
 
 class MemoryCalls:

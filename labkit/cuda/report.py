@@ -7,9 +7,8 @@ global memory, a *wavefront* one pass over the 32 banks of shared memory.
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
-
-from labkit.cuda.report_html import report_html
 
 Space = Literal["global", "shared", "variable"]
 Kind = Literal[
@@ -228,7 +227,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The short form for a page: what each access cost, and what was found."""
-        return report_html(self, self._found())
+        return _html(self, self._found())
 
     def _found(self) -> str:
         return f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
@@ -253,3 +252,51 @@ class Report:
         yield self._found()
         for finding in self.findings:
             yield f"  {finding}"
+
+
+MOST_ROWS, MOST_FINDINGS = 12, 4
+HEADINGS = ("line", "access", "array", "requests", "per request", "at best")
+
+
+def _html(report: Report, found: str) -> str:
+    """The accesses that cost most above their best first, and the first findings in words."""
+    order = sorted(report.accesses, key=lambda one: (-_excess(one), one.file, one.line))
+    rows = "".join(_row(one) for one in order[:MOST_ROWS])
+    more = len(order) - MOST_ROWS
+    rest = [f"<p>… and {more} accesses more</p>"] if more > 0 else []
+    head = "".join(f"<th>{name}</th>" for name in HEADINGS)
+    findings = "".join(f"<li>✗ {escape(str(one))}</li>" for one in report.findings[:MOST_FINDINGS])
+    shown = "show.kernel(report) steps through it"
+    return "".join([
+        f"<p><b>{escape(report.kernel)}</b> grid {report.grid}, block {report.block}: ",
+        f"{report.simd_efficiency:.0%} of the lanes at work, {found}. <code>{shown}</code></p>",
+        f"<table><tr>{head}</tr>{rows}</table>" if rows else "",
+        *rest,
+        f"<ul>{findings}</ul>" if findings else "",
+    ])  # fmt: skip
+
+
+def _excess(one: AccessCounters) -> float:
+    cost, best, _ = _cost(one)
+    return cost / best if best else 0.0
+
+
+def _cost(one: AccessCounters) -> tuple[int, int, str]:
+    """What was counted, the least possible, and the unit."""
+    if one.space == "shared":
+        return one.wavefronts, one.ideal_wavefronts, _plural(one.wavefronts, one, "wavefront")
+    return one.sectors, one.ideal_sectors, _plural(one.sectors, one, "sector")
+
+
+def _plural(count: int, one: AccessCounters, unit: str) -> str:
+    return unit if count == one.requests else f"{unit}s"
+
+
+def _row(one: AccessCounters) -> str:
+    cost, best, unit = _cost(one)
+    each = max(1, one.requests)
+    cells = (
+        one.line, f"{one.access} {one.space}", escape(one.array), one.requests,
+        f"{'✗ ' if cost > best else ''}{cost / each:.4g} {unit}", f"{best / each:.4g}",
+    )  # fmt: skip
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

@@ -12,13 +12,15 @@ dtype_switch            the other meaning of "dispatch": one source, many dtypes
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.dispatch import layers
 from labkit.dispatch.default import dispatcher
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel, fallthrough_kernel
 from labkit.dispatch.library import Library, RegistrationHandle
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import ops
-from labkit.dispatch.recording import KernelRun, recording
+from labkit.dispatch.recorder import KernelRun
+from labkit.dispatch.recording import recording
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import SchemaError, parse_schema
 from labkit.dispatch.table import RULES, Cell, compute_cell, compute_table, rules_tried
@@ -59,3 +61,5 @@ __all__ = [
     "recording",
     "rules_tried",
 ]
+
+layers.install(dispatcher())

@@ -8,7 +8,8 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from labkit.dispatch.explain import Explanation, explain_call
+from labkit.dispatch.explain import explain_call
+from labkit.dispatch.explain_steps import Explanation
 
 
 class PassThroughMode(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here

@@ -7,12 +7,8 @@ from labkit.dispatch.dispatcher import Dispatcher
 
 @cache
 def dispatcher() -> Dispatcher:
-    """The one dispatcher of the process, with every layer installed.
+    """The one dispatcher of the process; `labkit.dispatch` installs every layer in it.
 
     Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher::singleton
     """
-    from labkit.dispatch import layers  # they register through libraries, which default to this
-
-    made = Dispatcher()
-    layers.install(made)
-    return made
+    return Dispatcher()

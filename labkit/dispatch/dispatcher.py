@@ -5,15 +5,12 @@ Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from labkit.core.dispatch_key import SLOT_OF, DispatchKey
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.recorder import Recorder
 from labkit.dispatch.schema import Schema
-
-if TYPE_CHECKING:
-    from labkit.dispatch.recording import Recorder
 
 Undo = Callable[[], None]
 
@@ -140,7 +137,7 @@ class Dispatcher:
         alike = [op for op in self.operators.values() if op.name.partition(".")[0] == name]
         return [op for op in alike if op.has_schema]
 
-    def set_recorder(self, recorder: "Recorder | None") -> None:
+    def set_recorder(self, recorder: Recorder | None) -> None:
         """From the next call on, kernels are entered through this recorder, or directly.
 
         Bound kernels are forgotten, so a call has nothing to ask when nobody records.

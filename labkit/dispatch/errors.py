@@ -3,42 +3,44 @@
 Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp  OperatorEntry::reportError
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
-from labkit.dispatch.table import AMBIGUOUS, Cell
-
-if TYPE_CHECKING:
-    from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.table import AMBIGUOUS, Cell, Kernels
 
 
-def no_kernel(op: "OperatorHandle", slot: DispatchKey, cell: Cell) -> Exception:
-    """The error for a missing, ambiguous or fallthrough cell; it lists what there is."""
+def no_kernel(
+    name: str, kernels: Kernels, stored: Sequence[Cell], slot: DispatchKey, cell: Cell
+) -> Exception:
+    """The error for a missing, ambiguous or fallthrough cell; it lists what there is.
+
+    name, kernels, stored   of the operator: its full name, its active kernels, its table
+    """
     if cell.reason == AMBIGUOUS:
-        others = [key.name for key in op.kernels if key.name not in ("Autograd",)]
+        others = [key.name for key in kernels if key.name not in ("Autograd",)]
         return RuntimeError(
-            f"{op.name} has a CompositeImplicitAutograd kernel and a kernel of a backend that "
+            f"{name} has a CompositeImplicitAutograd kernel and a kernel of a backend that "
             f"shares the {slot} slot (registered: {', '.join(others)}). Which of them is meant "
             f"for {slot} is ambiguous: register a kernel for {slot} itself."
         )
-    exists = f"It has kernels for:\n{what_exists(op)}"
+    exists = f"It has kernels for:\n{what_exists(stored)}"
     if cell.kernel is not None:
         return RuntimeError(
-            f"{op.name}: a redispatch reached {slot}, but its cell is a fallthrough. Falling "
+            f"{name}: a redispatch reached {slot}, but its cell is a fallthrough. Falling "
             f"through happens at the first dispatch only. {exists}"
         )
     if slot is DispatchKey.Undefined:
         return NotImplementedError(
-            f"{op.name} was called without any tensor to choose a kernel by, and has no kernel "
+            f"{name} was called without any tensor to choose a kernel by, and has no kernel "
             f"for that (Undefined). {exists}"
         )
-    return NotImplementedError(f"{op.name} has no kernel for {slot}. {exists}")
+    return NotImplementedError(f"{name} has no kernel for {slot}. {exists}")
 
 
-def what_exists(op: "OperatorHandle") -> str:
+def what_exists(stored: Sequence[Cell]) -> str:
     """One line per kernel that calls can reach: its slots, where it was registered, the rule."""
     slots: dict[str, list[str]] = {}
-    for key, cell in zip(RUNTIME_KEYS, op.stored, strict=True):
+    for key, cell in zip(RUNTIME_KEYS, stored, strict=True):
         if cell.kernel is not None and not cell.kernel.is_fallthrough:
             slots.setdefault(f"{cell.kernel.debug} [{cell.reason}]", []).append(key.name)
     lines = []

@@ -7,64 +7,17 @@ PyTorch's.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.dispatch import explain_steps
+from labkit.dispatch.explain_steps import Explanation, hop_data, run_data
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
 from labkit.dispatch.predict import Hop, OperatorView, first_keys, predict
-from labkit.dispatch.recording import KernelRun, recording
+from labkit.dispatch.recorder import KernelRun
+from labkit.dispatch.recording import recording
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.situation import Situation
-
-
-@dataclass
-class Explanation:
-    """A call, explained; everything but `result` is plain data.
-
-    operator   full name
-    side       "labkit" or "PyTorch 2.13.0"
-    schema     the operator's schema
-    hops       the predicted kernels, in order (see `explain_steps.hop_data`)
-    recorded   the kernels of this operator that really ran; None when nothing was run
-    agrees     recorded is what was predicted, as far as the prediction goes; None if not run
-    complete   the prediction goes to the end: no kernel on the way decides for itself
-    below      operators called below this one, with their depth; None when not observed
-    note       what a reader must know besides, or ""
-    result     what the call returned
-    raised     the error that left the call, as text
-    """
-
-    operator: str
-    side: str
-    schema: str
-    hops: list[dict[str, Any]]
-    recorded: list[dict[str, Any]] | None = None
-    agrees: bool | None = None
-    complete: bool = True
-    below: list[dict[str, Any]] | None = None
-    note: str = ""
-    result: Any = field(default=None, repr=False)
-    raised: str | None = None
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """The call one step at a time: arguments, union, thread, mask, winner, cell, kernel, ...
-
-        Each step has `kind`, `hop` (which hop it belongs to), `text`, `bits` (the word after the
-        step, or None) and `keys` (its names).
-        """
-        return explain_steps.steps_of(self)
-
-    def data(self) -> dict[str, Any]:
-        """Everything but the result, for a widget or a file."""
-        kept = {name: value for name, value in vars(self).items() if name != "result"}
-        return {**kept, "steps": self.steps}
-
-    def __str__(self) -> str:
-        return explain_steps.as_text(self)
 
 
 def explain(op: Any, *args: Any, **kwargs: Any) -> Explanation:
@@ -143,7 +96,7 @@ def _explain_torch(
 
 
 def _explanation(name: str, side: str, schema: Schema, hops: list[Hop]) -> Explanation:
-    data = [explain_steps.hop_data(name, hop, number) for number, hop in enumerate(hops)]
+    data = [hop_data(name, hop, number) for number, hop in enumerate(hops)]
     return Explanation(name, side, str(schema), data, complete=hops[-1].then.kind != "decides")
 
 
@@ -167,7 +120,7 @@ def _run(
     for number, run in enumerate(mine):
         around = [outer for outer in around if outer.depth < run.depth]
         how = run.via or how_reached(view, run, around[-1] if around else None)
-        made.recorded.append(explain_steps.run_data(run, how, number < len(hops)))
+        made.recorded.append(run_data(run, how, number < len(hops)))
         around.append(run)
 
 

@@ -1,15 +1,60 @@
 """An explanation as steps, as plain data and as text."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.dispatch.arguments import key_set_of
 from labkit.dispatch.key_origins import describe, origins
 from labkit.dispatch.predict import Hop
-from labkit.dispatch.recording import KernelRun
+from labkit.dispatch.recorder import KernelRun
 
-if TYPE_CHECKING:
-    from labkit.dispatch.explain import Explanation
+
+@dataclass
+class Explanation:
+    """A call, explained; everything but `result` is plain data.
+
+    operator   full name
+    side       "labkit" or "PyTorch 2.13.0"
+    schema     the operator's schema
+    hops       the predicted kernels, in order (see `hop_data`)
+    recorded   the kernels of this operator that really ran; None when nothing was run
+    agrees     recorded is what was predicted, as far as the prediction goes; None if not run
+    complete   the prediction goes to the end: no kernel on the way decides for itself
+    below      operators called below this one, with their depth; None when not observed
+    note       what a reader must know besides, or ""
+    result     what the call returned
+    raised     the error that left the call, as text
+    """
+
+    operator: str
+    side: str
+    schema: str
+    hops: list[dict[str, Any]]
+    recorded: list[dict[str, Any]] | None = None
+    agrees: bool | None = None
+    complete: bool = True
+    below: list[dict[str, Any]] | None = None
+    note: str = ""
+    result: Any = field(default=None, repr=False)
+    raised: str | None = None
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """The call one step at a time: arguments, union, thread, mask, winner, cell, kernel, ...
+
+        Each step has `kind`, `hop` (which hop it belongs to), `text`, `bits` (the word after the
+        step, or None) and `keys` (its names).
+        """
+        return steps_of(self)
+
+    def data(self) -> dict[str, Any]:
+        """Everything but the result, for a widget or a file."""
+        kept = {name: value for name, value in vars(self).items() if name != "result"}
+        return {**kept, "steps": self.steps}
+
+    def __str__(self) -> str:
+        return as_text(self)
 
 
 def names(keys: DispatchKeySet | int | None) -> list[str]:
@@ -103,7 +148,7 @@ def run_data(run: KernelRun, via: str, predicted: bool) -> dict[str, Any]:
     }
 
 
-def steps_of(made: "Explanation") -> list[dict[str, Any]]:
+def steps_of(made: Explanation) -> list[dict[str, Any]]:
     """The steps of every hop, then the way back up."""
     steps: list[dict[str, Any]] = []
     for hop in made.hops:
@@ -152,7 +197,7 @@ def _list(items: list[str]) -> str:
     return ", ".join(items) or "nothing"
 
 
-def as_text(made: "Explanation") -> str:
+def as_text(made: Explanation) -> str:
     """The explanation for a terminal: a line per hop, then what really ran."""
     lines = [f"{made.schema}   [{made.side}]"]
     for hop in made.hops:

@@ -10,7 +10,7 @@ Source   aten/src/ATen/core/dispatch/OperatorEntry.h  OperatorEntry
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from labkit.core.alias_keys import BACKEND_KEYS, autograd_slot_of_backend, slots_of
 from labkit.core.dispatch_key import BACKENDS, RUNTIME_KEYS, SLOT_OF, DispatchKey
@@ -25,12 +25,10 @@ from labkit.core.dispatch_key_set import (
 from labkit.dispatch.arguments import key_bits_of, plain_tensor_count
 from labkit.dispatch.errors import no_kernel
 from labkit.dispatch.kernel import Kernel, bind
+from labkit.dispatch.recorder import Recorder
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.table import MISSING, Cell, Kernels, compute_cell, compute_table
 from labkit.dispatch.tls import LOCAL
-
-if TYPE_CHECKING:
-    from labkit.dispatch.dispatcher import Dispatcher
 
 Via = Literal["call", "redispatch"]
 Registered = tuple[Kernels, Kernels]
@@ -79,6 +77,19 @@ class _Bound(dict[int, Callable[..., Any]]):
         return kernel
 
 
+class Surroundings(Protocol):
+    """What an operator asks of its `Dispatcher`."""
+
+    fallbacks: dict[DispatchKey, Kernel]
+    recorder: Recorder | None
+
+    def find(self, name: str) -> "OperatorHandle":
+        """The operator of that full name."""
+
+    def set_recorder(self, recorder: Recorder | None) -> None:
+        """From the next call on, kernels are entered through this recorder, or directly."""
+
+
 class OperatorHandle:
     """An operator of a dispatcher; calling it dispatches.
 
@@ -86,7 +97,7 @@ class OperatorHandle:
     Differs  OperatorHandle and the OperatorEntry it points to are one object here.
     """
 
-    def __init__(self, dispatcher: "Dispatcher", name: str) -> None:
+    def __init__(self, dispatcher: Surroundings, name: str) -> None:
         self.dispatcher = dispatcher
         self.name = name
         self.debug = ""
@@ -253,10 +264,10 @@ class OperatorHandle:
         slot = slot_of_bits(bits)
         cell = self.stored[slot]
         if cell.kernel is None or cell.kernel.is_fallthrough:
-            raise no_kernel(self, RUNTIME_KEYS[slot], cell)
+            raise no_kernel(self.name, self.kernels, self.stored, RUNTIME_KEYS[slot], cell)
         bound = bind(cell.kernel, self, keyset(bits))
         recorder = self.dispatcher.recorder
-        return bound if recorder is None else recorder.wrap(self, slot, cell, bits, via, bound)
+        return bound if recorder is None else recorder.wrap(self.name, slot, cell, bits, via, bound)
 
     def forget_bound_kernels(self) -> None:
         """The next call of each word looks its kernel up again."""

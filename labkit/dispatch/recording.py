@@ -4,125 +4,20 @@ Source   aten/src/ATen/core/dispatch/Dispatcher.h  show_dispatch_trace
 Differs  PyTorch prints this in debug builds only, and to stderr.
 """
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
 
-from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
-from labkit.core.dispatch_key_set import DispatchKeySet, keyset
-from labkit.dispatch import tls
-from labkit.dispatch.arguments import key_set_of
-from labkit.dispatch.table import Cell
-
-if TYPE_CHECKING:
-    from labkit.dispatch.dispatcher import Dispatcher
-    from labkit.dispatch.operator import OperatorHandle
-
-
-@dataclass
-class KernelRun:
-    """One kernel that was entered.
-
-    operator  full name
-    via       how it was reached; None where a recording cannot know
-    slot      the slot that was chosen
-    keys      the key set the kernel got
-    kernel    where the kernel was registered
-    depth     0 for the outermost kernel of the recording
-    included, excluded  the thread's sets when it was entered
-    tensors   the key set of each tensor argument, in order, lists flattened
-    raised    the error that left the kernel, if one did
-    """
-
-    operator: str
-    via: Literal["call", "redispatch"] | None
-    slot: DispatchKey
-    keys: DispatchKeySet
-    kernel: str
-    depth: int
-    included: DispatchKeySet
-    excluded: DispatchKeySet
-    tensors: list[DispatchKeySet]
-    raised: str | None = None
-
-
-class Recorder:
-    """Collects the kernels entered on the thread that made it."""
-
-    def __init__(self) -> None:
-        self.runs: list[KernelRun] = []
-        self._depth = 0
-        self._thread = threading.get_ident()
-
-    def wrap(
-        self,
-        op: "OperatorHandle",
-        slot: int,
-        cell: Cell,
-        bits: int,
-        via: Literal["call", "redispatch"],
-        kernel: Callable[..., Any],
-    ) -> Callable[..., Any]:
-        """The kernel, noting each time it is entered."""
-
-        def entered(*args: Any, **kwargs: Any) -> Any:
-            if not self.is_on_its_thread:
-                return kernel(*args, **kwargs)
-            run = KernelRun(
-                op.name, via, RUNTIME_KEYS[slot], keyset(bits),
-                cell.kernel.debug if cell.kernel else "", self._depth,
-                tls.included(), tls.excluded(), key_sets_in((*args, *kwargs.values())),
-            )  # fmt: skip
-            with self.note(run):
-                return kernel(*args, **kwargs)
-
-        return entered
-
-    @contextmanager
-    def note(self, run: KernelRun) -> Iterator[None]:
-        """The run is in the list, with the error that leaves the block, if one does."""
-        self.runs.append(run)
-        self._depth += 1
-        try:
-            yield
-        except BaseException as error:
-            run.raised = f"{type(error).__name__}: {error}".partition("\n")[0]
-            raise
-        finally:
-            self._depth -= 1
-
-    @property
-    def is_on_its_thread(self) -> bool:
-        """False on every thread but the one that records."""
-        return threading.get_ident() == self._thread
-
-    @property
-    def depth(self) -> int:
-        """How many noted kernels are running now."""
-        return self._depth
-
-
-def key_sets_in(values: tuple[Any, ...]) -> list[DispatchKeySet]:
-    """The key set of every tensor, lists flattened."""
-    found = []
-    for value in values:
-        for item in value if isinstance(value, list | tuple) else (value,):
-            keys = key_set_of(item)
-            if keys is not None:
-                found.append(keys)
-    return found
+from labkit.dispatch.default import dispatcher as default
+from labkit.dispatch.operator import Surroundings
+from labkit.dispatch.recorder import KernelRun, Recorder
 
 
 @contextmanager
-def recording(dispatcher: "Dispatcher | None" = None) -> Iterator[list[KernelRun]]:
+def recording(dispatcher: Surroundings | None = None) -> Iterator[list[KernelRun]]:
     """Inside the `with`, the list grows by one for every kernel the dispatcher enters.
 
     Outside, calls run the code they always run: nothing asks whether somebody records.
     """
-    from labkit.dispatch.default import dispatcher as default  # it imports what imports this
-
     where = dispatcher or default()
     before = where.recorder
     recorder = Recorder()

@@ -17,7 +17,7 @@ import torch
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.dispatch import torch_keys, torch_tables
-from labkit.dispatch.recording import KernelRun, Recorder, key_sets_in
+from labkit.dispatch.recorder import KernelRun, Recorder, key_sets_in
 from labkit.dispatch.torch_operator import is_stale
 
 _C: Any = torch._C

@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from labkit.dispatch.contexts import CONTEXTS, explain_in
-from labkit.dispatch.explain import Explanation, explain_call
+from labkit.dispatch.explain import explain_call
+from labkit.dispatch.explain_steps import Explanation
 from labkit.dispatch.explain_table import named
 from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
 from labkit.dispatch.operator import OperatorHandle

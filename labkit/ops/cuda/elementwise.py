@@ -12,7 +12,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.core import tensor_impl
+from labkit.core.allocator import copy_bytes
+from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
+from labkit.core.formats import decode, encode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda.elementwise_source import ELEMENTS, MAX_DIMS, Call, kernel_name, source
@@ -20,7 +24,6 @@ from labkit.ops.cuda.expressions import DIVISIONS
 from labkit.ops.cuda.launching import from_text, read, written
 from labkit.ops.iterator.iterator_operand import Flags
 from labkit.ops.iterator.tensor_iterator import TensorIterator, build
-from labkit.ops.tensors import copy
 
 THREADS = 256  # per block, as in the ladder of kernels/elementwise
 _AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
@@ -118,11 +121,19 @@ def queue_bits(name: str, dtype: DType, out: TensorImpl, *operands: TensorImpl) 
     return _queue(call, out, operands, [])
 
 
+def _moved(operand: TensorImpl, dtype: DType, device: Device) -> TensorImpl:
+    """A number from the host, in memory of the device and in the type of the computation."""
+    made = tensor_impl.empty(operand.sizes, dtype, device)
+    raw = encode(decode(operand.raw(), operand.dtype), dtype)
+    copy_bytes(made.storage().data_ptr(), device, raw.ctypes.data, CPU, raw.nbytes)
+    return made
+
+
 def _queue(
     call: Call, out: TensorImpl, operands: Sequence[TensorImpl], numbers: Sequence[Any]
 ) -> bool:
     inputs = [
-        operand if operand.device == out.device else copy.to_copy(operand, call.compute, out.device)
+        operand if operand.device == out.device else _moved(operand, call.compute, out.device)
         for operand in operands
     ]
     it = build(inputs, [out], _AS_THEY_ARE)

@@ -23,6 +23,7 @@ from labkit.core.memory_format import Ints, MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.cuda import copying
 
 contiguous_format = MemoryFormat.contiguous_format
 preserve_format = MemoryFormat.preserve_format
@@ -113,8 +114,6 @@ def _moved(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
     """Whether the elements went from device to device; when they could not, that is counted."""
     if "cpu" in (destination.device.type, source.device.type):
         return False
-    from labkit.ops.cuda import copying  # late: it copies by way of this module
-
     if destination.is_alias_of(source):  # elements may be read after they were overwritten
         source = to_copy(source, source.dtype, source.device)
     return copying.copy(name, destination, source)
@@ -141,8 +140,6 @@ def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tr
 def _filled_on_device(self: TensorImpl, value: complex | bool) -> bool:
     if self.device.type == "cpu":
         return False
-    from labkit.ops.cuda import copying
-
     return copying.fill(self, value)
 
 
