@@ -64,10 +64,11 @@ class Found(dict[str, Any]):
     """What a check found out about a kernel, point by point, and the trace that shows it."""
 
     report: Report | None = None
+    result: Any = None
 
-    def seen_in(self, report: Report | None) -> Self:
-        """These findings, with the trace that `drawn` draws."""
-        self.report = report
+    def seen_in(self, report: Report | None, result: Any = None) -> Self:
+        """These findings, with the trace that `drawn` draws and the array that was computed."""
+        self.report, self.result = report, result
         return self
 
 

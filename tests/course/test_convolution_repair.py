@@ -1,5 +1,7 @@
 from labkit.course.exercises import convolution_repair
-from labkit.course.exercises.convolution_repair import FIRST, ORDERS, RIGHT, WRONG
+from labkit.course.exercises._broken_pictures import RIGHT, WRONG
+from labkit.course.exercises._conv_steps import CONSTANT
+from labkit.course.exercises.convolution_repair import FIRST, ORDERS
 from tests.course.answers import Answers
 
 answers = Answers("convolution_repair")
@@ -266,7 +268,82 @@ def catches_everything(pictures, source):
         return [("bounds", 14)] * 6
 
 
+@answers.right("tile_of")
+def tile_of(z, columns):
+    return z // columns, z % columns
+
+
+answers.right("tile_of")(divmod)
+for why, answer in [
+    ("both from z", lambda z, columns: (z, z)),
+    ("row and column swapped", lambda z, columns: (z % columns, z // columns)),
+    ("divides by one less", lambda z, columns: divmod(z, max(columns - 1, 1))),
+    (CONSTANT, lambda z, columns: (1, 1)),
+]:
+    answers.wrong("tile_of", why)(answer)
+
+
+@answers.right("weight_place")
+def weight_place(index, shape):
+    (k, c, r, s), (_, channels, rows, columns) = index, shape
+    return ((k * channels + c) * rows + r) * columns + s
+
+
+@answers.right("weight_place")
+def weight_place_in_a_loop(index, shape):
+    place = 0
+    for i, extent in zip(index, shape, strict=True):
+        place = place * extent + i
+    return place
+
+
+def place(formula):
+    def answer(index, shape):
+        return formula(*index, *shape[1:])
+
+    return answer
+
+
+for why, formula in [
+    ("channels fastest", lambda k, c, r, s, C, R, S: (k * R * S + r * S + s) * C + c),
+    ("forgets the channels", lambda k, c, r, s, C, R, S: (k * R + r) * S + s),
+    ("rows and columns swapped", lambda k, c, r, s, C, R, S: ((k * C + c) * R + s) * S + r),
+    (CONSTANT, lambda *_: 23),
+]:
+    answers.wrong("weight_place", why)(place(formula))
+
+
+@answers.right("tap_row")
+def tap_row(p, r, stride, pad, dilation, height):
+    row = p * stride - pad + r * dilation
+    return row if 0 <= row < height else None
+
+
+for why, answer in [
+    ("forgets the stride", lambda p, r, stride, *rest: tap_row(p, r, 1, *rest)),
+    ("forgets the dilation", lambda p, r, s, pad, dilation, h: tap_row(p, r, s, pad, 1, h)),
+    ("tests one end only", lambda p, r, s, pad, d, h: tap_row(p, r, s, pad, d, 999)),
+    ("adds the padding", lambda p, r, s, pad, d, h: tap_row(p, r, s, -pad, d, h)),
+    (CONSTANT, lambda *_: 3),
+]:
+    answers.wrong("tap_row", why)(answer)
+
+
 test_answers = answers.tests()
+
+
+def test_a_failing_case_is_drawn():
+    case = convolution_repair.tile_of.make(1, 3, 2)
+    diagonal = convolution_repair.tile_of.picture(case, [(z, z) for z in range(4)], [])
+    assert diagonal.layers[0]["name"] == "blocks per tile"
+    exercise = convolution_repair.repair_the_conv
+    case = exercise.make(1, 60, 4)
+    ignores = changed(REPAIRED, ("- conv.pad_h", ""), ("* conv.stride_h", ""))
+    plane = exercise.picture(case, exercise.drive(ignores, *case.inputs), None)
+    assert plane.title == "your output"
+    case = convolution_repair.bug_by_picture.make(983_764, 0, 0)
+    missed = [*case.truth[:2], ("none", 0), *case.truth[3:]]
+    assert convolution_repair.bug_by_picture.picture(case, missed, case.truth).frame == 2
 
 
 def test_no_output_of_a_picture_is_right_by_accident():

@@ -8,12 +8,14 @@ import numpy as np
 
 from labkit.course import conv_bench, kernel_bench
 from labkit.course.conv_bench import off
-from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._broken_pictures import FIRST, bug_by_picture
+from labkit.course.exercises._conv_steps import tap_row, tile_of, weight_place
+from labkit.course.kernel_bench import Found
 from labkit.cuda.shelf.conv_sizes import Conv
 
 NOTEBOOK = "4_vision_low_level/4_convolution_repair"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
 
 
@@ -59,13 +61,13 @@ def _expected_repaired(*inputs: Any) -> dict[str, Any]:
 
 def _drive_repaired(
     answer: Any, conv: Conv, block: int, order: Any, seed: int, infinite: bool
-) -> dict[str, Any]:
+) -> Found:
     x, w, y = conv_bench.data(conv, seed, infinite)
     done = conv_bench.run(
         answer(), "conv2d", conv, math.ceil(y.size / block), block, (x, w, y), order
     )
     if done.report is None:
-        return {"the launch": done.failure}
+        return Found({"the launch": done.failure})
     each = {("read", 0): conv.depth, ("read", 1): conv.depth, ("write", 2): 1}
     stores = [*done.report.select(access="write", array=done.names[2])]
     wasted = sum(one.sectors - one.ideal_sectors for one in stores)
@@ -80,7 +82,8 @@ def _drive_repaired(
         else "",
         "lanes": conv_bench.lanes(done, each),
     }
-    return {key: REPAIRED[key] if value == "" else value for key, value in found.items()}
+    said = Found({key: REPAIRED[key] if value == "" else value for key, value in found.items()})
+    return said.seen_in(done.report, done.arrays[2])
 
 
 def _simpler_convolution(
@@ -118,29 +121,58 @@ def _show_convolution(conv: Conv, block: int, order: Any, seed: int, infinite: b
 _values = off("y")
 
 
+def _with(*options: str) -> Any:
+    """Convolutions that use no other options than these."""
+
+    def made(rng: Rng, size: int) -> tuple[Any, ...]:
+        conv, block, order, seed, _ = _a_convolution(rng, max(size, 2))
+        plain = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
+        conv = conv._replace(**{name: one for name, one in plain.items() if name not in options})
+        if "groups" not in options:
+            conv = conv._replace(w=(conv.w[0], conv.x[1], *conv.w[2:]), groups=1)
+        image = (conv.x[2 + i] + conv.dilation[i] * conv.w[2 + i] for i in (0, 1))
+        return conv._replace(x=(*conv.x[:2], *image)), block, order, seed, False
+
+    return made
+
+
+def _plane_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The first plane that is not right: which outputs are right, wrong, or never written."""
+    from labkit.widgets.tile_view import TileView
+
+    conv, _, _, seed = case.inputs[:4]
+    x, w, _ = conv_bench.data(conv, seed, case.inputs[-1] is True)
+    wanted = conv_bench.right(conv, x, w)
+    fine = np.isclose(got.result, wanted, rtol=1e-4, atol=1e-4, equal_nan=True)
+    status = np.where(fine, "right", np.where(np.isnan(got.result), "missing", "wrong"))
+    if fine.all():
+        return kernel_bench.drawn(case, got, right)
+    n, k = np.argwhere(~fine)[0][:2]
+    plane = {"name": f"y[{n}, {k}]", "values": got.result[n, k], "status": status[n, k]}
+    return TileView([plane], title="your output")
+
+
 repair_the_conv = Exercise(
     id="convolution_repair.repair_the_conv",
-    statement=(
-        'Return CUDA C++ text with extern "C" __global__ void conv2d(const float* x, const '
-        "float* w, float* y, Conv conv): the convolution of x [N, C, H, W] with w [K, C / groups, "
-        "R, S] into y [N, K, P, Q], all contiguous, for any stride, padding (zeros), dilation and "
-        "groups. The launch has one dimension, ceil(N K P Q / block) blocks: one thread per "
-        "output. struct Conv stands before your text. Example: x of ones [1, 1, 2, 2], w of ones "
-        "[1, 1, 3, 3], padding 1 gives y of fours [1, 1, 2, 2]."
+    stages=(
+        Stage("plain", case=_with(), cases=6),
+        Stage("stride", case=_with("stride"), cases=6),
+        Stage("padding", case=_with("padding"), cases=6),
+        Stage("dilation", case=_with("dilation"), cases=6),
+        Stage("groups", case=_with("groups"), cases=6),
+        Stage("together"),
     ),
-    rules=(
-        "each output is written once, by one thread; neighbouring lanes write neighbours",
-        "nothing outside x, w and y is read or written, and no shared memory is needed",
-    ),
+    returns=(Found,),
+    picture=_plane_drawn,
     case=_a_convolution,
     expected=_expected_repaired,
     drive=_drive_repaired,
     smaller=_simpler_convolution,
     show=_show_convolution,
-    cases=300,
+    cases=150,
     seconds=60.0,
     processes=True,
-    minutes=20,
+    minutes=15,
     difficulty=3,
     hints=(
         Hint(
@@ -239,16 +271,14 @@ def reads_needed(conv: Conv, tile: tuple[int, int]) -> int:
     return cells * conv.x[0] * conv.x[1] * conv.w[0]
 
 
-def _drive_tiled(
-    answer: Any, conv: Conv, tile: tuple[int, int], order: Any, seed: int
-) -> dict[str, Any]:
+def _drive_tiled(answer: Any, conv: Conv, tile: tuple[int, int], order: Any, seed: int) -> Found:
     x, w, y = conv_bench.data(conv, seed)
     height, width = conv.out_size
     grid = math.ceil(width / tile[0]), math.ceil(height / tile[1]), conv.x[0] * conv.w[0]
     patch = (tile[0] + conv.w[3] - 1) * (tile[1] + conv.w[2] - 1)
     done = conv_bench.run(answer(), "conv2d_tile", conv, grid, tile, (x, w, y), order, 4 * patch)
     if done.report is None:
-        return {"the launch": done.failure}
+        return Found({"the launch": done.failure})
     read, needed = (
         done.report.total("lanes", access="read", array=done.names[0]),
         reads_needed(conv, tile),
@@ -273,7 +303,8 @@ def _drive_tiled(
         else "",
         "lanes": conv_bench.lanes(done, each),
     }
-    return {key: TILED[key] if value == "" else value for key, value in found.items()}
+    said = Found({key: TILED[key] if value == "" else value for key, value in found.items()})
+    return said.seen_in(done.report, done.arrays[2])
 
 
 def _simpler_tile(
@@ -297,20 +328,13 @@ def _show_tile(conv: Conv, tile: tuple[int, int], order: Any, seed: int) -> str:
 
 halo_tile = Exercise(
     id="convolution_repair.halo_tile",
-    statement=(
-        'Return CUDA C++ text with extern "C" __global__ void conv2d_tile(const float* x, const '
-        "float* w, float* y, Conv conv) for stride 1, dilation 1 and one group, any R, S and "
-        "padding. Launch: block (tw, th), grid (ceil(Q / tw), ceil(P / th), N K), where "
-        "blockIdx.z is n * K + k, and th + R - 1 rows of tw + S - 1 floats of dynamic shared "
-        "memory. A block computes the tw x th outputs of its tile, and takes each x under them "
-        "from global memory once. Example: tile 16 x 8, 3 x 3 taps: 10 x 18 elements per channel, "
-        "1.4 per output instead of 9."
+    rung="boss",
+    stages=(
+        Stage("one channel", only=lambda conv, *_: conv.x[1] == 1, cases=8),
+        Stage("many channels"),
     ),
-    rules=(
-        "per channel, a block reads an element of x at most once from global memory",
-        "no race in any order; every barrier is reached by all threads",
-        "at most 2 wavefronts per request of shared memory",
-    ),
+    returns=(Found,),
+    picture=_plane_drawn,
     case=_a_tile,
     expected=_expected_tiled,
     drive=_drive_tiled,
@@ -364,183 +388,4 @@ halo_tile = Exercise(
 )
 
 
-# --- bug_by_picture
-
-NEVER, RIGHT, WRONG = 0, 1, 2
-KERNEL = {
-    "signature": 'extern "C" __global__ void conv2d(const float* x, const float* w, float* y, '
-    "Conv conv) {",
-    "tile count": "    const int tiles = (conv.Q + blockDim.x - 1) / blockDim.x;",
-    "tile index": "    const int tile_p = blockIdx.x / tiles, tile_q = blockIdx.x % tiles;",
-    "row": "    const int p = tile_p * blockDim.y + threadIdx.y;",
-    "column": "    const int q = tile_q * blockDim.x + threadIdx.x;",
-    "guard": "    if (p >= conv.P || q >= conv.Q) return;",
-    "start": "    float sum = 0;",
-    "channels": "    for (int c = 0; c < conv.C; ++c)",
-    "rows": "    for (int r = 0; r < conv.R; ++r)",
-    "columns": "    for (int s = 0; s < conv.S; ++s) {",
-    "stride": "        int h = p * conv.stride_h - conv.pad_h + r;",
-    "across": "        const int v = q * conv.stride_w - conv.pad_w + s;",
-    "padding": "        if (h < 0 || h >= conv.H) continue;",
-    "bounds": "        if (v < 0 || v >= conv.W) continue;",
-    "load": "        const float value = x[(c * conv.H + h) * conv.W + v];",
-    "weight layout": "        sum += value * w[(c * conv.R + r) * conv.S + s];",
-    "end": "    }",
-    "pitch": "    y[p * conv.Q + q] = sum;",
-    "close": "}",
-}
-"""A right kernel, line by line."""
-BROKEN = {
-    "tile count": "    const int tiles = conv.Q / blockDim.x;",
-    "tile index": "    const int tile_p = blockIdx.x % tiles, tile_q = blockIdx.x % tiles;",
-    "stride": "        int h = p - conv.pad_h + r;",
-    "padding": "        h = min(max(h, 0), conv.H - 1);",
-    "bounds": "",
-    "weight layout": "        sum += value * w[(r * conv.S + s) * conv.C + c];",
-    "pitch": "    y[p * conv.P + q] = sum;",
-}
-"""Bug -> what stands in its line instead."""
-SHOWN = {NEVER: " ", RIGHT: ".", WRONG: "x"}
-
-
-def _picture(bug: str, conv: Conv, tile: tuple[int, int], seed: int) -> Any:
-    """What the kernel with that bug makes of one output plane: NEVER, RIGHT or WRONG per output.
-
-    In double: in float, one wrong sum in some ten thousand is right within its rounding.
-    """
-    x, w, y = conv_bench.data(conv, seed, dtype=np.float64)
-    code = "\n".join([conv_bench.CONV, *(KERNEL | {bug: BROKEN[bug]}).values()])
-    code = code.replace("float", "double")
-    grid = math.prod(math.ceil(conv.out_size[1 - axis] / tile[axis]) for axis in (0, 1))
-    done = kernel_bench.launch(code, "conv2d", grid, tile, (x, w, y, conv.sizes()))
-    if done.failure:
-        raise AssertionError(f"the kernel with bug {bug!r}: {done.failure}")
-    got = done.arrays[2][0, 0]
-    right = np.isclose(got, conv_bench.right(conv, x, w)[0, 0], rtol=1e-10, atol=1e-10)
-    return np.where(np.isnan(got), NEVER, np.where(right, RIGHT, WRONG)).astype(np.int8)
-
-
-def _listing(rng: Rng) -> list[str]:
-    """The right kernel's lines in an order and with empty comments that mean nothing."""
-    names = list(KERNEL)
-    for one, other in (("row", "column"), ("padding", "bounds"), ("stride", "across")):
-        if rng.chance(0.5):
-            i, j = names.index(one), names.index(other)
-            names[i], names[j] = names[j], names[i]
-    lines = [KERNEL[name] for name in names]
-    for _ in range(rng.randint(1, 6)):
-        lines.insert(rng.randint(0, len(lines)), "    //")
-    return lines
-
-
-def _six_pictures(rng: Rng, size: int) -> Case:
-    tile = rng.choice((4, 8)), rng.choice((4, 8))
-    taps, pad = (rng.choice((3, 5)), rng.choice((3, 5))), rng.randint(1, 2)
-    stride_w = rng.randint(1, 2)
-    height = tile[1] + rng.randint(1, 2 + size)
-    width = max(height + 2, tile[0] + 1) + rng.randint(0, size)
-    width += width % tile[0] == 0
-    image = 2 * (height - 1) + taps[0] - 2 * pad, stride_w * (width - 1) + taps[1] - 2 * pad
-    conv = Conv((1, 2, *image), (1, 2, *taps), (2, stride_w), (pad, pad))
-    seed, source = rng.getrandbits(30), _listing(rng)
-    bugs = rng.sample(list(BROKEN), 6)
-    pictures = [_picture(bug, conv, tile, seed) for bug in bugs]
-    truth = [(bug, source.index(KERNEL[bug]) + 1) for bug in bugs]
-    return Case((pictures, source), truth=truth)
-
-
-def _show_pictures(pictures: Any, source: list[str]) -> str:
-    drawn = []
-    for number, picture in enumerate(pictures):
-        rows = ["".join(SHOWN[int(cell)] for cell in row) for row in picture]
-        drawn.append(f"picture {number}: " + "|".join(rows))
-    return "; ".join(drawn) + f"; a source of {len(source)} lines"
-
-
-def _looks(number: int) -> Any:
-    """True when the bug of that name is the first that was missed."""
-    bug = list(BROKEN)[number]
-
-    def missed(evidence: Any) -> bool:
-        for k, right in enumerate(evidence.right):
-            try:
-                given = evidence.value[k]
-            except (TypeError, IndexError, KeyError):
-                return False
-            if tuple(given) != tuple(right):
-                return bool(right[0] == bug)
-        return False
-
-    return missed
-
-
-bug_by_picture = Exercise(
-    id="convolution_repair.bug_by_picture",
-    statement=(
-        "pictures are six arrays [P, Q] of one output plane each: 0 where an output was never "
-        "written, 1 where it is right, 2 where it is wrong. Each comes from the kernel in `source` "
-        "(a list of lines) with one line broken. Return six pairs (bug, line), in order: the line "
-        "counts from 1, the bug is one of 'tile index' (row and column from one block index), "
-        "'tile count' (rounded down), 'stride' (of the rows, left out), 'padding' (rows outside "
-        "are clamped to the edge), 'bounds' (no test of the column), 'weight layout' (channels "
-        "last), 'pitch' (rows of y stored P apart). No bug comes twice. In every case padding is "
-        "at least 1, the stride of the rows 2, Q at least P + 2, and there are at least 2 x 2 "
-        "tiles, the last ones cut. Example: all wrong, and w[ in line 17: ('weight layout', 17)."
-    ),
-    rules=("no kernel is run: you look at the pictures and at the source",),
-    case=_six_pictures,
-    banned=("labkit.*",),
-    show=_show_pictures,
-    cases=40,
-    minutes=20,
-    difficulty=3,
-    hints=(
-        Hint(
-            "A picture has holes at its right side only. What differs in the last columns? The "
-            "width is not a multiple of the block.",
-            when=_looks(0),
-        ),
-        Hint(
-            "A picture is written on its diagonal only: which blocks would have written the rest, "
-            "and which tile do they think is theirs?",
-            when=_looks(1),
-        ),
-        Hint(
-            "A picture is right in its first row and nowhere else: which product is 0 there?",
-            when=_looks(2),
-        ),
-        Hint(
-            "A picture is wrong in the first row. In which lines is a row outside the image seen?",
-            when=_looks(3),
-        ),
-        Hint(
-            "A picture is wrong in the first column, and what it read there was the end of the row "
-            "above.",
-            when=_looks(4),
-        ),
-        Hint(
-            "A picture is wrong everywhere, though every output is written: the positions in x and "
-            "y are fine, so what else is read?",
-            when=_looks(5),
-        ),
-        Hint(
-            "A picture has a hole at its end, in the last row: where did those outputs go, if rows "
-            "lie closer than they should?",
-            when=_looks(6),
-        ),
-        "First ask where nothing was written, then which border is wrong.",
-        "The line is the one that makes the mistake, not the one where it shows.",
-        "Look at four outputs: [0, Q - 1], [P - 1, 0], [P // 2, 0] and [0, Q // 2].",
-    ),
-    must_fail=(
-        "always out of bounds",
-        "line from the compiler message",
-        "same class twice",
-        "returns the literal answer of the example in the statement",
-        "reads the expected value out of the checker (module globals, frames or closure)",
-        FIRST,
-        "catches every exception and returns a default",
-    ),
-)
-
-EXERCISES = (repair_the_conv, halo_tile, bug_by_picture)
+EXERCISES = (tile_of, weight_place, tap_row, repair_the_conv, bug_by_picture, halo_tile)
