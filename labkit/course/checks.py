@@ -100,10 +100,23 @@ def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
             found.append(Outcome(name, "open"))
             continue
         failures = [dataclasses.replace(evidence, stage=name) for evidence in failures]
+        if failures:
+            _blame_earlier(exercise, found, failures)
         verdict = "open" if failures and failures[0].kind == "time" else "wrong"
         found.append(Outcome(name, verdict if failures else "done", failures))
         stopped = any(evidence.kind in ("time", "banned") for evidence in failures)
     return found
+
+
+def _blame_earlier(exercise: Exercise, found: list[Outcome], failures: list[Evidence]) -> None:
+    """An earlier stage whose own cases were right is wrong where it takes the smallest failure."""
+    for stage, outcome in zip(exercise.stages, found, strict=False):
+        if outcome.state != "done" or stage.only is None or stage.case is not None:
+            continue
+        if failures[0].kind in ("value", "raised") and stage.only(*failures[0].inputs):
+            theirs = [evidence for evidence in failures if stage.only(*evidence.inputs)]
+            outcome.state = "wrong"
+            outcome.failures = [dataclasses.replace(one, stage=stage.name) for one in theirs]
 
 
 def _your_turn(exercise: Exercise) -> Any:

@@ -72,6 +72,24 @@ def test_every_stage_asks_its_own_cases():
     assert parts["long"].cases == 7 and parts["together"].cases == 40
 
 
+def test_a_small_failure_found_by_a_later_stage_belongs_to_the_stage_that_takes_it():
+    def forgets_the_six(values):
+        return sum(value for value in values if value != 6)
+
+    exercise = toy(
+        smaller=lambda values: [(values[:at] + values[at + 1 :],) for at in range(len(values))],
+        stages=(
+            Stage("one", only=lambda values: len(values) == 1, cases=1),
+            Stage("together"),
+        ),
+        hints=("general",),
+    )
+    one, together = outcomes(exercise, forgets_the_six, seed=5)
+    assert one.state == together.state == "wrong"
+    assert one.failures[0].inputs == ([6],) and one.failures[0].stage == "one"
+    assert together.failures[0].stage == "together"
+
+
 def test_a_stage_that_is_not_written_hides_nothing():
     def half(values):
         if negative(values):
