@@ -16,13 +16,17 @@ MAX_REAL_ELEMENTS = 65_536
 
 
 def broadcast(
-    *operands: Any, names: Sequence[str] | None = None, at: int | str | None = None
+    *operands: Any,
+    names: Sequence[str] | None = None,
+    sizes_only: bool = False,
+    at: int | str | None = None,
 ) -> BroadcastView:
     """The operands' shapes aligned right to left, one dimension per step.
 
     operands  tensors (torch, labkit, NumPy), or shapes: tuples, lists or torch.Size, which stand
               for contiguous tensors
     names     one per operand; taken from the call as written where not given
+    sizes_only   nothing about strides and memory: which sizes meet, and what they make
     at        the step to open at: its number, from 1, or words of its text
 
     A failure is drawn too: the steps end at the first dimension, from the right, whose sizes
@@ -45,7 +49,7 @@ def broadcast(
     if len(names) != len(operands):
         raise ValueError(f"{len(names)} names {list(names)} for {len(operands)} operands")
     layouts = [_layout(one, f"operand {place + 1}") for place, one in enumerate(operands)]
-    steps, sizes = _steps([sizes for sizes, _ in layouts], list(names))
+    steps, sizes = _steps([sizes for sizes, _ in layouts], list(names), sizes_only)
     strides, message = _torch_result(layouts)
     if (sizes is None) != (strides is None):
         raise RuntimeError(f"{layouts}: the steps say {sizes}, PyTorch says {message or strides}")
@@ -58,7 +62,7 @@ def broadcast(
             for name, (own, stride) in zip(names, layouts, strict=True)
         ],
         sizes=sizes, strides=strides, steps=steps, message=message, index=[0] * len(sizes or []),
-        frame=0,
+        frame=0, sizes_only=sizes_only,
     ).open_at(at)  # fmt: skip
 
 
@@ -82,14 +86,15 @@ def _layout(operand: Any, called: str) -> tuple[Shape, Shape]:
 
 
 def _steps(
-    shapes: Sequence[Shape], names: Sequence[str]
+    shapes: Sequence[Shape], names: Sequence[str], sizes_only: bool
 ) -> tuple[list[dict[str, Any]], list[int] | None]:
     """One step per dimension from the right, and the result's sizes unless one fails."""
     rank = max(map(len, shapes))
-    steps: list[dict[str, Any]] = [
-        {"dim": 0, "size": None, "verdict": "start", "text": "Write the shapes under each other, "
-         "aligned at the right. A missing dimension counts as 1."}
-    ]  # fmt: skip
+    start = "Compare the sizes in pairs, column by column."
+    if not sizes_only:
+        start = "Write the shapes under each other, aligned at the right. "
+        start += "A missing dimension counts as 1."
+    steps: list[dict[str, Any]] = [{"dim": 0, "size": None, "verdict": "start", "text": start}]
     result: list[int] = []
     for back in range(1, rank + 1):
         have = {
@@ -101,7 +106,8 @@ def _steps(
         step = {"dim": -back, "size": None}
         if len(other) > 1:
             said = ", ".join(f"{name} has {size}" for name, size in have.items() if size != 1)
-            text = f"dim {-back}: {said}. Neither is 1, so nothing stretches: here it fails."
+            text = f"dim {-back} ({rank - back} from the left): {said}. "
+            text += "Neither is 1, so nothing stretches: here it fails."
             steps.append(step | {"verdict": "clash", "text": text})
             return steps, None
         size = other.pop() if other else 1
@@ -110,14 +116,18 @@ def _steps(
         if stretched:
             verdict = "stretch"
             how = "stretches" if len(stretched) == 1 else "stretch"
-            why = f"{', '.join(stretched)} {how} from 1 to {size}, by stride 0: no copy"
+            why = f"{', '.join(stretched)} {how} from 1 to {size}"
+            if not sizes_only:
+                why += ", by stride 0: no copy"
             if size == 0:
                 why += " (a 1 meets a 0: the result is empty)"
         steps.append(step | {"size": size, "verdict": verdict, "text": f"dim {-back}: {why}."})
         result.insert(0, size)
-    last = f"The result has sizes {result}. Every operand is read at that shape; where its stride "
-    steps.append({"dim": 0, "size": None, "verdict": "done",
-                  "text": last + "is 0, the same cell is read again."})  # fmt: skip
+    last = f"The result has sizes {result}."
+    if not sizes_only:
+        last += " Every operand is read at that shape; "
+        last += "where its stride is 0, the same cell is read again."
+    steps.append({"dim": 0, "size": None, "verdict": "done", "text": last})
     return steps, result
 
 

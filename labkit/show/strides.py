@@ -52,7 +52,9 @@ def strides(
     if program is not None:
         if tensors or aligned or names is not None:
             raise TypeError("show.strides: give either tensors or a program, not both")
-        return record(program, using or {}).open_at(at)
+        widget = record(program, using or {})
+        widget.simple = simple
+        return widget.open_at(at)
     if not tensors:
         raise TypeError("show.strides needs at least one tensor, or program='...'")
     if names is None:
@@ -68,7 +70,7 @@ def strides(
     if compare:
         views = [replace(view, identity=None) for view in views]  # two cards, always
         scene.add(views, names)
-        return scene.widget(**judged(views, names))
+        return scene.widget(simple=simple, **judged(views, names))
     if not aligned:
         scene.add(views, names)
         return scene.widget(simple=simple)
@@ -76,7 +78,7 @@ def strides(
     expanded = [_expanded(view, shape) for view in views]
     places = scene.add(expanded, names)
     steps = _loop(expanded, names, shape, places[0])
-    return scene.widget(linked=True, steps=steps).open_at(at)
+    return scene.widget(linked=True, simple=simple, steps=steps).open_at(at)
 
 
 def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

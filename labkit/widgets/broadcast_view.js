@@ -83,6 +83,8 @@ function render({ model, el }) {
   function fillTable() {
     const { dim, verdict } = step(),
       dims = Array.from({ length: rank() }, (_, at) => at - rank());
+    const strideCell = (text) =>
+      get("sizes_only") ? null : lk.h("td", { class: "bv-strides" }, text);
     const reached = (at) => done() || (verdict !== "start" && at >= dim);
     const cell = (text, kind, at) =>
       lk.h(
@@ -119,9 +121,7 @@ function render({ model, el }) {
             at,
           );
         }),
-        lk.h(
-          "td",
-          { class: "bv-strides" },
+        strideCell(
           done() && expanded
             ? [
                 "strides [",
@@ -147,11 +147,7 @@ function render({ model, el }) {
           at,
         );
       }),
-      lk.h(
-        "td",
-        { class: "bv-strides" },
-        done() && get("strides") ? `strides [${get("strides").join(", ")}]` : "",
-      ),
+      strideCell(done() && get("strides") ? `strides [${get("strides").join(", ")}]` : ""),
     );
     table.replaceChildren(
       lk.h(
@@ -160,9 +156,9 @@ function render({ model, el }) {
         lk.h(
           "tr",
           {},
-          lk.h("th", {}, "dim"),
-          dims.map((at) => lk.h("th", {}, String(at))),
-          lk.h("td"),
+          lk.h("th", {}, "dim", lk.h("div", {}, "from the right")),
+          dims.map((at) => lk.h("th", {}, String(at + rank()), lk.h("div", {}, String(at)))),
+          strideCell(""),
         ),
       ),
       lk.h("tbody", {}, rows, result),
@@ -264,7 +260,7 @@ function render({ model, el }) {
     root.querySelector(".bv-message").textContent =
       step().verdict === "clash" ? get("message") : "";
     const sizes = get("sizes"),
-      drawn = done() && sizes !== null && !sizes.includes(0);
+      drawn = done() && sizes !== null && !sizes.includes(0) && !get("sizes_only");
     grids.style.display = drawn ? "" : "none";
     grids.replaceChildren(
       ...(drawn

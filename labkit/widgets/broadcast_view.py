@@ -21,6 +21,7 @@ class BroadcastView(LabWidget):
     steps     [{dim, size, verdict, text}]: dim counts from the right (-1 first); verdict is
               start, equal, stretch, clash or done
     message   what PyTorch raises on failure
+    sizes_only   no strides, and no grids of what is read
     index     the element looked at: set here or in the browser
     """
 
@@ -31,6 +32,7 @@ class BroadcastView(LabWidget):
     strides = traitlets.List(traitlets.Int(), allow_none=True, default_value=None).tag(sync=True)
     steps = traitlets.List(traitlets.Dict()).tag(sync=True)
     message = traitlets.Unicode().tag(sync=True)
+    sizes_only = traitlets.Bool(False).tag(sync=True)
     index = traitlets.List(traitlets.Int()).tag(sync=True)
 
     def summary(self) -> str:
@@ -67,7 +69,7 @@ class BroadcastView(LabWidget):
                 text = str(one["sizes"][-back]) if have else "·"
                 picture.text(x + width / 2, y + 17, text, anchor="middle",
                              fill=MUTED if zero or not have else INK)  # fmt: skip
-            if one["expanded"] is not None:
+            if one["expanded"] is not None and not self.sizes_only:
                 picture.text(side + rank * width + 10, y + 17, f"strides {one['expanded']}",
                              size=11, fill=MUTED)  # fmt: skip
         y = 28 + len(names) * ROW

@@ -1,9 +1,10 @@
 // The little of Markdown that a task is written in, as nodes: paragraphs, lists, code, emphasis.
 const prose = {
   words: (text) =>
-    text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+    text.split(/(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w))/).map((part) => {
       if (part.startsWith("`")) return lk.h("code", {}, part.slice(1, -1));
-      return part.startsWith("**") ? lk.h("b", {}, part.slice(2, -2)) : part;
+      if (part.startsWith("**")) return lk.h("b", {}, part.slice(2, -2));
+      return /^\*\S/.test(part) ? lk.h("em", {}, part.slice(1, -1)) : part;
     }),
   item: (line) => line.match(/^\s*(?:[*-]|\d+\.) +(.*)$/)?.[1],
   block(text) {

@@ -80,7 +80,7 @@ const strideGrid = (() => {
     const behind = cursor.some(
       (i, dim) => i > 0 && strides[dim] === 0 && dim !== rows && dim !== cols,
     );
-    const overlaps = fact.distinct !== null && fact.distinct < fact.numel;
+    const overlaps = !scene.simple() && fact.distinct !== null && fact.distinct < fact.numel;
     const known = new Map(); // address -> how many elements lie there
     const timesAt = (at) => known.get(at) ?? known.set(at, affine.countAt(view, at, 100)).get(at);
     pen.fillStyle = scene.looks.cell;

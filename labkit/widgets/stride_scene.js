@@ -24,6 +24,7 @@ function strideScene(model) {
     frame: () => Math.max(0, Math.min(scene.steps().length - 1, model.get("frame"))),
     step: () => scene.steps()[scene.frame()] ?? {},
     alive: (n) => scene.step().alive?.includes(n) ?? true,
+    simple: () => model.get("simple"),
     shown: (n) => scene.alive(n) && !model.get("hidden").includes(n),
     colour: (n) => lk.palette[n % lk.palette.length],
     storageOf: (view) => model.get("storages")[view.storage],
@@ -58,7 +59,8 @@ function strideScene(model) {
       view.first = view.base / storage.unit; // cells before the view's element 0
       [view.rows, view.cols] = plane(view.sizes.length, model.get("axes")[n] ?? []);
       view.fact = factsOf(view, storage);
-      const chosen = now.view === n && now.index.length === view.sizes.length;
+      const moves = now.view === n || model.get("linked"); // linked views show the same plane
+      const chosen = moves && now.index.length === view.sizes.length;
       const index = chosen ? now.index : (scene.cursors[n] ?? []);
       scene.cursors[n] = view.sizes.map((size, dim) =>
         Math.max(0, Math.min(size - 1, index[dim] ?? 0)),

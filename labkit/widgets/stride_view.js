@@ -158,7 +158,7 @@ function render({ model, el }) {
       strideWords.plain(scene, scene.views[n]),
     );
     const planes =
-      sizes.length > 2
+      sizes.length > 2 && !simple
         ? strideControls.planes(n, sizes.length, {
             axes: (axes) => put({ axes: { ...model.get("axes"), [n]: axes } }),
             fix: (dim, index) => select(n, scene.cursors[n].with(dim, index)),
@@ -187,7 +187,7 @@ function render({ model, el }) {
       copy,
     );
     const parts = simple
-      ? [title, planes?.element, canvas, formula]
+      ? [title, canvas, formula]
       : [head, meta, tags, planes?.element, canvas, formula, editor?.element];
     const element = lk.h(
       "div",
@@ -246,13 +246,21 @@ function render({ model, el }) {
 
   // ---- drawing -------------------------------------------------------------------------------
   function describeStrip({ n, title, element, storage }) {
-    const used = scene.views.some((view) => view.storage === n && scene.alive(view.n));
-    element.style.display = used || !scene.steps().length ? "" : "none";
+    const users = scene.views.filter((view) => view.storage === n && scene.alive(view.n));
+    element.style.display = users.length || !scene.steps().length ? "" : "none";
     const uses = scene.step().use_counts?.[n] ?? storage.use_count;
     const cells = scene.cellsOf(storage);
+    const whose = strips.length > 1 ? users.map(({ name }) => name) : [];
     title.replaceChildren(
-      ...(simple ? strideWords.inRow(cells) : strideWords.storage(storage, cells, uses)),
+      ...(simple ? strideWords.inRow(cells, whose) : strideWords.storage(storage, cells, uses)),
     );
+  }
+
+  // Which plane of it the grid draws, where no boxes say so.
+  function shownPart({ n, sizes, rows, cols }) {
+    if (!simple || sizes.length < 3) return "";
+    const at = scene.hover?.view === n ? scene.hover.index : scene.cursors[n];
+    return `[${at.map((i, dim) => (dim === rows || dim === cols ? ":" : i)).join(", ")}]`;
   }
 
   function describe(card, lights) {
@@ -262,7 +270,8 @@ function render({ model, el }) {
     card.element.classList.toggle("sv-off", !scene.shown(card.n));
     card.element.classList.toggle("sv-now", lights[0]?.view === view);
     card.check.checked = scene.shown(card.n);
-    card.title.textContent = view.names.join(" = ") + (view.changed ? " (edited)" : "");
+    card.title.textContent =
+      view.names.join(" = ") + shownPart(view) + (view.changed ? " (edited)" : "");
     lk.call(card.edit, `edit sizes, strides and offset of ${view.name}`);
     card.check.setAttribute("aria-label", `show ${view.name}`);
     card.meta.textContent = strideWords.layout(

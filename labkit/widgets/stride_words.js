@@ -89,8 +89,8 @@ const strideWords = (() => {
     return [lk.h("b", {}, `storage ${store.name}`), lk.h("span", { class: "lk-muted" }, more)];
   }
 
-  const inRow = (cells) => [
-    lk.h("b", {}, "memory"),
+  const inRow = (cells, whose) => [
+    lk.h("b", {}, ["memory", ...(whose.length ? [whose.join(", ")] : [])].join(" of ")),
     lk.h("span", { class: "lk-muted" }, ` ${count(cells)} numbers in a row, places 0 to ${cells - 1}`),
   ];
 

@@ -109,13 +109,17 @@ def half(meta, name, arguments, length):
 
 def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
     stub = "def stub(meta, name, arguments, length):\n    raise NotImplementedError\n"
-    lab.open([ALONE, f'{stub}\ncourse.check("strides.view_machine", stub)', "after = 1"])
+    check = 'card = course.check("strides.view_machine", stub)\ncard'
+    lab.open([ALONE, f"{stub}\n{check}", "after = 1"])
     card = lab.widget()
     lab.wait_drawn(card)
     assert lab.ask("after") == 1
     assert "Your turn. Write the stub above" in card.inner_text()
     assert card.locator(".lk-prose code").first.inner_text().startswith("view_machine(")
     lab.screenshot("exercise_untouched", of=card)
+    lab.execute('card.statement = "give *all* of 2 * 3 * 4"')
+    lab.wait_for("() => document.querySelector('.lk-prose em')?.innerText === 'all'")
+    assert card.locator(".lk-prose").first.inner_text() == "give all of 2 * 3 * 4"
 
 
 def test_stages_are_marked_by_sign_and_word_and_the_failing_views_are_drawn(lab):

@@ -226,3 +226,16 @@ def test_the_browser_counts_addresses_as_python_does(browser):
         assert answer["touches"] == any(5 <= at < 9 for at in every)
         assert answer["distinct"] == len(set(every))
         assert answer["reach"] == ([min(every), max(every)] if every else None)
+
+
+def test_a_simple_loop_names_its_memories_and_the_plane_it_draws(lab):
+    simple = "show.strides(torch.ones(4, 3, 2), b, aligned=True, simple=True, at=7)"
+    lab.open([X_AND_T[0], f"b = torch.arange(3).view(3, 1)\nsimple = {simple}\nsimple"])
+    widget = lab.widget()
+    lab.wait_drawn(widget)
+    said = widget.inner_text()
+    assert "b[1, :, :]" in said and "b[1, 0, 0] = 0, at place 0" in said
+    assert "memory of b 3 numbers in a row" in said
+    for other in ("use count", "version", "contiguous", "elements on", "edit", "copy", "across"):
+        assert other not in said, other
+    lab.screenshot("stride_view_simple", of=widget)

@@ -33,6 +33,16 @@ def test_a_failure_ends_at_its_dimension_with_pytorchs_words():
         torch.ones(3, 4, 5) + torch.ones(3, 5)
 
 
+def test_sizes_alone_say_nothing_of_strides_and_give_no_rule_away():
+    shapes = (5, 1, 2, 3), (4, 2, 1)
+    whole, bare = show.broadcast(*shapes), show.broadcast(*shapes, sizes_only=True)
+    assert bare.sizes == whole.sizes == [5, 4, 2, 3]
+    said = " ".join(bare.step_texts()) + bare.svg()
+    assert "stretches from 1 to 4." in said
+    assert not re.search("stride|copy|missing|aligned", said)
+    assert "strides" in whole.svg() and "no copy" in " ".join(whole.step_texts())
+
+
 def test_any_shapes_end_as_in_pytorch():
     generator = random.Random(11)
     outcomes = set()

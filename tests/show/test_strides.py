@@ -32,6 +32,8 @@ def test_a_simple_picture_is_of_the_same_views():
     plain, simple = show.strides(tensor), show.strides(tensor, simple=True)
     assert simple.simple and not plain.simple
     assert (values_through(simple, 0) == values_through(plain, 0)).all()
+    assert show.strides(tensor, torch.ones(3), aligned=True, simple=True).simple
+    assert show.strides(program="x = torch.ones(3)", simple=True).simple
 
 
 def random_view(tensor, generator):
