@@ -28,7 +28,7 @@ fit = Exercise(
     rules=PLAIN,
     banned=LIBRARIES,
     cases=80,
-    minutes=3,
+    minutes=4,
     difficulty=1,
     hints=(
         Hint(
@@ -83,8 +83,7 @@ loop_strides = Exercise(
             when=lambda e: e.kind == "raised" or len(e.value) != len(e.right),
         ),
         "An axis that is missing, or stretched from 1, gets stride 0. The others keep their own.",
-        "Write zeros for the missing axes in front, then go through sizes, strides and the rest of "
-        "the shape together.",
+        "`zip(sizes, strides, shape[new:])` goes through what the tensor has, axis by axis.",
     ),
     must_fail=(
         "keeps the stride of a stretched axis",

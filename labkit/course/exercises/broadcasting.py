@@ -74,6 +74,12 @@ def _fewer_shapes(shapes: list[Shape]) -> Any:
         yield ([tuple(n for at, n in enumerate(s[::-1]) if at != axis)[::-1] for s in shapes],)
 
 
+def _right_shape(evidence: Evidence) -> bool:
+    """Whether the shape is right, and so the stretched axes are not."""
+    got = evidence.value
+    return isinstance(got, tuple) and len(got) == 2 and got[0] == evidence.right[0]
+
+
 def _should_refuse(evidence: Evidence) -> bool:
     return isinstance(evidence.right, Raises)
 
@@ -94,7 +100,7 @@ broadcast_shapes = Exercise(
     case=_shapes,
     expected=_broadcast,
     smaller=_fewer_shapes,
-    cases=500,
+    cases=300,
     minutes=15,
     difficulty=2,
     banned=("torch.broadcast_shapes", "torch.*", "numpy.*", "labkit.*"),
@@ -110,14 +116,18 @@ broadcast_shapes = Exercise(
             when=lambda e: _should_refuse(e) and not e.got.startswith("raised"),
         ),
         Hint(
-            "There is a 0 in {input}. A 1 beside a 0 becomes 0: it 'stretches' to nothing, and "
-            "gets stride 0 as well.",
+            "Your shape is right. Fill every operand with ones in front and compare: an axis is "
+            "stretched where the operand has 1 and the result has not. A 1 beside a 1 is not "
+            "stretched; a 1 beside a 0 is.",
+            when=_right_shape,
+        ),
+        Hint(
+            "There is a 0 in {input}. It is a size like any other: a 1 beside it gives way.",
             when=lambda e: bool(e.inputs) and any(0 in shape for shape in e.inputs[0]),
         ),
         "Write the shapes of {input} under each other, aligned at the right, and fill the gaps "
         "with ones. Only then compare.",
-        "Stride 0 belongs to an axis where the operand has 1 (or nothing) and the result has "
-        "another size. Where both are 1 nothing is stretched.",
+        "Begin with the shape () and merge one shape after the other into it.",
     ),
     must_fail=(
         "aligns from the left",
@@ -242,7 +252,11 @@ output_bytes = Exercise(
     banned=("labkit.memory.*",),
     hints=(
         Hint(
-            "You read too much. If it is by the size of an expanded input: a stretched cell is "
+            "The result is empty: its loop visits no place, so it reads nothing.",
+            when=lambda e: e.right["written"] == 0 and e.value["read"] > e.right["read"],
+        ),
+        Hint(
+            "You read too much. Each operand counts once, at its own size: a stretched cell is "
             "visited again and again, but it is one cell in memory.",
             when=_figure("read", lambda got, right: got > right),
         ),
@@ -451,7 +465,7 @@ find_the_missing_axis = Exercise(
     case=_a_problem,
     judge=_judge_steps,
     cases=320,
-    minutes=20,
+    minutes=40,
     difficulty=3,
     hints=(
         Hint(
