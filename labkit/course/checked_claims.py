@@ -20,7 +20,7 @@ from typing import Any
 from labkit.course.claims import COLOURS, DOCUMENTS, entry_of, shown_evidence, support
 from labkit.course.notebook_form import natural
 
-TITLE = "Read it elsewhere? {count} statements of {source}, run here: {holding} hold"
+TITLE = "Read it elsewhere? Statements of {source}, run here: {holding} of {count} hold"
 HEADINGS = ("", "it says", "verdict", "better", "found here")
 
 
