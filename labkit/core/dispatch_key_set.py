@@ -147,10 +147,6 @@ class DispatchKeySet:
         """True when every bit of the other is here."""
         return self.raw & other.raw == other.raw
 
-    def has_any(self, other: "DispatchKeySet") -> bool:
-        """True when some bit of the other is here."""
-        return self.raw & other.raw != 0
-
     def highest_functionality(self) -> DispatchKey:
         """The strongest functionality here, Undefined when there is none."""
         return DispatchKey((self.raw >> NUM_BACKENDS).bit_length())

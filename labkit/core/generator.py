@@ -195,11 +195,6 @@ def register_generator(device_type: str, of_class: type[Generator]) -> None:
     _classes[device_type] = of_class
 
 
-def existing_generators() -> list[Generator]:
-    """The default generators that have been asked for so far."""
-    return list(_defaults.values())
-
-
 def default_generator(device: Device = CPU) -> Generator:
     """The generator of a device that operators use when they are given none."""
     if device.index is None and device.type != "cpu":

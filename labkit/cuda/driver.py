@@ -27,13 +27,6 @@ class DeviceProperties:
     l2_cache_bytes: int = 0
 
 
-class StreamHandle(Protocol):
-    """A queue of work; 0 is the default stream."""
-
-    @property
-    def id(self) -> int: ...
-
-
 class Driver(Protocol):
     """Memory, copies, streams, events, modules, launches and graphs of one device.
 

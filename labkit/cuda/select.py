@@ -36,11 +36,6 @@ class DeviceInfo:
         """Its limits."""
         return self.driver.properties()
 
-    @property
-    def is_emulated(self) -> bool:
-        """True when no GPU is involved: counters mean something, seconds do not."""
-        return self.driver.name == "emulator"
-
     def __repr__(self) -> str:
         return f"cuda device: {self.properties.name} [{self.kind}: {self.why}]"
 

@@ -77,10 +77,6 @@ class _Parser:
     def next(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
-    def peek(self, ahead: int) -> str:
-        index = self.at + ahead
-        return self.tokens[index][0] if index < len(self.tokens) else ""
-
     def take(self) -> str:
         token = self.next
         self.at += 1

@@ -35,7 +35,6 @@ class TensorIterator:
     broadcast     the shape all operands have for the caller
     device        where the kernel runs
     perm          perm[i] is the caller's dimension that became dimension i before coalescing
-    steps         what each step of the builder left, as (name, shape, stride_bytes per operand)
     """
 
     shape: list[int]
@@ -44,7 +43,6 @@ class TensorIterator:
     broadcast: Ints
     device: Device
     perm: list[int]
-    steps: list[tuple[str, Ints, list[Ints]]]
 
     @property
     def ndim(self) -> int:
@@ -69,11 +67,6 @@ class TensorIterator:
         return self.ndim == 1 and all(
             operand.stride_bytes[0] == operand.dtype.itemsize for operand in self.operands
         )
-
-    def note(self, name: str) -> None:
-        """Remember how far the builder is."""
-        strides = [tuple(operand.stride_bytes) for operand in self.operands]
-        self.steps.append((name, tuple(self.shape), strides))
 
 
 def build(
@@ -109,16 +102,12 @@ def build(
     else:
         common_dtype, result_dtype = types
         take_types(operands, common_dtype, result_dtype, makes_copies=device is CPU)
-    it = TensorIterator(list(shape), operands, common_dtype, shape, device, [], [])
+    it = TensorIterator(list(shape), operands, common_dtype, shape, device, [])
     if not _fast_set_up(it, all_same_shape, flags):
         _compute_strides(it)
-        it.note("strides in bytes, 0 where broadcast")
         _reorder(it, flags)
-        it.note("dimensions reordered, fastest first")
         _describe_outputs(it)
-        it.note("outputs described")
         _coalesce(it)
-    it.note("coalesced")
     return it
 
 

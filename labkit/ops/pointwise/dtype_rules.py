@@ -10,7 +10,7 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.pointwise.pointwise import Pointwise, Rule, Types
+from labkit.ops.pointwise.pointwise import Pointwise, Types
 
 BAREBONES = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
@@ -152,32 +152,3 @@ def LOGICAL(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any
 def QUESTION(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     """Any type, answered in bool."""
     return operands[0].dtype, dtypes.bool_
-
-
-def same_dtypes(rule: Rule) -> Rule:
-    """The rule, for operands of one element type.
-
-    Raises   RuntimeError   two types
-    """
-
-    def checked(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-        found = {operand.dtype for operand in operands}
-        if len(found) > 1:
-            names = ", ".join(operand.dtype.name for operand in operands)
-            raise RuntimeError(f"{op.base} expects tensors of one dtype, got {names}")
-        return rule(op, operands, others)
-
-    return checked
-
-
-def with_scalars(*names: str) -> Rule:
-    """The type promoted of the tensors and the numbers of those names; None has no say."""
-
-    def promoted(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-        numbers = [others[name] for name in names if others[name] is not None]
-        common = promotion.result_type(*operands, *numbers)
-        if common.is_complex or common.is_float8 or common in BAREBONES:
-            raise refuse(op, common)
-        return common, common
-
-    return promoted
