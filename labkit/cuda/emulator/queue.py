@@ -4,6 +4,8 @@ Order between two pieces of work comes from four things and nothing else: the sa
 one records and the other's stream waits for, the legacy default stream, and the host waiting.
 """
 
+import bisect
+import operator
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -17,7 +19,9 @@ _PENDING_LIMIT = 1024  # then the oldest work runs: a queue has an end on a GPU,
 class Work:
     """One thing a stream will do.
 
-    deps    work that must have run before; empty again once it has
+    deps       work that must have run before; empty again once it has
+    followers  work that has this among its `deps`
+    blocked    how many of its `deps` have not run
     """
 
     id: int
@@ -26,6 +30,8 @@ class Work:
     name: str
     run: Callable[[], None] | None
     deps: "list[Work]" = field(default_factory=list)
+    followers: "list[Work]" = field(default_factory=list)
+    blocked: int = 0
     dep_ids: tuple[int, ...] = ()
     done_as: int | None = None
     """How many others had run when this had; None while it has not."""
@@ -38,6 +44,9 @@ class Work:
         }  # fmt: skip
 
 
+_age = operator.attrgetter("id")
+
+
 class WorkQueue:
     """All queued work of a device.
 
@@ -48,6 +57,8 @@ class WorkQueue:
     def __init__(self, seed: int | None = None) -> None:
         self.reseed(seed)
         self._pending: dict[int, Work] = {}
+        self._ready: list[Work] = []
+        """What may run next, oldest first."""
         self._last: dict[int, Work] = {}
         self._blocking: set[int] = set()
         self._next_id = 0
@@ -90,6 +101,11 @@ class WorkQueue:
         work.deps = [w for w in dict.fromkeys(earlier) if w.done_as is None]
         work.dep_ids = tuple(sorted({w.id for w in earlier}))
         self._next_id += 1
+        work.blocked = len(work.deps)
+        for dep in work.deps:
+            dep.followers.append(work)
+        if not work.blocked:
+            self._ready.append(work)
         self._pending[work.id] = work
         self._last[stream] = work
         self.log.append(work)
@@ -108,9 +124,8 @@ class WorkQueue:
             if self._pending:  # the oldest depends on nothing that is left
                 self._execute(next(iter(self._pending.values())))
             return
-        ready = [w for w in self._pending.values() if all(d.done_as is not None for d in w.deps)]
-        if ready:
-            self._execute(self._random.choice(ready))
+        if self._ready:
+            self._execute(self._random.choice(self._ready))
 
     def run_until(self, target: Work | None) -> None:
         """`target` has run, and all it needed; with None, everything has."""
@@ -134,9 +149,15 @@ class WorkQueue:
 
     def _execute(self, work: Work) -> None:
         del self._pending[work.id]
+        self._ready.remove(work)
         run, work.run, work.deps = work.run, None, []
         work.done_as = self._completed
         self._completed += 1
+        for follower in work.followers:
+            follower.blocked -= 1
+            if not follower.blocked:
+                bisect.insort(self._ready, follower, key=_age)
+        work.followers = []
         if run is not None:
             run()
 
@@ -148,6 +169,7 @@ class WorkQueue:
     def drop_all(self) -> None:
         """Nothing is queued; what was never ran."""
         for work in self._pending.values():
-            work.run, work.deps, work.done_as = None, [], self._completed
+            work.run, work.deps, work.followers, work.done_as = None, [], [], self._completed
         self._pending.clear()
+        self._ready.clear()
         self._last.clear()
