@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from labkit.course.checks import outcomes
 from labkit.course.exercises import _stream_calls as calls
 from labkit.course.exercises import streams as module
 from labkit.cuda.errors import CudaError
@@ -506,3 +507,13 @@ def test_a_failing_program_is_drawn_with_its_races():
     case = module.find_races.make(1, 30, 8)
     drawn = module.find_races.picture(case, [], [])
     assert len(drawn.races) == len(races(*case.inputs)) > 0
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_stage_is_wrong_where_its_own_order_is_not_seen(seed):
+    def states(**flaw):
+        found = outcomes(module.find_races, lambda p: pairs_of(clocks_of(p, **flaw)), seed)
+        return {stage.name for stage in found if stage.state == "wrong"}
+
+    assert states(host_is_global=False) == {"host waits", "ten thousand steps"}
+    assert "handed on" in states(transitive=False)
