@@ -223,4 +223,36 @@ for why, answer in [
 ]:
     answers.wrong("custom_operator", why)(answer)
 
+# --- fake_pairs, transposed
+
+answers.right("fake_pairs")(lambda x: x.new_empty(x.shape[0], x.shape[0]))
+answers.right("transposed")(t)
+for name, why, answer in [
+    ("fake_pairs", "always float32", lambda x: torch.empty(len(x), len(x), device=x.device)),
+    ("fake_pairs", "always on the CPU", lambda x: torch.empty(len(x), len(x), dtype=x.dtype)),
+    ("fake_pairs", "as many numbers as x", torch.empty_like),
+    ("fake_pairs", "computes the result", lambda x: x[:, None] - x[None, :]),
+    (
+        "transposed",
+        "copies the memory",
+        lambda b: Block(
+            Memory(b.device, list(b.memory.cells)), b.sizes[::-1], b.strides[::-1], b.offset
+        ),
+    ),
+    ("transposed", "forgets the offset", lambda b: Block(b.memory, b.sizes[::-1], b.strides[::-1])),
+    (
+        "transposed",
+        "turns the sizes only",
+        lambda b: Block(b.memory, b.sizes[::-1], b.strides, b.offset),
+    ),
+]:
+    answers.wrong(name, why)(answer)
+
+
+@answers.wrong("transposed", "turns the block itself")
+def turned(block):
+    block.sizes, block.strides = block.sizes[::-1], block.strides[::-1]
+    return block
+
+
 test_answers = answers.tests()

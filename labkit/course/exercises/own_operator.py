@@ -1,12 +1,13 @@
 """A device and an operator of one's own: kernels registered where the dispatcher looks."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.library import Library
 from labkit.dispatch.recording import recording
@@ -84,6 +85,8 @@ class _Bench:
         try:
             return self.world.find(f"toy::{name}")(*arguments)
         except NotImplementedError as error:
+            if not str(error):
+                raise
             raise RuntimeError(f"toy::{name}: {error}") from error
 
     def error(self, name: str, *arguments: Any) -> str:
@@ -106,6 +109,18 @@ class _Bench:
         self.call("copy_", made, rows)
         return made
 
+    def added(self, x: Block, b: "Numbers", like: Block) -> dict[str, Any]:
+        """What `add` makes of x and the values b, which lie there by columns."""
+        bias = self.on_device(b, like, [1, like.sizes[0]])
+        kept = list(x.memory.cells), list(bias.memory.cells)
+        total = self.call("add", x, bias)
+        return {
+            "sum": (total.device, total.sizes, total.strides, len(total.memory.cells)),
+            "the sum has memory of its own": total.memory not in (x.memory, bias.memory),
+            "inputs as before": kept == (x.memory.cells, bias.memory.cells),
+            "x + b": self.values(total),
+        }
+
     def values(self, block: Block) -> list[float]:
         """The elements, through a copy to the CPU whose rows lie backwards to its columns."""
         rows, columns = block.sizes
@@ -116,95 +131,104 @@ class _Bench:
 
 
 Numbers = list[float]
+PARTS = ("copies", "view", "add", "fallback")
 
 
-def _a_model(rng: Rng, size: int) -> tuple[Any, ...]:
-    sizes = [rng.randint(0 if rng.chance(0.1) else 1, 2 + size // 3) for _ in range(2)]
-    count = sizes[0] * sizes[1]
-    numbers = [[float(rng.randint(-9, 9)) for _ in range(count)] for _ in range(2)]
-    padded = rng.randint(0, 2)
-    layout = [sizes[1] + padded, 1] if rng.chance(0.5) else [1, sizes[0] + padded]
-    return rng.randint(0, 3), sizes, layout, numbers[0], numbers[1], rng.choice(("relu", "neg"))
+def _model_of(*parts: str) -> Callable[[Rng, int], tuple[Any, ...]]:
+    """Small models that ask these parts of the backend."""
+
+    def case(rng: Rng, size: int) -> tuple[Any, ...]:
+        sizes = [rng.randint(0 if rng.chance(0.1) else 1, 2 + size // 3) for _ in range(2)]
+        count = sizes[0] * sizes[1]
+        numbers = [[float(rng.randint(-9, 9)) for _ in range(count)] for _ in range(2)]
+        padded = rng.randint(0, 2)
+        layout = [sizes[1] + padded, 1] if rng.chance(0.5) else [1, sizes[0] + padded]
+        gap = rng.choice(("relu", "neg"))
+        return rng.randint(0, 3), sizes, layout, numbers[0], numbers[1], gap, parts
+
+    return case
 
 
 def _drive_toy(
-    answer: Any, index: int, sizes: list[int], layout: list[int], a: Numbers, b: Numbers, gap: str
+    answer: Any,
+    index: int,
+    sizes: list[int],
+    layout: list[int],
+    a: Numbers,
+    b: Numbers,
+    gap: str,
+    parts: tuple[str, ...],
 ) -> Any:
     device = f"lab:{index}"
     bench = _Bench(answer, device)
     seed = Block(Memory(device, [0.0] * (sizes[0] * sizes[1])), sizes, [sizes[1], 1])
+    said: dict[str, Any] = {}
     with recording(bench.world) as runs:
         x = bench.on_device(a, seed, layout)
-        flipped = bench.call("t", x)
-        mirror = Block(seed.memory, sizes[::-1], [sizes[0], 1])
-        bias = bench.on_device(b, mirror, [sizes[0], 1])
-        kept = list(x.memory.cells), list(bias.memory.cells)
-        total = bench.call("add", flipped, bias)
-        said = {
-            "x": (x.device, x.sizes, x.strides, len(x.memory.cells)),
-            "t(x)": (flipped.device, flipped.sizes, flipped.strides),
-            "t shares memory": flipped.memory is x.memory,
-            "add": (total.device, total.sizes, total.strides, len(total.memory.cells)),
-            "add has memory of its own": total.memory not in (x.memory, bias.memory),
-            "inputs as before": kept == (x.memory.cells, bias.memory.cells),
-            "add(t(x), b)": bench.values(total),
-            "x, read back": bench.values(x),
-        }
-    elsewhere = Block(Memory(f"lab:{index + 1}", [0.0] * len(a)), sizes, [sizes[1], 1])
-    return said | {
-        "kernels run on": sorted({str(run.slot) for run in runs}),
-        f"{gap} on {device}": bench.refuses(
-            gap, (x,), "NotImplementedError", f"toy::{gap}", device
-        ),
-        "mul": bench.refuses("mul", (x, x), "NotImplementedError", "toy::mul", device),
-        "two devices": bench.refuses("add", (x, elsewhere), device, elsewhere.device),
-    }
+        said["x"] = (x.device, x.sizes, x.strides, len(x.memory.cells))
+        said["x, read back"] = bench.values(x)
+        if "view" in parts:
+            flipped = bench.call("t", x)
+            said["t(x)"] = (flipped.device, flipped.sizes, flipped.strides)
+            said["t shares memory"] = flipped.memory is x.memory
+        if "add" in parts:
+            said |= bench.added(x, b, seed)
+    if "add" in parts:
+        elsewhere = Block(Memory(f"lab:{index + 1}", [0.0] * len(a)), sizes, [sizes[1], 1])
+        said["two devices"] = bench.refuses("add", (x, elsewhere), device, elsewhere.device)
+    said["kernels run on"] = sorted({str(run.slot) for run in runs})
+    if "fallback" in parts:
+        for name, arguments in ((gap, (x,)), ("mul", (x, x))):
+            words = "NotImplementedError", f"toy::{name}", device
+            said[f"{name} on {device}"] = bench.refuses(name, arguments, *words)
+    return said
 
 
 def _right_toy(
-    index: int, sizes: list[int], layout: list[int], a: Numbers, b: Numbers, gap: str
+    index: int,
+    sizes: list[int],
+    layout: list[int],
+    a: Numbers,
+    b: Numbers,
+    gap: str,
+    parts: tuple[str, ...],
 ) -> Any:
     (rows, columns), device = sizes, f"lab:{index}"
     count = rows * columns
     room = 1 + (rows - 1) * layout[0] + (columns - 1) * layout[1] if count else 0
-    flipped = [a[i * columns + j] for j in range(columns) for i in range(rows)]
-    return {
-        "x": (device, sizes, layout, room),
-        "t(x)": (device, sizes[::-1], layout[::-1]),
-        "t shares memory": True,
-        "add": (device, sizes[::-1], [rows, 1], count),
-        "add has memory of its own": True,
-        "inputs as before": True,
-        "add(t(x), b)": [left + right for left, right in zip(flipped, b, strict=True)],
-        "x, read back": a,
-        "kernels run on": ["PrivateUse1"],
-        f"{gap} on {device}": "refused",
-        "mul": "refused",
-        "two devices": "refused",
-    }
+    said: dict[str, Any] = {"x": (device, sizes, layout, room), "x, read back": a}
+    if "view" in parts:
+        said |= {"t(x)": (device, sizes[::-1], layout[::-1]), "t shares memory": True}
+    if "add" in parts:
+        said |= {
+            "sum": (device, sizes, [columns, 1], count),
+            "the sum has memory of its own": True,
+            "inputs as before": True,
+            "x + b": [left + right for left, right in zip(a, b, strict=True)],
+            "two devices": "refused",
+        }
+    said["kernels run on"] = ["PrivateUse1"]
+    if "fallback" in parts:
+        said |= {f"{gap} on {device}": "refused", f"mul on {device}": "refused"}
+    return said
 
 
 def _differs(name: str) -> Any:
     def when(evidence: Any) -> bool:
-        return bool(evidence.value[name] != evidence.right[name])
+        return bool(evidence.value.get(name) != evidence.right.get(name))
 
     return when
 
 
 toy_backend = Exercise(
     id="own_operator.toy_backend",
-    statement=(
-        "Write toy_backend(lib, everything): register, at PrivateUse1, the kernels empty_strided, "
-        "copy_, add and t of lib, and a boxed fallback in everything. A fallback raises "
-        "NotImplementedError with the operator's name and the device. add of two devices raises "
-        "RuntimeError with both names; else its result is new and contiguous."
-    ),
     rules=("blocks are read and written through memory.cells, never through another device",),
-    case=_a_model,
+    case=_model_of(*PARTS),
     expected=_right_toy,
     drive=_drive_toy,
-    cases=120,
-    minutes=25,
+    stages=(*(Stage(part, case=_model_of(part)) for part in PARTS), Stage("together")),
+    cases=80,
+    minutes=15,
     difficulty=4,
     hints=(
         Hint("Your view no longer shares storage.", when=_differs("t shares memory")),
@@ -235,10 +259,11 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 def _a_clip(rng: Rng, size: int) -> tuple[Any, ...]:
     dtype = FLOATS[size % 4]
-    sizes = (rng.randint(1, 4), rng.randint(1, 5))
+    sizes = (rng.randint(2, 4), rng.randint(2, 5))
     eighths = torch.randint(-10, 10, sizes, generator=rng.generator()) * 2 + 1
     x = (eighths / 8).to(dtype)  # odd eighths: never on a bound, which is made of quarters
-    x = rng.choice((x, x.t(), x.repeat_interleave(2, 1)[:, ::2], x[0, 0]))
+    # each layout with two dtypes
+    x = (x, x.t(), x.repeat_interleave(2, 1)[:, ::2], x[0, 0])[size // 2 % 4]
     large = float(torch.finfo(dtype).max) / 2 * 1.5
     half = [rng.randint(1, 4) / 2 for _ in range(2)]
     target, bound = [large, large] if size == 4 or rng.chance(0.2) else half
@@ -319,20 +344,14 @@ def _right_clip(x: Any, target: Any, bound: Any) -> Any:
 
 custom_operator = Exercise(
     id="own_operator.custom_operator",
-    statement=(
-        "Write clip_operator(lib): define and register lib's operator clip(x, target, bound), "
-        "which moves bound, in place, half-way to target, and returns x clipped to "
-        "[-bound, bound]. Gradients go to x and, through the moved bound, to target; what bound "
-        "held before is a constant. It passes opcheck and compiles. target and bound are 0-dim, of "
-        "x's dtype, and may be nearly as large as it allows."
-    ),
+    rung="boss",
     case=_a_clip,
     expected=_right_clip,
     drive=_drive_clip,
     cases=8,
     sizes=7,
     seconds=30.0,
-    minutes=25,
+    minutes=30,
     difficulty=4,
     hints=(
         Hint(
@@ -359,4 +378,120 @@ custom_operator = Exercise(
     ),
 )
 
-EXERCISES = (toy_backend, custom_operator)
+
+# --- fake_pairs, transposed
+
+
+def _a_fake(rng: Rng, size: int) -> tuple[int, torch.dtype, str]:
+    dtype = rng.choice((torch.float32, torch.float64, torch.int64, torch.bfloat16))
+    return rng.randint(0, 2 + size), dtype, rng.choice(("meta", "meta", "cpu"))
+
+
+@handed_out
+def _described(x: Any) -> Any:
+    """What a fake kernel promises; anything but a tensor as its class."""
+    if not isinstance(x, torch.Tensor):
+        return type(x).__name__
+    return {"shape": tuple(x.shape), "dtype": x.dtype, "device": x.device.type}
+
+
+def _drive_fake(answer: Any, length: int, dtype: torch.dtype, device: str) -> Any:
+    return _described(answer(torch.ones(length, dtype=dtype, device=device)))
+
+
+def _fake(length: int, dtype: torch.dtype, device: str) -> Any:
+    return {"shape": (length, length), "dtype": dtype, "device": device}
+
+
+fake_pairs = Exercise(
+    id="own_operator.fake_pairs",
+    case=_a_fake,
+    expected=_fake,
+    drive=_drive_fake,
+    show=lambda length, dtype, device: f"x of {length} numbers, {dtype}, on {device}",
+    rung="warm-up",
+    rules=("no number is computed: no subtraction",),
+    banned=("torch.Tensor.__sub__", "torch.sub", "torch.Tensor.sub", "torch.Tensor.__rsub__"),
+    cases=60,
+    minutes=3,
+    difficulty=1,
+    hints=(
+        Hint(
+            "The dtype or the device is another one. x.new_empty(sizes) takes both from x.",
+            when=lambda evidence: evidence.value["shape"] == evidence.right["shape"],
+        ),
+        Hint(
+            "n numbers make n rows of n: the shape is (n, n).",
+            when=lambda evidence: evidence.value["shape"] != evidence.right["shape"],
+        ),
+        "x.shape[0] is n. x.new_empty(n, n) has room for the result and no numbers in it.",
+    ),
+    must_fail=(
+        "always float32",
+        "always on the CPU",
+        "as many numbers as x",
+        "computes the result",
+    ),
+)
+
+
+def _a_block(rng: Rng, size: int) -> tuple[Block]:
+    sizes = [rng.randint(1, 3 + size // 2) for _ in range(2)]
+    strides = [sizes[1] + rng.randint(0, 2), 1] if rng.chance(0.5) else [1, sizes[0]]
+    offset = rng.randint(0, 3)
+    cells = [float(rng.randint(-9, 9)) for _ in range(offset + 1 + sizes[0] * sizes[1] * 3)]
+    return (Block(Memory(f"lab:{rng.randint(0, 3)}", cells), sizes, strides, offset),)
+
+
+def _drive_view(answer: Any, block: Block) -> Any:
+    view = answer(block)
+    if not isinstance(view, Block):
+        return type(view).__name__
+    return {
+        "sizes": view.sizes,
+        "strides": view.strides,
+        "offset": view.offset,
+        "the same memory": view.memory is block.memory,
+        "the block as before": (block.sizes, block.strides),
+    }
+
+
+def _transposed(block: Block) -> Any:
+    return {
+        "sizes": block.sizes[::-1],
+        "strides": block.strides[::-1],
+        "offset": block.offset,
+        "the same memory": True,
+        "the block as before": (block.sizes, block.strides),
+    }
+
+
+transposed = Exercise(
+    id="own_operator.transposed",
+    case=_a_block,
+    expected=_transposed,
+    drive=_drive_view,
+    rung="warm-up",
+    cases=60,
+    minutes=3,
+    difficulty=1,
+    hints=(
+        Hint(
+            "A view shares the memory: hand block.memory on, as it is.",
+            when=lambda evidence: not evidence.value["the same memory"],
+        ),
+        Hint(
+            "The view begins where the block begins: hand its offset on.",
+            when=lambda evidence: evidence.value["offset"] != evidence.right["offset"],
+        ),
+        "Block(memory, sizes, strides, offset), with sizes and strides in reverse order.",
+    ),
+    must_fail=(
+        "copies the memory",
+        "forgets the offset",
+        "turns the sizes only",
+        "turns the block itself",
+    ),
+)
+
+EXERCISES = (fake_pairs, transposed, toy_backend, custom_operator)
