@@ -66,6 +66,9 @@ class Found(dict[str, Any]):
     report: Report | None = None
     result: Any = None
 
+    def __repr__(self) -> str:
+        return repr({name: one for name, one in self.items() if not isinstance(one, np.ndarray)})
+
     def seen_in(self, report: Report | None, result: Any = None) -> Self:
         """These findings, with the trace that `drawn` draws and the array that was computed."""
         self.report, self.result = report, result

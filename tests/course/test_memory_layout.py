@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from labkit.course.checks import outcomes
+from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercises import find
 from tests.course.answers import Answers
 
@@ -268,3 +268,8 @@ def test_a_kernel_without_padding_passes_the_stages_before():
     unpadded = changed("sizeof(ITEM) < 4 ? 34 : 33", "32")
     parts = outcomes(find("memory_layout.reorder_kernel"), (unpadded, launch), 11)
     assert [one.state for one in parts] == ["done", "done", "wrong", "wrong", "wrong"]
+
+
+def test_what_is_said_of_a_kernel_is_short():
+    (evidence,) = failing_cases(find("memory_layout.reorder_kernel"), (NAIVE, launch), 11)[:1]
+    assert "of float, thread order" in evidence.input and "array(" not in evidence.got

@@ -129,6 +129,10 @@ def _drive_kernel(
     return Found(said).seen_in(report)
 
 
+def _show_image(shape: tuple[int, ...], item: str, order: Any, seed: int, limits: int) -> str:
+    return f"x {list(shape)} of {item}, thread order {order}"
+
+
 def _judge_kernel(case: Case, got: Any) -> str | Wrong | None:
     shape, item, _, seed, limits = case.inputs
     if isinstance(got, Raised):
@@ -160,6 +164,7 @@ reorder_kernel = Exercise(
         Stage("any size"),
     ),
     returns=(Found,),
+    show=_show_image,
     picture=kernel_bench.drawn,
     case=_an_image,
     judge=_judge_kernel,
