@@ -368,6 +368,38 @@ def counts_elements():
     return answer
 
 
+# --- kind
+
+
+@answers.right("kind")
+def kind(index):
+    return "gather" if any(isinstance(item, (bool, list)) for item in index) else "view"
+
+
+@answers.wrong("kind", "takes a bool for an integer")
+def only_lists(index):
+    return "gather" if any(isinstance(item, list) for item in index) else "view"
+
+
+@answers.wrong("kind", "looks at the first item alone")
+def first_item(index):
+    return kind(index[:1])
+
+
+@answers.wrong("kind", "takes None for a gather")
+def none_gathers(index):
+    return "gather" if None in index else kind(index)
+
+
+@answers.wrong("kind", "overlooks an empty list")
+def empty_is_nothing(index):
+    return (
+        "gather"
+        if any(isinstance(item, bool) or item for item in index if isinstance(item, (bool, list)))
+        else "view"
+    )
+
+
 test_answers = answers.tests()
 
 

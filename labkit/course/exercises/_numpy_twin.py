@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -150,7 +150,12 @@ numpy_twin = Exercise(
     smaller=_smaller_expressions,
     show=_as_expression,
     cases=400,
+    rung="boss",
     minutes=35,
+    stages=(
+        Stage("indices", only=lambda expression: expression[0] == "index"),
+        Stage("arithmetic, too"),
+    ),
     difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
-from labkit.course.exercise import Case, Exercise, Hint, Raised, Raises, Rng, Wrong
+from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
+from labkit.course.exercises._attention_masks import causal_mask_adapter
+from labkit.course.exercises._index_kinds import kind
 from labkit.course.exercises._numpy_twin import numpy_twin
 
 NOTEBOOK = "1_fundamentals/4_indexing"
@@ -110,15 +111,19 @@ def _only_offset(evidence: Any) -> bool:
     return tuple(map(tuple, got[:2])) == tuple(map(tuple, right[:2])) and got[2] != right[2]
 
 
+def _only(*kinds: type) -> Any:
+    """Whether an index holds items of these kinds alone, one of the last kind among them."""
+
+    def fits(sizes: Any, strides: Any, offset: int, index: tuple[Any, ...]) -> bool:
+        return all(isinstance(item, kinds) for item in index) and any(
+            isinstance(item, kinds[-1]) for item in index
+        )
+
+    return fits
+
+
 basic_index = Exercise(
     id="indexing.basic_index",
-    statement=(
-        "Write basic_index(sizes, strides, offset, index): index is a tuple of int, slice, None "
-        "and at most one Ellipsis. Return (sizes, strides, offset) of the view, all in elements. "
-        "Refuse what torch refuses, with the same class: IndexError for too many indices and for "
-        "an int out of range, ValueError for a step below 1. An axis made by None gets the stride "
-        "size * stride of the axis it stands before (as that is at that moment), 1 at the end."
-    ),
     rules=("pure arithmetic: no torch, no NumPy, no labkit",),
     case=_basic_case,
     expected=_basic,
@@ -126,7 +131,13 @@ basic_index = Exercise(
     show=_shown_index,
     cases=400,
     sizes=6,
-    minutes=25,
+    minutes=15,
+    stages=(
+        Stage("integers", only=_only(int)),
+        Stage("slices", only=_only(int, slice)),
+        Stage("...", only=_only(int, slice, type(Ellipsis))),
+        Stage("None and errors"),
+    ),
     difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
@@ -262,14 +273,19 @@ def _sides_differ(evidence: Any) -> bool:
     return not isinstance(evidence.right, Raises) and evidence.right[0] != evidence.right[1]
 
 
+def _without(*kinds: Any) -> Any:
+    """Whether an index holds a list, none of these, and arrays that fit each other."""
+
+    def fits(sizes: tuple[int, ...], index: tuple[Item, ...]) -> bool:
+        names = [item[0] if isinstance(item, tuple) else type(item) for item in index]
+        usual = "list" in names and not any(kind in names for kind in kinds)
+        return usual and not isinstance(_both_shapes(sizes, index), Raises)
+
+    return fits
+
+
 advanced_shape = Exercise(
     id="indexing.advanced_shape",
-    statement=(
-        "Write advanced_shape(sizes, index): index is a tuple of int, slice (step 1), ('list', "
-        "shape of the index array) and ('mask', its shape, how many are True). Return (the shape "
-        "torch gives, the shape NumPy gives); they agree when the two are equal. Raise IndexError "
-        "when the index arrays do not broadcast."
-    ),
     rules=("predict, do not run: no torch, no NumPy, no labkit",),
     case=_mix,
     expected=_both_shapes,
@@ -277,7 +293,12 @@ advanced_shape = Exercise(
     show=_shown_mix,
     cases=400,
     sizes=6,
-    minutes=25,
+    minutes=15,
+    stages=(
+        Stage("no integers", only=_without(int, "mask")),
+        Stage("integers", only=_without("mask")),
+        Stage("masks and errors"),
+    ),
     difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
@@ -313,170 +334,4 @@ advanced_shape = Exercise(
     ),
 )
 
-
-# --- causal_mask_adapter
-
-FORMS = ("blocks", "allows", "adds")
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-
-def _in_form(blocked: torch.Tensor, form: str, dtype: torch.dtype) -> torch.Tensor:
-    if form == "adds":
-        return torch.zeros(blocked.shape, dtype=dtype).masked_fill_(blocked, -math.inf)
-    return blocked.clone() if form == "blocks" else ~blocked
-
-
-def _blocked(mask: torch.Tensor, form: str) -> torch.Tensor:
-    return mask if form == "blocks" else ~mask if form == "allows" else mask < 0
-
-
-def _mask_case(rng: Rng, size: int) -> tuple[Any, ...]:
-    batch = (rng.randint(1, 3),) if rng.chance(0.6) else ()
-    queries, keys = rng.randint(1, 2 + size // 2), rng.randint(1, 2 + size // 2)
-    if rng.chance(0.05):
-        queries, keys = rng.choice(((0, keys), (queries, 0)))
-    blocked = torch.rand((*batch, queries, keys), generator=rng.generator()) < rng.random()
-    if rng.chance(0.3):
-        blocked |= torch.ones(queries, keys, dtype=torch.bool).triu(1)
-    if queries and rng.chance(0.4):
-        blocked[..., rng.randint(0, queries - 1), :] = True
-    form, wanted = rng.choice(FORMS), rng.choice(FORMS)
-    mask = _in_form(blocked, form, rng.choice(FLOATS))
-    if rng.chance(0.3):  # the same numbers, walked the other way round
-        mask = mask.transpose(-1, -2).contiguous().transpose(-1, -2)
-    return mask, form, wanted, rng.choice(FLOATS)
-
-
-def _attention(mask: torch.Tensor, form: str) -> torch.Tensor:
-    """The real call that reads masks of this form, in float64: [batch, query, 2]."""
-    batch = mask.shape[0] if mask.dim() == 3 else 1
-    noise = torch.Generator().manual_seed(5)
-    shape = (batch, max(mask.shape[-2:]), 2)
-    query, key = (torch.randn(shape, generator=noise, dtype=torch.float64) for _ in range(2))
-    query, key = query[:, : mask.shape[-2]], key[:, : mask.shape[-1]]
-    given = mask.double() if mask.is_floating_point() else mask
-    if form != "blocks":
-        return functional.scaled_dot_product_attention(query, key, key, attn_mask=given)
-    one = torch.eye(2, dtype=torch.float64)
-    result, _ = functional.multi_head_attention_forward(
-        query.transpose(0, 1), key.transpose(0, 1), key.transpose(0, 1), 2, 1,
-        one.repeat(3, 1), None, None, None, False, 0.0, one, None,
-        need_weights=False, attn_mask=given,
-    )  # fmt: skip
-    return result.transpose(0, 1)
-
-
-def _judge_mask(case: Case, got: Any) -> str | Wrong | None:
-    mask, form, wanted, dtype = case.inputs
-    blocked = _blocked(mask, form)
-    full = blocked.all(-1)
-    rows = full.nonzero().tolist()
-    right = _in_form(blocked, wanted, dtype)
-    both = right, rows
-    if isinstance(got, Raised):
-        return Wrong("the function answers for every mask", both)
-    if not isinstance(got, tuple | list) or len(got) != 2 or not isinstance(got[0], torch.Tensor):
-        return Wrong("the answer is a pair (mask, rows)", both)
-    converted, reported = got
-    if converted.layout != torch.strided or converted.device.type != "cpu":
-        return Wrong("the mask is a dense tensor on the CPU", both)
-    if converted.dtype != right.dtype:
-        return Wrong(f"a mask that {wanted} has dtype {right.dtype}", both)
-    if converted.shape != right.shape:
-        return Wrong(f"the mask keeps its shape {tuple(right.shape)}", both)
-    if wanted == "adds" and bool(converted.isnan().any()):
-        return Wrong("-inf where blocked, 0 elsewhere, and never NaN", both)
-    if mask.numel():
-        some = ~full.expand(_batch(mask), -1)
-        seen = _attention(converted, wanted)[some]
-        meant = _attention(blocked, "blocks")[some]
-        if not torch.allclose(seen, meant, rtol=1e-9, atol=1e-12):
-            return Wrong("the attention call that reads this form gives the same output", both)
-    if not torch.equal(converted, right):
-        meaning = "True means what this form says"
-        return Wrong("-inf where blocked, 0 elsewhere" if wanted == "adds" else meaning, both)
-    if not isinstance(reported, tuple | list) or [list(_row(row)) for row in reported] != rows:
-        return Wrong("the fully blocked rows are reported, in order", both)
-    return None
-
-
-def _batch(mask: torch.Tensor) -> int:
-    return mask.shape[0] if mask.dim() == 3 else 1
-
-
-def _row(row: Any) -> tuple[Any, ...]:
-    """A row's index; anything that is no sequence of ints matches no row."""
-    plain = isinstance(row, tuple | list) and all(type(place) is int for place in row)
-    return tuple(row) if plain else (None,)
-
-
-def _shown_mask(mask: torch.Tensor, form: str, wanted: str, dtype: torch.dtype) -> str:
-    return f"mask {mask.tolist()} ({mask.dtype}) that {form}, wanted: one that {wanted}, {dtype}"
-
-
-def _smaller_mask(mask: torch.Tensor, form: str, wanted: str, dtype: torch.dtype) -> Any:
-    for dim in range(mask.dim()):
-        if mask.shape[dim] > 1:
-            yield mask.narrow(dim, 0, mask.shape[dim] - 1).clone(), form, wanted, dtype
-    if mask.dim() == 3 and mask.shape[0] == 1:
-        yield mask[0].clone(), form, wanted, dtype
-
-
-def _property(evidence: Any, text: str) -> bool:
-    return text in evidence.property
-
-
-causal_mask_adapter = Exercise(
-    id="indexing.causal_mask_adapter",
-    statement=(
-        "Write causal_mask_adapter(mask, form, wanted, dtype): mask is [query, key] or [batch, "
-        "query, key]. form and wanted are 'blocks' (bool, True is left out: MultiheadAttention), "
-        "'allows' (bool, True takes part: scaled_dot_product_attention) or 'adds' (float, -inf is "
-        "left out, 0 takes part: both). Return (the mask in the wanted form, rows): dtype is that "
-        "of an 'adds' mask, and rows lists the index of every fully blocked row, [query] or "
-        "[batch, query], in order. Do not write into the mask you are given."
-    ),
-    case=_mask_case,
-    judge=_judge_mask,
-    smaller=_smaller_mask,
-    show=_shown_mask,
-    cases=150,
-    sizes=8,
-    minutes=20,
-    difficulty=2,
-    hints=(
-        Hint(
-            "One of the two outputs changed: {input}. Is the True of the one form the True of the "
-            "other?",
-            when=lambda evidence: (
-                _property(evidence, "same output") or _property(evidence, "True means")
-            ),
-        ),
-        Hint(
-            "A row is fully blocked when no key of it takes part. Its softmax is 0/0, so it must "
-            "be reported: with its batch, if there is one, and also when it has no key at all.",
-            when=lambda evidence: _property(evidence, "reported"),
-        ),
-        Hint(
-            "An additive mask has the dtype asked for, and exactly two values: 0 and -inf. Mind "
-            "that 0 * -inf is NaN, and that the lowest finite number of one dtype is no number "
-            "of another.",
-            when=lambda evidence: _property(evidence, "dtype") or _property(evidence, "-inf"),
-        ),
-        "Write down what True means in each call.",
-        "-inf where blocked, 0 elsewhere, and all-blocked rows make 0/0. Go through one tensor, "
-        "blocked, and make every form from it.",
-    ),
-    must_fail=(
-        "inverts for both",
-        "adds 1 instead of minus infinity",
-        "returns NaN rows silently",
-        "float mask in the wrong dtype",
-        "ignores the batch axis",
-        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns NaN or an uninitialised buffer where a value is expected",
-    ),
-)
-
-EXERCISES = (basic_index, advanced_shape, causal_mask_adapter, numpy_twin)
+EXERCISES = (kind, basic_index, advanced_shape, causal_mask_adapter, numpy_twin)
