@@ -22,6 +22,7 @@ def backward(
     module: Any = None,
     depth: int | None = None,
     at: int | str | None = None,
+    simple: bool = False,
 ) -> GraphView:
     """Backward has run from `root`, and can be walked: leaves have their gradients.
 
@@ -38,6 +39,7 @@ def backward(
     module    an nn.Module: nodes fold by it; `root` must then be a function
     depth     how many levels of module names tell groups apart; None: all of them
     at        the step to open at: its number, from 1, or words of its text
+    simple    only where gradients arrive and who waits, for a first look
 
     Raises   TypeError    no tensor, or tensors of both libraries
              ValueError   a tensor has no graph, or there is no step `at`
@@ -45,7 +47,8 @@ def backward(
     Differs  Of torch only what hooks tell is observed; the heap and the buffers between are
              computed from the graph by the engine's rules.
     """
-    from labkit.show.backward_frames import Frames  # whose import makes labkit's autograd
+    # whose import makes labkit's autograd
+    from labkit.show.backward_frames import Frames, plain_names
 
     scopes = Scopes(module, depth)
     names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
@@ -76,9 +79,10 @@ def backward(
         except Exception:
             if not recorder.steps:  # the call was refused before anything ran
                 raise
-    frames = Frames(walk, recorder.nodes_met())
-    view = GraphView(walk.nodes, walk.edges, frames.add(recorder.steps), title=title)
-    return view.open_at(at)
+    frames = Frames(walk, recorder.nodes_met(), simple)
+    nodes = [{"label": name} for name in plain_names(walk)] if simple else walk.nodes
+    steps = frames.add(recorder.steps)
+    return GraphView(nodes, walk.edges, steps, title=title, simple=simple).open_at(at)
 
 
 def recorder_for(tensors: Sequence[Any], walk: Walk) -> Any:

@@ -25,16 +25,18 @@ class Frames:
 
     walk    the graph that is drawn
     order   the node of the walk for each number of the recording, None for one outside
+    simple  only the gradients that arrive, in plain words and without side lists
 
     Every frame repeats the side lists: what the ready heap holds in the order of its array, which
     nodes hold a part of their gradients, and what the running node has asked for.
     """
 
-    def __init__(self, walk: Walk, nodes_met: Sequence[Any]) -> None:
+    def __init__(self, walk: Walk, nodes_met: Sequence[Any], simple: bool = False) -> None:
         self.walk = walk
+        self.simple = simple
         self.frames: list[Frame] = []
         self._places = [walk.place.get(node) for node in nodes_met]
-        self._names = walk.names()
+        self._names = plain_names(walk) if simple else walk.names()
         self._heap: list[int] = []
         self._buffers: dict[tuple[int, int], Value] = {}
         self._running = -1
@@ -53,14 +55,31 @@ class Frames:
             frame = getattr(self, f"_{step.kind}")(step)
             for name, changed in self._unshown.items():
                 frame[name] = {**changed, **frame.get(name, {})}
-            if few or step.kind in ALWAYS_SHOWN or frame.get("stop"):
+            if self._is_shown(step, few) or frame.get("stop"):
                 self._unshown = {}
-                frame["kind"] = KINDS[step.kind]
-                frame["lists"] = self._lists()
-                self.frames.append(frame)
+                self.frames.append(self._simpler(frame, step) if self.simple else frame)
+                if not self.simple:
+                    frame["kind"] = KINDS[step.kind]
+                    frame["lists"] = self._lists()
             else:
                 self._unshown = {name: frame.get(name, {}) for name in ("marks", "notes", "flows")}
         return self.frames
+
+    def _is_shown(self, step: Step, few: bool) -> bool:
+        if self.simple:
+            return step.kind in ("start", "buffer", "end")
+        return few or step.kind in ALWAYS_SHOWN
+
+    def _simpler(self, frame: Frame, step: Step) -> Frame:
+        """The frame in plain words, without what only the engine needs."""
+        name = self._name(step.node)
+        more = f"it waits for {step.waiting} more" if step.waiting else "now it has all"
+        said = {
+            "start": f"no node has run; {name} is the first",
+            "buffer": f"a gradient arrives at {name}: {more}",
+            "end": f"backward is done, {self._ran} nodes ran",
+        }
+        return {**frame, "text": said.get(step.kind, frame["text"]), "heats": []}
 
     # -- one method per kind of step ------------------------------------------------------
 
@@ -101,7 +120,7 @@ class Frames:
         return {
             "text": f"{self._name(step.node)} leaves the heap and runs, number {self._ran}: {why}",
             "marks": {**marks, **self._marks(step.node, "active")},
-            "notes": self._notes(step.node, f"ran {self._ran}."),
+            "notes": self._notes(step.node, None if self.simple else f"ran {self._ran}."),
             "heats": _heats({f"gradient of input {slot}": v for (_, slot), v in held.items()}),
         }
 
@@ -220,6 +239,15 @@ class Frames:
         if self._fired:
             lists["hooks fired"] = self._fired[:]
         return lists
+
+
+def plain_names(walk: Walk) -> list[str]:
+    """Names without a number where nobody else has the name: MulBackward0, AccumulateGrad x."""
+    names = walk.names()
+    bare = [name.partition(" #")[0] for name in names]
+    return [
+        short if bare.count(short) == 1 else name for short, name in zip(bare, names, strict=True)
+    ]
 
 
 def _arrived(held: Value | None, now: Value | None) -> str:

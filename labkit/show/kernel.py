@@ -21,6 +21,7 @@ def kernel(
     witness: Witness | Sequence[Witness] = (),
     title: str = "",
     at: int | str | None = None,
+    simple: bool = False,
 ) -> KernelView:
     """Source with counters per line, requests of a warp lane by lane, findings and their races.
 
@@ -29,6 +30,7 @@ def kernel(
     witness  schedules that went wrong (`labkit.cuda.witness.find_witness`), to play back
     at       the request to open at: its number in the order kept, from 1, or words of what it is,
              such as "line 4: write out"
+    simple   only the source and the race played back, for a first look
 
     Raises   TypeError    something else was given, such as the None of an untraced launch
              ValueError   no report, or no request `at`
@@ -44,7 +46,7 @@ def kernel(
             raise TypeError(
                 f"show.kernel takes reports of launches made with trace=Trace(), not {one!r}"
             )
-    return KernelView(runs, title=title).open_at(at)
+    return KernelView(runs, title=title, simple=simple).open_at(at)
 
 
 def _run(report: Report, witnesses: Sequence[Witness]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.cuda.report import Report, Step, element
+from labkit.cuda.report import Finding, Report, Step, element
 from labkit.cuda.witness import Witness
 
 _FORMATS = {
@@ -31,7 +31,9 @@ def played(witness: Witness, report: Report) -> dict[str, Any]:
         f"{one.array}[{one.index}] is {_short(one.got)}, not {_short(one.expected)}"
         for one in witness.wrong[:2]
     )
-    follow = _first_collision(steps, words)
+    follow = _word_found(report, words)
+    if follow < 0:
+        follow = _first_collision(steps, words)
     lines = {step.line for step in steps if follow < 0 or words[_word(step)] == follow}
     return {
         "finding": _proved(report, steps, lines),
@@ -55,12 +57,18 @@ def played(witness: Witness, report: Report) -> dict[str, Any]:
     }
 
 
-def _word(step: Step) -> Word:
+def _word(step: Step | Finding) -> Word:
     return step.array, step.offset, step.size
 
 
 def _who(step: Step) -> tuple[Any, ...]:
     return step.block, step.thread
+
+
+def _word_found(report: Report, words: dict[Word, int]) -> int:
+    """The word that a race of the report names, where the schedule touches it, else -1."""
+    races = (one for one in report.findings if one.kind == "race")
+    return next((words[at] for at in map(_word, races) if at in words), -1)
 
 
 def _first_collision(steps: Sequence[Step], words: dict[Word, int]) -> int:

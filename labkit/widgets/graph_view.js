@@ -1,9 +1,11 @@
 // A directed graph on a canvas: places come from Python, this only draws, pans, zooms and walks.
 const NODE_WIDTH = 132, LAYER_HEIGHT = 62, BOX_WIDTH = 124, BOX_HEIGHT = 30, READABLE = 0.46, OVERVIEW = 0.2;
 const STATE_COLOURS = { active: "#E69F00", ready: "#56B4E9", done: "#009E73", waiting: "#8C8C00", error: "#D55E00" };
+const SAID = { active: "runs now", ready: "has all its gradients", done: "has run", waiting: "waits for a gradient", error: "stops" };
 
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "graph");
+  root.classList.toggle("lk-graph-simple", model.get("simple"));
   const canvas = lk.focusable(lk.h("canvas", { class: "lk-graph-canvas", role: "img",
     "aria-label": "graph; arrow keys follow edges, plus and minus zoom, 0 fits" }));
   const details = lk.h("div", { class: "lk-graph-details", "aria-live": "polite" });
@@ -21,7 +23,7 @@ function render({ model, el }) {
     change: (i) => { toFrame(i); if (frames[i].stop) stepper.stop(); },
   });
   const walker = stepper && graphFrames.kindWalker(frames, () => stepper.index, toFrame);
-  const tools = lk.h("div", { class: "lk-row" },
+  const tools = lk.h("div", { class: "lk-row lk-graph-tools" },
     lk.button("−", "zoom out", () => zoom(1 / 1.3)), lk.button("+", "zoom in", () => zoom(1.3)),
     lk.button("fit", "fit the whole graph", () => { fit(); draw(); }), search, found);
   const foldAll = lk.button("fold", "fold all groups", () => setLevel("folded"));
@@ -47,7 +49,7 @@ function render({ model, el }) {
     legend.replaceChildren(...Object.entries(kinds).map(([kind, i]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
       style: `background:${lk.palette[i % lk.palette.length]}` }), ` ${kind}`)),
       ...(frames.length ? Object.entries(STATE_COLOURS).filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
-        .map(([name, colour]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }), ` ${name}`)) : []));
+        .map(([name, colour]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }), ` ${model.get("simple") ? SAID[name] : name}`)) : []));
     fit(true); find(); describe(); draw();
   }
 

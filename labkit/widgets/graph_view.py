@@ -38,6 +38,7 @@ class GraphView(LabWidget):
                     be the text "nan", "inf" or "-inf"
             kind    what happens, in a word or two: one can walk from one of a kind to the next
             stop    a reason to stop here when played
+    simple  the drawing and its steps alone: no search, details or side lists
 
     Raises   ValueError   an edge or a frame names a node that does not exist, or an unknown state
     """
@@ -48,6 +49,7 @@ class GraphView(LabWidget):
     kinds = traitlets.Dict(help="the kinds of node, each with its number in the palette").tag(
         sync=True
     )
+    simple = traitlets.Bool(False, help="the drawing and its steps alone").tag(sync=True)
     unfolded = traitlets.List(traitlets.Unicode()).tag(sync=True)
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen node, -1 for none").tag(sync=True)

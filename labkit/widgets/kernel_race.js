@@ -13,7 +13,9 @@ function kernelRace({ model, run, save }) {
   const shownPlay = () =>
     run().plays.find((one) => one.finding === model.get("finding")) ||
     run().plays.find((one) => one.finding < 0);
-  const index = (values) => `(${values.join(", ")})`;
+  const simple = model.get("simple");
+  const index = (values) =>
+    simple && values.slice(1).every((n) => n === 0) ? values[0] : `(${values.join(", ")})`;
 
   function drawList() {
     const { findings, plays } = run();
@@ -55,8 +57,9 @@ function kernelRace({ model, run, save }) {
         : fresh
           ? `: its first value is ${step.after}`
           : `: ${step.before} becomes ${step.after}`;
+    const block = run().grid.every((n) => n === 1) ? "" : ` of block ${index(step.block)}`;
     const stale = step.stale ? ", what was there before another block wrote" : "";
-    return `thread ${index(step.thread)}${index(step.block) === "(0, 0, 0)" && run().grid.every((n) => n === 1) ? "" : ` of block ${index(step.block)}`} ${did[step.access]} ${of.words[step.word]} at line ${step.line}${value}${stale}`;
+    return `thread ${index(step.thread)}${block} ${did[step.access]} ${of.words[step.word]} at line ${step.line}${value}${stale}`;
   }
   const linear = ([x, y, z], [sx, sy]) => x + sx * (y + sy * z);
   // A row of 32 cells per warp that takes part: what each lane has done so far.
@@ -145,7 +148,7 @@ function kernelRace({ model, run, save }) {
       result: h("div", { class: "lk-k-result" }),
     };
     play.replaceChildren(
-      h("div", { class: "lk-row lk-k-play" }, h("b", {}, `played back: ${of.title}`), h("label", {}, "follow ", picker)),
+      h("div", { class: "lk-row lk-k-play" }, h("b", {}, simple ? "one order of the threads, played back" : `played back: ${of.title}`), h("label", {}, "follow ", picker)),
       stepper.element,
       panel.board.element,
       panel.word,
@@ -172,7 +175,7 @@ function kernelRace({ model, run, save }) {
     });
     seats.seat(now)?.classList.add("lk-k-current");
     panel.word.replaceChildren(
-      h("span", { class: "lk-muted" }, `${of.words[now.word]} holds `),
+      h("span", { class: "lk-muted" }, `${of.words[now.word]}: `),
       now.access === "read" && !now.stale
         ? h("b", {}, now.after)
         : h("span", {}, h("span", { class: "lk-old" }, now.before), " → ", h("b", {}, now.after)),

@@ -2,6 +2,7 @@
 function render({ model, el }) {
   const { h } = lk,
     root = lk.root(el, model.get("title") || `kernel ${model.get("runs")[0].kernel}`);
+  root.classList.toggle("lk-k-simple", model.get("simple"));
   const runs = model.get("runs"),
     run = () => runs[Math.min(model.get("run"), runs.length - 1)];
   const held = lk.columns(model.get("schema"), model.get("data"));

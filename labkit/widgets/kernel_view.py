@@ -30,6 +30,7 @@ class KernelView(LabWidget):
       findings   {kind, file, line, other_line, message, count}
       plays      {finding (index or -1), title, result, words, steps}: a schedule that goes wrong;
                  steps are {word (index), line, access, block, thread, before, after, stale}
+    simple   the source and the race played back alone: no counters, requests or lists
     what_if  the address `(offset + lane * stride) * size` in "global" or "shared" memory
 
     Raises   ValueError   no run, a request of no access, or lines that the source does not have
@@ -57,6 +58,7 @@ class KernelView(LabWidget):
     finding = traitlets.Int(0, help="index of the finding shown").tag(sync=True)
     step = traitlets.Int(0, help="step of the race played back").tag(sync=True)
     word = traitlets.Int(-1, help="index of the word followed in a race, -1: all").tag(sync=True)
+    simple = traitlets.Bool(False, help="source and race alone").tag(sync=True)
     what_if = traitlets.Dict({"space": "global", "size": 4, "stride": 1, "offset": 0}).tag(
         sync=True
     )

@@ -213,3 +213,26 @@ def test_a_checkpoint_asks_for_its_argument_and_no_node_is_blamed():
     y = lab.autograd.checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False)
     asked = [frame["text"] for frame in of_kind(backward(y.sum()), "saved tensor")]
     assert asked == ["a checkpoint asks for a saved tensor (2,): version 0, saved at 0"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_simple_walk_shows_only_gradients_that_arrive(library):
+    x, w, z = two_paths(library)
+    view = backward(z, simple=True, at="waits for 1 more")
+    told = [frame["text"].removeprefix("a gradient arrives at ") for frame in view.frames]
+    assert told == [
+        "no node has run; SumBackward0 is the first",
+        "AddBackward0: now it has all",
+        "ExpBackward0: now it has all",
+        "AccumulateGrad x: it waits for 1 more",
+        "MulBackward0: now it has all",
+        "AccumulateGrad x: now it has all",
+        "AccumulateGrad w: now it has all",
+        "backward is done, 6 nodes ran",
+    ]
+    assert x.grad is not None and w.grad is not None
+    assert view.frame == 3 and view.simple and view.kinds == {}
+    labels = {node["label"] for node in view.levels["all"]["nodes"]}
+    assert {"AccumulateGrad x", "AccumulateGrad w", "MulBackward0"} <= labels
+    marks = [mark for frame in view.frames for mark in frame["marks"].items()]
+    assert len({node for node, state in marks if state == "done"}) == 6, "skipped steps, too"

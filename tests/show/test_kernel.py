@@ -166,3 +166,17 @@ def test_it_opens_at_the_request_worth_seeing(column):
     access = view._given[0]["accesses"][request["access"]]
     assert (access["line"], access["array"], view.page) == (7, "y", "requests")
     assert view.runs[0]["places"][view.place][1] == 7
+
+
+def test_the_threads_played_back_are_those_the_finding_names(module):
+    late, x = module.get_function("late"), np.arange(64, dtype=np.float32)
+    args = (x, np.zeros(64, np.float32))
+    report = late(1, 64, args, trace=cuda.Trace())
+    race = next(one for one in report.findings if one.kind == "race")
+    order = find_witness(late, 1, 64, args, race, expected=[None, x[::-1]])
+    view = kernel(report, witness=order, simple=True)
+    (play,) = view.runs[0]["plays"]
+    followed = [step["thread"] for step in play["steps"] if step["word"] == view.word]
+    assert sorted(followed) == sorted([list(race.thread), list(race.other_thread)])
+    assert play["words"][view.word] == "s[32]" and "s[32]" in race.message
+    assert view.simple
