@@ -76,7 +76,7 @@ class Overview:
     """Every written chapter with its exercises and where they stand."""
 
     def rows(self) -> list[tuple[str, int, int, str]]:
-        """(notebook, passed, asked, what is still open)."""
+        """(notebook, passed, asked, what is still open); a boss is open, and not asked for."""
         passed = exercises_passed()
         asked = {exercises.notebook_of(module): module for module in exercises.modules()}
         rows = []
@@ -84,7 +84,7 @@ class Overview:
             if name in asked:
                 every = exercises.in_module(asked[name])
                 left = [f"{e.name} ({_standing(e)})" for e in every if not state_of(e.id).passed]
-                rows.append((name, passed[name], len(every), ", ".join(left)))
+                rows.append((name, *passed[name], ", ".join(left)))
         return rows
 
     def __repr__(self) -> str:
@@ -106,6 +106,8 @@ class Overview:
 
 def _standing(exercise: Exercise) -> str:
     state = state_of(exercise.id)
+    if exercise.rung == "boss" and state.status == "not tried":
+        return "optional"
     if exercise.stages and state.stages_done:
         return f"{state.stages_done} of {len(exercise.stages)} stages"
     return state.status

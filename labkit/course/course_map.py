@@ -17,7 +17,7 @@ def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
     place = {name: index for index, name in enumerate(plan)}
     nodes = []
     for name, entry in plan.items():
-        passed, asked = done.get(name, 0), len(entry["exercises"])
+        passed, asked = done.get(name, (0, 0))
         corrected = [c for c in entry["claims"] if verdicts[c] not in ("holds", "unverifiable")]
         nodes.append(
             {
@@ -54,13 +54,17 @@ def _written_needs(needs: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def exercises_passed() -> dict[str, int]:
-    """Notebook name -> how many of its exercises are passed."""
-    return {
-        exercises.notebook_of(module): sum(
-            state_of(exercise.id).passed for exercise in exercises.in_module(module)
-        )
+def exercises_passed() -> dict[str, tuple[int, int]]:
+    """Notebook name -> (passed, asked) of its exercises; a boss is not asked for."""
+    asked = {
+        exercises.notebook_of(module): [
+            exercise for exercise in exercises.in_module(module) if exercise.rung != "boss"
+        ]
         for module in exercises.modules()
+    }
+    return {
+        name: (sum(state_of(exercise.id).passed for exercise in those), len(those))
+        for name, those in asked.items()
     }
 
 

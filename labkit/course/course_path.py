@@ -118,30 +118,58 @@ class CoursePath:
         return self.here in [stop.name for stop in stops[1:]], share
 
     @property
-    def next(self) -> Stop | None:
-        """The first stop behind this chapter that is not done, else the first not done at all."""
-        stops = self.stops[self.line]
+    def is_fork(self) -> bool:
+        """Whether no line has been chosen: all are shown, and none is begun past its start."""
+        begun = any(stop.passed for stops in self.stops.values() for stop in stops[1:])
+        return len(self.stops) > 1 and not begun and self.here in {"", *self._starts}
+
+    @property
+    def _starts(self) -> set[str]:
+        return {stops[0].name for stops in self.stops.values() if stops}
+
+    def next_of(self, line: str) -> Stop | None:
+        """The first stop of a line behind this chapter that is not done, else any not done."""
+        stops = self.stops[line]
+        passed_by = {self.here, *(self._starts if self.is_fork else ())}
         names = [stop.name for stop in stops]
         after = names.index(self.here) + 1 if self.here in names else 0
         waiting = [
-            s for s in (*stops[after:], *stops[:after]) if not s.done and s.name != self.here
+            s for s in (*stops[after:], *stops[:after]) if not s.done and s.name not in passed_by
         ]
         return waiting[0] if waiting else None
+
+    @property
+    def next(self) -> Stop | None:
+        """The next stop of the line that is open."""
+        return self.next_of(self.line)
 
     def __repr__(self) -> str:
         rows = []
         for line, stops in self.stops.items():
             rows.append(f"{lines()[line]['goal']} ({line})")
             for stop in stops:
-                mark = "✓" if stop.done else "→" if stop == self.next else " "
+                chosen = self.next_of(line) if self.is_fork else self.next
+                mark = "✓" if stop.done else "→" if stop == chosen else " "
                 here = "  you are here" if stop.name == self.here else ""
                 rows.append(f"  {mark} {stop.question}  {stop.passed} of {stop.asked}{here}")
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
         graph = _graph_html()
-        parts = [self._next_html(), *map(self._line_html, self.stops), graph]
+        first = self._fork_html() if self.is_fork else self._next_html()
+        parts = [first, *map(self._line_html, self.stops), graph]
         return f'<div class="lk-path">{"".join(parts)}</div>'
+
+    def _fork_html(self) -> str:
+        """One link for each line: whoever has chosen none is not sent along one."""
+        rows = []
+        for line in self.stops:
+            if (stop := self.next_of(line)) is not None:
+                rows.append(
+                    f"<li><b>{escape(str(lines()[line]['goal']))}</b>: "
+                    f'<a href="{escape(stop.link())}">{escape(stop.question)}</a></li>'
+                )
+        return f"<p><b>Next</b>, as you choose:</p><ul>{''.join(rows)}</ul>"
 
     def _next_html(self) -> str:
         stop = self.next
@@ -160,7 +188,7 @@ class CoursePath:
         stops = self.stops[line]
         done = sum(stop.done for stop in stops)
         rows = "".join(map(self._stop_html, stops))
-        opened = " open" if line == self.line else ""
+        opened = " open" if line == self.line and not self.is_fork else ""
         return (
             f"<details{opened}><summary><b>{escape(str(lines()[line]['goal']))}</b>: "
             f"{len(stops)} stops, {done} done</summary><ol>{rows}</ol></details>"

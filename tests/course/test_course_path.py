@@ -71,6 +71,38 @@ def test_the_chapter_that_runs_is_marked_and_the_next_is_behind_it(monkeypatch):
     assert page.count("<details open>") == 1 and page.count("you are here") == 1
 
 
+def test_who_has_chosen_no_line_is_offered_each(monkeypatch):
+    monkeypatch.chdir(ROOT / "notebooks")
+    for passed, running in [
+        (False, "0_start_here.ipynb"),
+        (False, ""),
+        (True, "0_start_here.ipynb"),
+    ]:
+        monkeypatch.setenv("JPY_SESSION_NAME", running)
+        if passed:
+            do("0_start_here")
+        path = course.path()
+        page = path._repr_html_()
+        assert path.is_fork and "<details open>" not in page
+        offered = [path.next_of(line).link() for line in lines()]
+        assert all(f'href="{link}"' in page.partition("</ul>")[0] for link in offered)
+        assert "0_start_here.ipynb" not in offered, "nobody is sent to where he is"
+        assert repr(path).count("→") == len(lines())
+    record_pass("introduction.asks")
+    assert not course.path().is_fork and course.path().line == "gradients"
+    assert not course.path("views").is_fork
+
+
+def test_all_lists_count_the_same_exercises():
+    do("0_start_here")
+    said = {name: (done, asked) for name, done, asked, _ in course.progress().rows()}
+    drawn = {node["details"]["notebook"]: node["details"] for node in map_data()[0]}
+    for line in lines():
+        for stop in stops_of(line):
+            assert said.get(stop.name, (0, 0)) == (stop.passed, stop.asked), stop.name
+            assert drawn[stop.name]["exercises"] == f"{stop.passed} of {stop.asked} passed"
+
+
 def test_the_boss_is_not_asked_for(monkeypatch):
     from labkit.course.exercise import Exercise
 
