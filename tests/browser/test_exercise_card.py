@@ -4,20 +4,20 @@ import re
 
 import pytest
 
-from labkit.course.exercises.start_here import warm_up
+from labkit.course.exercises.start_here import places
 
 ALONE = 'import os; os.environ["LABKIT_PROGRESS"] = "off"; from labkit import course'
 FAIL = """
 def check(answer):
     try:
-        course.check("start_here.warm_up", answer, seed=7)
+        course.check("start_here.places", answer, seed=7)
     except course.CheckFailed:
         pass
 
 check(lambda views: 10_000)
-check(lambda views: sum(itemsize for *_, itemsize in views))
+check(lambda views: sum(start for *_, start in views))
 """
-CARD = 'card = course.card("start_here.warm_up"); card'
+CARD = 'card = course.card("start_here.places"); card'
 
 pytestmark = pytest.mark.browser
 
@@ -72,8 +72,8 @@ def test_all_attempts_come_from_the_kernel_and_stay_out_of_the_notebook(lab):
     saved = lab.path.read_text(encoding="utf-8")
     assert '"seed": 7' in saved and '"number": 1' not in saved
     earned = len(lab.ask("card.hints"))
-    kept = [hint for hint in literal_parts(warm_up) if hint in saved]
-    assert 0 < len(kept) == earned < len(warm_up.hints), "no locked hint is in the file"
+    kept = [hint for hint in literal_parts(places) if hint in saved]
+    assert 0 < len(kept) == earned < len(places.hints), "no locked hint is in the file"
 
 
 def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
@@ -83,7 +83,7 @@ def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
     lab.reopen()
     card = last_card(lab)
     lab.wait_drawn(card)
-    assert "start_here.warm_up" in card.inner_text() and card.locator(".lk-evidence").count() == 1
+    assert "start_here.places" in card.inner_text() and card.locator(".lk-evidence").count() == 1
     card.get_by_label("give up and show the solution").click()
     lab.wait_for("node => node.innerText.includes('No kernel answers')", card.element_handle())
 
@@ -135,11 +135,11 @@ def test_stages_are_marked_by_sign_and_word_and_the_failing_views_are_drawn(lab)
 
 
 def test_a_failed_check_shows_the_card_and_a_short_error(lab):
-    lab.open([ALONE, 'course.check("start_here.warm_up", lambda views: -1)'], run=False)
+    lab.open([ALONE, 'course.check("start_here.places", lambda views: -1)'], run=False)
     lab.command("notebook:run-all-cells")
     lab.wait_drawn(lab.widget())
     error = lab.page.locator(".jp-OutputArea-output", has_text="CheckFailed").inner_text()
-    assert error.startswith("CheckFailed: start_here.warm_up: not yet")
+    assert error.startswith("CheckFailed: start_here.places: not yet")
     assert "labkit/course" not in error, "no frames of the checker"
     lab.screenshot("failed_check")
 

@@ -55,7 +55,7 @@ def test_a_claim_that_is_none_and_a_flag_that_is_none():
 
 
 def fail(times):
-    exercise = course.card("start_here.warm_up").exercise
+    exercise = course.card("start_here.places").exercise
     from labkit.course.exercises import find
 
     for number in range(times):
@@ -65,24 +65,24 @@ def fail(times):
 
 
 def test_a_card_shows_what_was_earned_and_no_more():
-    from labkit.course.exercises.start_here import warm_up
+    from labkit.course.exercises.start_here import places
 
-    locked = json.dumps(course.card("start_here.warm_up").get_state(), default=str)
-    assert all(hint[:20] not in locked for hint in map(str, warm_up.hints))
+    locked = json.dumps(course.card("start_here.places").get_state(), default=str)
+    assert all(hint[:20] not in locked for hint in map(str, places.hints))
     fail(2)
-    card = course.card("start_here.warm_up")
-    assert repr(card) == "ExerciseCard(start_here.warm_up: tried, 2 failed attempts)"
-    left = len(warm_up.hints) - 2
+    card = course.card("start_here.places")
+    assert repr(card) == "ExerciseCard(start_here.places: tried, 2 failed attempts)"
+    left = len(places.hints) - 2
     assert len(card.hints) == 2 and card.hints_left == left and card.solution == ""
     assert card.failures == [EVIDENCE.rows()] * 2 and card.seed == 7
     assert "the value is right" in card.svg()
-    fail(len(warm_up.hints) + 1)
-    assert course.card("start_here.warm_up").solution
+    fail(len(places.hints) + 1)
+    assert course.card("start_here.places").solution
 
 
 def test_giving_up_opens_the_solution():
     assert course.give_up("start_here.read_the_banner").status == "gave up"
-    card = course.card("start_here.warm_up")
+    card = course.card("start_here.places")
     card._answer(card, {"ask": "give up"}, [])
     assert card.status == "gave up" and card.solution
 
@@ -90,7 +90,7 @@ def test_giving_up_opens_the_solution():
 def test_a_card_sends_all_attempts_when_asked(monkeypatch):
     fail(3)
     sent = []
-    card = course.card("start_here.warm_up")
+    card = course.card("start_here.places")
     monkeypatch.setattr(card, "send", sent.append)
     card._answer(card, {"ask": "attempts"}, [])
     card._answer(card, {"ask": "something else"}, [])
@@ -98,12 +98,12 @@ def test_a_card_sends_all_attempts_when_asked(monkeypatch):
 
 
 def test_progress_lists_what_is_open():
-    record_pass("start_here.warm_up")
+    record_pass("start_here.places")
     text = repr(course.progress())
     assert "0_start_here" in text
-    assert "1 of 3  repair_the_race (not tried), read_the_banner (not tried)" in text
-    assert "warm_up" not in text
-    assert ">1 of 3</td>" in course.progress()._repr_html_()
+    assert "1 of 2  repair_the_race (not tried), read_the_banner (optional)" in text
+    assert "places" not in text
+    assert ">1 of 2</td>" in course.progress()._repr_html_()
 
 
 def test_the_map_is_a_graph():

@@ -213,7 +213,7 @@ def asks_and_hides_it(values):
 
 
 def asks_the_checker(values):
-    return check("start_here.warm_up", sum) and sum(values)
+    return check("start_here.places", sum) and sum(values)
 
 
 def asks_a_thread(values):
@@ -388,10 +388,10 @@ def test_check_raises_the_evidence_and_passes_the_right(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
 
     def sums(views):
-        return sum(math.prod(sizes) * itemsize for sizes, _, _, itemsize in views)
+        return sum(math.prod(sizes) for sizes, *_ in views)
 
     with pytest.raises(CheckFailed) as failed:
-        check("start_here.warm_up", sums, seed=12)
+        check("start_here.places", sums, seed=12)
     text = str(failed.value)
     assert "seed 12" in text and "expected" in text and "hint" in text
     assert failed.value._render_traceback_() == [f"CheckFailed: {text}"]
@@ -404,28 +404,26 @@ def test_a_stub_is_your_turn_and_no_attempt(monkeypatch, tmp_path):
     def stub(views):
         raise NotImplementedError
 
-    assert repr(check("start_here.warm_up", stub)).startswith(
-        "ExerciseCard(start_here.warm_up: your"
-    )
+    assert repr(check("start_here.places", stub)).startswith("ExerciseCard(start_here.places: your")
     monkeypatch.setenv("LABKIT_UNFINISHED", "fails")
     with pytest.raises(NotAttempted, match="your turn"):
-        check("start_here.warm_up", stub)
+        check("start_here.places", stub)
     assert not (tmp_path / "progress.json").exists()
 
 
 def test_unknown_ids_and_answers_that_are_none_say_so():
-    with pytest.raises(UnknownExercise, match="warm_up"):
-        find("start_here.warmup")
+    with pytest.raises(UnknownExercise, match="places"):
+        find("start_here.place")
     with pytest.raises(UnknownExercise, match="start_here"):
-        check("starthere.warm_up", sum)
+        check("starthere.places", sum)
     with pytest.raises(TypeError, match="needs a function"):
-        check("start_here.warm_up", 3)
+        check("start_here.places", 3)
 
 
 def test_fresh_seeds_differ():
-    from labkit.course.exercises.start_here import warm_up
+    from labkit.course.exercises.start_here import places
 
-    makes = {repr(warm_up.make(seed, 150, 6).inputs) for seed in range(20)}
+    makes = {repr(places.make(seed, 150, 6).inputs) for seed in range(20)}
     assert len(makes) > 15
 
 

@@ -227,17 +227,17 @@ def says_half_a_pair(values):
 )
 def test_half_a_surrogate_pair_is_shown_and_kept(answer, progress):
     with pytest.raises(CheckFailed) as failed:
-        check("start_here.warm_up", answer, seed=3)
+        check("start_here.places", answer, seed=3)
     str(failed.value).encode()
     kept = json.loads(progress.read_text(encoding="utf-8"))
-    (attempt,) = kept["exercises"]["start_here.warm_up"]["history"]
+    (attempt,) = kept["exercises"]["start_here.places"]["history"]
     assert "\\ud" in str(attempt["failures"]).replace("\\\\", "\\")
-    assert progress_file.state_of("start_here.warm_up").attempts == 1
+    assert progress_file.state_of("start_here.places").attempts == 1
 
 
 def test_nothing_is_left_beside_the_progress_file(progress):
     with pytest.raises(CheckFailed):
-        check("start_here.warm_up", closes_descriptors, seed=3)
+        check("start_here.places", closes_descriptors, seed=3)
     assert {file.name for file in progress.parent.iterdir()} <= {
         "progress.json", ".progress.json.lock",
     }  # fmt: skip

@@ -1,67 +1,60 @@
-from itertools import product
-from math import prod
-
+import pytest
 import torch
 
-from labkit.course.checks import failing_cases, find
-from labkit.course.exercise import Case
+from labkit.course.checks import check, failing_cases, find
+from labkit.course.exercise import Case, Evidence
 from labkit.course.exercises._reversal import BARRIER, RIGHT, TURN, Turned
 from labkit.course.exercises.start_here import KINDS, REFUSED
 from labkit.course.notebook_form import ROOT, read_notebook
+from labkit.course.verdicts import CheckFailed
 from tests.course.answers import CATCHES, Answers, catches
 
 answers = Answers("start_here")
 
 
-def elements(view):
-    sizes, strides, offset, _ = view
-    for index in product(*map(range, sizes)):
-        yield offset + sum(i * s for i, s in zip(index, strides, strict=True))
+def named(view):
+    (rows, columns), (down, right), start = view
+    return [start + i * down + j * right for i in range(rows) for j in range(columns)]
 
 
-def ends(view):
-    return [(element * view[3], (element + 1) * view[3]) for element in elements(view)]
+@answers.right("places")
+def places(views):
+    found = set()
+    for view in views:
+        found.update(named(view))
+    return len(found)
 
 
-@answers.right("warm_up")
-def warm_up(views):
-    return len({b for view in views for start, end in ends(view) for b in range(start, end)})
+@answers.right("places")
+def places_of_torch(views):
+    memory = torch.arange(10_000)
+    return len({n for view in views for n in memory.as_strided(*view).flatten().tolist()})
 
 
-@answers.right("warm_up")
-def warm_up_with_intervals(views):
-    total, reached = 0, 0
-    for start, end in sorted(interval for view in views for interval in ends(view)):
-        total += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
+@answers.wrong("places", "adds up the sizes")
+def adds_up_the_sizes(views):
+    return sum(rows * columns for (rows, columns), *_ in views)
 
 
-@answers.wrong("warm_up", "sums nbytes of every view")
-def sums_nbytes(views):
-    return sum(prod(sizes) * itemsize for sizes, _, _, itemsize in views)
-
-
-@answers.wrong("warm_up", "takes max end minus min start")
+@answers.wrong("places", "takes last minus first")
 def takes_the_span(views):
-    intervals = [interval for view in views for interval in ends(view)]
-    return max((e for _, e in intervals), default=0) - min((s for s, _ in intervals), default=0)
+    every = [place for view in views for place in named(view)]
+    return max(every) - min(every) + 1 if every else 0
 
 
-@answers.wrong("warm_up", "ignores itemsize")
-def ignores_itemsize(views):
-    return len({element for view in views for element in elements(view)})
+@answers.wrong("places", "forgets where a view starts")
+def forgets_the_start(views):
+    return places([(sizes, strides, 0) for sizes, strides, _ in views])
 
 
-@answers.wrong("warm_up", "counts a view of size 0 as one element")
-def counts_empty_views(views):
-    filled = [(tuple(max(1, size) for size in sizes), *rest) for sizes, *rest in views]
-    return warm_up(filled)
+@answers.wrong("places", "exchanges the strides")
+def exchanges_the_strides(views):
+    return places([(sizes, strides[::-1], start) for sizes, strides, start in views])
 
 
-@answers.wrong("warm_up", "returns the size of the storage")
-def returns_the_storage(views):
-    return max((end for view in views for _, end in ends(view)), default=0)
+@answers.wrong("places", "counts a view without rows")
+def counts_a_view_without_rows(views):
+    return places([((max(rows, 1), columns), *rest) for (rows, columns), *rest in views])
 
 
 def record_of(kind, driver):
@@ -192,8 +185,35 @@ def test_a_racing_kernel_is_played_back():
     assert exercise.picture(case, fine, "") is None, "there is no race to play"
 
 
-def test_views_of_any_item_size_are_drawn_over_their_bytes():
-    views = [((2, 3), (3, 1), 1, 4), ((), (), 0, 8), ((0, 4), (1, 1), 2, 2), ((2,), (0,), 5, 1)]
-    drawn = find("start_here.warm_up").picture(Case((views,)), 1, 2)
+def test_views_are_drawn_over_the_memory_they_share():
+    views = [((2, 3), (3, 1), 1), ((0, 4), (1, 1), 2), ((1, 2), (0, 0), 5)]
+    drawn = find("start_here.places").picture(Case((views,)), 1, 2)
     assert [view["sizes"] for view in drawn.views] == [list(sizes) for sizes, *_ in views]
-    assert len(drawn.storages) == 1
+    assert len(drawn.storages) == 1 and drawn.simple
+
+
+def test_the_smallest_case_is_two_rows_that_share_a_number():
+    for seed in range(5):
+        with pytest.raises(CheckFailed) as failed:
+            check("start_here.places", adds_up_the_sizes, seed=seed, record=False)
+        (one, two) = failed.value.failures[0].inputs[0]
+        assert one[0] == two[0] == (1, 2) and min(one[2], two[2]) == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "views", "said"),
+    [
+        (forgets_the_start, [((1, 2), (2, 1), 0), ((1, 2), (2, 1), 5)], "begins at place 0"),
+        (exchanges_the_strides, [((2, 2), (5, 1), 0), ((1, 2), (2, 1), 1)], "strides exchanged"),
+        (adds_up_the_sizes, [((1, 2), (2, 1), 0), ((1, 2), (2, 1), 1)], "named twice"),
+        (counts_a_view_without_rows, [((0, 2), (2, 1), 0)], "0 rows"),
+    ],
+)
+def test_the_hint_is_about_the_mistake_that_was_made(answer, views, said):
+    exercise = find("start_here.places")
+    evidence = Evidence(
+        kind="value", input=repr(views), property="", expected="", got=str(answer(views)),
+        printed="", number=1, inputs=(views,), value=answer(views), right=places(views),
+    )  # fmt: skip
+    first = next(hint for hint in map(exercise.hint, range(6)) if hint.fits(evidence))
+    assert said in first.about(evidence)

@@ -48,10 +48,10 @@ def hinted(exercise, found):
 @pytest.mark.parametrize(
     ("exercise", "found", "said", "not_said"),
     [
-        ("start_here.warm_up", evidence([((0, 2), (1, 1), 0, 4)], value=8, right=0),
-         "size 0", "share a byte"),
-        ("start_here.warm_up", evidence([((2,), (0,), 0, 4)], value=8, right=4),
-         "share a byte", "size 0"),
+        ("start_here.places", evidence([((0, 2), (1, 1), 0)], value=2, right=0),
+         "0 rows", "named twice"),
+        ("start_here.places", evidence([((1, 2), (0, 0), 0)], value=2, right=1),
+         "named twice", "0 rows"),
         ("tensors.promote", evidence([("dimensioned", "uint8")], "float32"), "", "of the two"),
         ("tensors.promote", evidence([("number", 1), ("number", 2.0)], "float32"),
          "no width", "of the two"),

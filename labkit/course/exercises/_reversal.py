@@ -1,4 +1,4 @@
-"""The first race of the course: 64 threads turn 64 numbers round, and one line is missing."""
+"""The first race of the course: 64 threads reverse 64 numbers, and one line is missing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +19,10 @@ from labkit.course.exercise import (
 )
 
 TURN = """extern "C" __global__ void turn(const float* x, float* out) {
-    __shared__ float s[64];
-    int i = threadIdx.x;
-    s[i] = x[i];
-    out[i] = s[63 - i];
+    __shared__ float s[64];  // one array for all 64 threads
+    int i = threadIdx.x;     // the number of this thread: 0 to 63
+    s[i] = x[i];             // write my number
+    out[i] = s[63 - i];      // read the number of another thread
 }
 """
 """As the chapter shows it."""
@@ -164,7 +164,7 @@ repair_the_race = Exercise(
     cases=30,
     seconds=60.0,
     processes=True,
-    minutes=3,
+    minutes=4,
     difficulty=1,
     hints=(
         Hint(

@@ -1,7 +1,6 @@
-"""Start here: repair a race, count the bytes that views share, tell a count from a time."""
+"""Start here: count the places that views name, repair a race, tell a count from a time."""
 
-from itertools import product
-from math import prod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,8 @@ from labkit.course.exercises._reversal import repair_the_race
 
 NOTEBOOK = "0_start_here"
 
-View = tuple[tuple[int, ...], tuple[int, ...], int, int]
+View = tuple[tuple[int, int], tuple[int, int], int]
+"""(rows, columns), (places to go for a row down, for a column right), place of the first number."""
 
 KINDS = {
     "launches": "counter",
@@ -23,137 +23,136 @@ KINDS = {
     "elapsed_ms": "time",
     "kernel_ns": "time",
 }
-"""What a recorder writes as `kind` -> what it is; the notebook prints this table."""
-DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""What a recorder writes as `kind` -> what it is."""
 DRIVERS = ("cupy", "emulator")
 REFUSED = "a time from the emulator says nothing about a GPU"
 
 
 def _a_view(rng: Rng, size: int) -> View:
-    sizes = rng.sizes(rank=min(3, 1 + size // 3), largest=1 + size // 2)
-    strides = tuple(rng.choice((0, 1, 1, 2, 3, 1 + size)) for _ in sizes)
-    return sizes, strides, rng.randint(0, 2 * size), rng.choice((1, 2, 4, 8))
+    rows, columns = rng.randint(0 if rng.chance(0.1) else 1, 1 + size // 3), 2 + size // 3
+    down, right = rng.choice((0, 1, columns, columns, columns + 1)), rng.choice((0, 1, 1, 2))
+    return (rows, columns), (down, right), rng.randint(0, 2 * size)
 
 
 def _some_views(rng: Rng, size: int) -> tuple[list[View]]:
     views = [_a_view(rng, size) for _ in range(rng.randint(0 if size else 1, 1 + size // 2))]
     if views and rng.chance(0.4):  # two views of one place: the case that adding up gets wrong
-        sizes, strides, offset, itemsize = rng.choice(views)
-        views.append((sizes, strides, offset + rng.randint(0, 1), itemsize))
+        sizes, strides, start = rng.choice(views)
+        views.append((sizes, strides, start + rng.randint(0, 1)))
     return (views,)
 
 
-def _bytes_covered(views: list[View]) -> int:
-    covered: set[int] = set()
-    for sizes, strides, offset, itemsize in views:
-        for index in product(*map(range, sizes)):
-            element = offset + sum(i * s for i, s in zip(index, strides, strict=True))
-            covered.update(range(element * itemsize, (element + 1) * itemsize))
-    return len(covered)
+def _named(view: View) -> list[int]:
+    """The place of every number of a view, row after row."""
+    (rows, columns), (down, right), start = view
+    return [start + i * down + j * right for i in range(rows) for j in range(columns)]
+
+
+def _count_places(views: list[View]) -> int:
+    return len({place for view in views for place in _named(view)})
 
 
 def _fewer_views(views: list[View]) -> Any:
-    for at, (sizes, strides, offset, itemsize) in enumerate(views):
+    """Without one of the views, or one of them shorter; two columns stay, as a row has them."""
+    for at, ((rows, columns), strides, start) in enumerate(views):
         before, after = views[:at], views[at + 1 :]
         yield ([*before, *after],)
-        for dim, length in enumerate(sizes):
-            if length > 1:
-                shorter = (*sizes[:dim], length - 1, *sizes[dim + 1 :])
-                yield ([*before, (shorter, strides, offset, itemsize), *after],)
-            fewer = sizes[:dim] + sizes[dim + 1 :], strides[:dim] + strides[dim + 1 :]
-            yield ([*before, (*fewer, offset, itemsize), *after],)
-        if offset:
-            yield ([*before, (sizes, strides, 0, itemsize), *after],)
+        if rows > 1:
+            yield ([*before, ((rows - 1, columns), strides, start), *after],)
+        if columns > 2:
+            yield ([*before, ((rows, columns - 1), strides, start), *after],)
+    if views and (first := min(start for *_, start in views)):
+        yield ([(sizes, strides, start - first) for sizes, strides, start in views],)
+
+
+def _share_places(views: list[View]) -> bool:
+    """Whether some place is named twice."""
+    return sum(len(_named(view)) for view in views) > _count_places(views)
+
+
+def _is_plain(view: View) -> bool:
+    """Whether it has numbers, and names each of its places once."""
+    return bool(_named(view)) and not _share_places([view])
+
+
+def _overlap(views: list[View]) -> bool:
+    return all(map(_is_plain, views)) and _share_places(views)
+
+
+def _read_again(views: list[View]) -> bool:
+    return all(map(_named, views)) and any(0 in strides for _, strides, _ in views)
 
 
 def _too_many(evidence: Evidence) -> bool:
     return isinstance(evidence.value, int) and evidence.value > evidence.right
 
 
-def _share_bytes(views: list[View]) -> bool:
-    """Whether some byte is named twice."""
-    named = sum(prod(sizes) * itemsize for sizes, _, _, itemsize in views)
-    return named > _bytes_covered(views)
-
-
-def _is_plain(view: View) -> bool:
-    """Whether it has dimensions and elements, and none of its bytes is named twice."""
-    sizes, _, _, itemsize = view
-    return bool(sizes) and 0 < prod(sizes) * itemsize == _bytes_covered([view])
-
-
-def _overlap(views: list[View]) -> bool:
-    parts = sum(_bytes_covered([view]) for view in views)
-    return all(map(_is_plain, views)) and _bytes_covered(views) < parts
-
-
-def _read_again(views: list[View]) -> bool:
-    full = all(sizes and 0 not in sizes for sizes, *_ in views)
-    return full and any(s == 0 for _, strides, *_ in views for s in strides)
+def _counted_as(change: Callable[[View], View]) -> Callable[[Evidence], bool]:
+    """Whether what came is what views changed so would give."""
+    return lambda evidence: evidence.value == _count_places([*map(change, *evidence.inputs)])
 
 
 def _drawn(case: Case, got: Any, right: Any) -> Any:
-    """The views of a failing case over the bytes they share."""
+    """The views of a failing case over the memory they share."""
     from labkit import show
 
     views: list[View] = case.inputs[0]
     if not views:
         return None
-    whole = torch.arange(_end_of(views) // 8 * 8 + 8, dtype=torch.uint8)
+    memory = torch.arange(1 + max((place for view in views for place in _named(view)), default=0))
     names = [f"view {n}" for n in range(1, len(views) + 1)]
-    drawn = [whole.view(DTYPES[itemsize]).as_strided(*place) for *place, itemsize in views]
-    return show.strides(*drawn, names=names)
+    drawn = [memory.as_strided(*view) for view in views]
+    return show.strides(*drawn, names=names, simple=True)
 
 
-def _end_of(views: list[View]) -> int:
-    """One byte past the last place that the views could name, empty ones too."""
-    return max(
-        (offset + sum(max(n - 1, 0) * s for n, s in zip(sizes, strides, strict=True)) + 1) * size
-        for sizes, strides, offset, size in views
-    )
-
-
-warm_up = Exercise(
-    id="start_here.warm_up",
+places = Exercise(
+    id="start_here.places",
+    rung="warm-up",
     stages=(
         Stage("one view", only=lambda views: len(views) == 1 and _is_plain(views[0])),
         Stage("overlap", only=_overlap),
         Stage("stride 0", only=_read_again),
-        Stage("empty and 0-dim"),
+        Stage("no rows"),
     ),
     picture=_drawn,
-    rules=("plain Python; a storage is as long as the views need",),
     case=_some_views,
-    expected=_bytes_covered,
+    expected=_count_places,
     smaller=_fewer_views,
-    cases=200,
-    minutes=9,
+    cases=100,
+    minutes=3,
     difficulty=1,
     hints=(
         Hint(
-            "Your total {got} is larger than what is covered: can two views, or two indices of one "
-            "view, share a byte?",
-            when=lambda evidence: _too_many(evidence) and _share_bytes(*evidence.inputs),
-        ),
-        Hint(
-            "Your total {got} is larger than what is covered, and no byte of {input} is named "
-            "twice: how many indices has a view with a size 0?",
+            "{got} is all numbers together, but some place is named twice here. `found` is a set, "
+            "it keeps one of each: add the place itself.",
             when=lambda evidence: (
                 _too_many(evidence)
-                and not _share_bytes(*evidence.inputs)
-                and any(0 in sizes for sizes, *_ in evidence.inputs[0])
+                and evidence.value == sum(map(len, map(_named, *evidence.inputs)))
             ),
         ),
-        "For stride 0 the same byte is named many times: what collects distinct things?",
-        "Enumerate the byte numbers (element * itemsize + b) for each index tuple and count the "
-        "set; a view with a size 0 names none, a view without dimensions names one element.",
+        Hint(
+            "{got} is what comes out when every view begins at place 0. Where does a view begin?",
+            when=_counted_as(lambda view: (*view[:2], 0)),
+        ),
+        Hint(
+            "{got} is what comes out with the two strides exchanged. Which one is for a row down?",
+            when=_counted_as(lambda view: (view[0], view[1][::-1], view[2])),
+        ),
+        Hint(
+            "A view with 0 rows has no number at all, so it names no place.",
+            when=lambda evidence: (
+                _too_many(evidence) and any(0 in sizes for sizes, *_ in evidence.inputs[0])
+            ),
+        ),
+        "Begin at `start`. Each row down adds the first stride, each column right the second.",
+        "Row i, column j lies at start + i * down + j * right. Add that to `found`.",
     ),
     must_fail=(
-        "sums nbytes of every view",
-        "takes max end minus min start",
-        "ignores itemsize",
-        "counts a view of size 0 as one element",
-        "returns the size of the storage",
+        "adds up the sizes",
+        "takes last minus first",
+        "forgets where a view starts",
+        "exchanges the strides",
+        "counts a view without rows",
         "remembers the answer of the first random case and returns it for all later cases",
         "reads the expected value out of the checker (module globals, frames or closure)",
     ),
@@ -183,7 +182,7 @@ def _what_may_be_said(record: dict[str, Any]) -> tuple[str, bool, str]:
 read_the_banner = Exercise(
     id="start_here.read_the_banner",
     rung="boss",
-    rules=("the table above the cell decides, nothing else",),
+    rules=("`KINDS` and the driver decide, nothing else",),
     case=_a_record,
     expected=_what_may_be_said,
     cases=60,
@@ -205,4 +204,4 @@ read_the_banner = Exercise(
     ),
 )
 
-EXERCISES = (repair_the_race, warm_up, read_the_banner)
+EXERCISES = (places, repair_the_race, read_the_banner)
