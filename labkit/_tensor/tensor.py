@@ -6,22 +6,18 @@ What Python's arguments need is written here; every other method is made from an
 Source   torch/_tensor.py
 """
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labkit import autograd
-from labkit._tensor import exchange
 from labkit._tensor.arguments import impl_of, integer, integers
-from labkit._tensor.autograd_methods import AutogradMethods
 from labkit._tensor.bindings import install_methods
 from labkit._tensor.conversions import install_conversions
 from labkit._tensor.devices import ready
 from labkit._tensor.operators import install_operators
 from labkit._tensor.saving import Saving
-from labkit._tensor.view_methods import ViewMethods
+from labkit._tensor.values_out import ValuesOut
 from labkit.core import tensor_impl
 from labkit.core.device import Device
 from labkit.core.dtype import DType
@@ -33,7 +29,7 @@ from labkit.core.tensor_impl import TensorImpl, set_python_class
 from labkit.ops.aten import aten
 from labkit.ops.indexing import indexing
 from labkit.ops.pointwise import arithmetic
-from labkit.ops.tensors import copy, moving, tensor_new
+from labkit.ops.tensors import moving, tensor_new
 from labkit.ops.tensors.tensor_str import tensor_str
 
 contiguous_format = MemoryFormat.contiguous_format
@@ -59,7 +55,7 @@ class Size(tuple[int, ...]):
         return f"labkit.Size({list(self)})"
 
 
-class Tensor(AutogradMethods, ViewMethods, Saving):
+class Tensor(ValuesOut, Saving):
     """Elements of one type in a storage, seen through sizes, strides and an offset.
 
     Every tensor the lab makes is of this class: it is a `TensorImpl` with PyTorch's methods.
@@ -173,78 +169,6 @@ class Tensor(AutogradMethods, ViewMethods, Saving):
         return Storage(super().storage().impl)
 
     untyped_storage = storage
-
-    # Values out
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers; a number for a 0-dim tensor."""
-        return copy.values(self).tolist()
-
-    def item(self) -> Any:
-        """The only element, as a Python number.
-
-        Raises   RuntimeError   not exactly one element
-        """
-        return aten._local_scalar_dense.default(self)
-
-    def numpy(self) -> NDArray[Any]:
-        """The memory as a NumPy array: a write through either is seen by both."""
-        if self.requires_grad and autograd.is_grad_enabled():
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-                "instead."
-            )
-        return tensor_new.to_numpy(self)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        array = self.numpy()
-        if dtype is None or array.dtype == dtype:
-            return array.copy() if copy else array
-        return array.astype(dtype)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return exchange.dlpack(self, **options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return exchange.dlpack_device(self)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return exchange.cuda_array_interface(self)
-
-    def __len__(self) -> int:
-        if not self.sizes:
-            raise TypeError("len() of a 0-d tensor")
-        return self.sizes[0]
-
-    def __iter__(self) -> Iterator["Tensor"]:
-        if not self.sizes:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            raise RuntimeError(f"Boolean value of Tensor with {self.numel()} values is ambiguous")
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.numel() != 1 or not (self.dtype.is_integral or self.dtype.kind == "bool"):
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(np.any(copy.values((self == value).impl)))
 
     def __format__(self, spec: str) -> str:
         """A 0-dim tensor as its number, any other as its text.

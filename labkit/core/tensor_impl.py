@@ -267,10 +267,8 @@ class TensorImpl:
     def raw(self, writable: bool = False) -> NDArray[Any]:
         """The elements as a NumPy array of `dtype.raw` over the storage itself: a window, no copy.
 
-        Raises   RuntimeError   the elements lie outside the storage, or not on the host; or NumPy
-                                does not know as many dimensions
-
-        Differs  PyTorch's loops take any number of dimensions
+        Raises   RuntimeError   the elements lie outside the storage, or not on the host; or there
+                                are more dimensions than NumPy's 64
         """
         storage = self._storage
         if storage is None:
@@ -291,10 +289,8 @@ class TensorImpl:
             array = np.ndarray(self.sizes, self.dtype.raw, memory, first_byte, tuple(steps))
         except (TypeError, ValueError) as refusal:
             if "maximum supported dimension" in str(refusal):
-                raise RuntimeError(
-                    "labkit reads memory as NumPy arrays, which cannot have as many dimensions as "
-                    f"this tensor: {len(self.sizes)}"
-                ) from refusal
+                many = f"as many dimensions as this tensor: {len(self.sizes)}"
+                raise RuntimeError(f"a NumPy array of its memory cannot have {many}") from refusal
             # NumPy's bounds check: a storage shrunk under its view
             stride_rules.check_in_bounds(
                 self.sizes, self.strides, self._storage_offset, itemsize, storage.nbytes

@@ -36,70 +36,22 @@ from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
 
 _UNARY = "(Tensor self) -> Tensor"
-_LN2 = math.log(2)
 
 
 def _is_whole(x: Array) -> bool:
     return x.dtype.kind in "iub"
 
 
-def _exp2(x: Array) -> Array:
-    return np.asarray(np.exp(x * x.dtype.type(_LN2)) if x.dtype.kind == "c" else np.exp2(x))
-
-
-def _log2(x: Array) -> Array:
-    if x.dtype.kind != "c":
-        return np.asarray(np.log2(x))
-    result = np.asarray(np.log(x))  # part by part: a complex factor makes NaN of 0 times infinity
-    result.real /= _LN2
-    result.imag /= _LN2
-    return result
-
-
-def _rsqrt(x: Array) -> Array:
-    return np.asarray(1 / np.sqrt(x))
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _reciprocal(x: Array) -> Array:
-    return np.asarray(1 / x)
-
-
-def _log1p(z: Array) -> Array:
-    """log(1 + z); of a small complex number without the sum, which would swallow it.
-
-    Source   c10/util/complex_math.h  log1p
-    """
-    if z.dtype.kind != "c":
-        return np.asarray(np.log1p(z))
-    x, y = z.real, z.imag
-    grown = x * (x + 2) + y * y  # |1 + z|² - 1
-    result = np.empty_like(z)
-    result.real = np.where(
-        np.abs(z) < 0.5, np.where(grown == 0, x, np.log1p(grown) / 2), np.log(np.hypot(x + 1, y))
-    )
-    result.imag = np.arctan2(y, x + 1)
-    return result
-
-
-def _sinc(x: Array) -> Array:
-    scaled = x * x.dtype.type(math.pi)
-    return np.where(x == 0, x.dtype.type(1), np.sin(scaled) / np.where(x == 0, 1, scaled))
-
-
 _WITH_COMPLEX: dict[str, Loop] = {
     "exp": np.exp, "log": np.log, "log10": np.log10, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "expm1": np.expm1, "log1p": _log1p, "sigmoid": _sigmoid,
-    "rsqrt": _rsqrt, "reciprocal": _reciprocal,
+    "atanh": np.arctanh, "expm1": np.expm1, "log1p": special.log1p, "sigmoid": special.sigmoid,
+    "rsqrt": special.rsqrt, "reciprocal": special.reciprocal,
 }  # fmt: skip
 for _name, _loop in _WITH_COMPLEX.items():
     pointwise(f"{_name}{_UNARY}", WITH_COMPLEX, fast=_loop)(_loop)
-for _name, _loop in {"exp2": _exp2, "log2": _log2, "sinc": _sinc}.items():
+for _name, _loop in {"exp2": special.exp2, "log2": special.log2, "sinc": special.sinc}.items():
     pointwise(f"{_name}{_UNARY}", WITH_COMPLEX)(_loop)
 for _name, _loop in {
     "erf": special.erf, "erfc": special.erfc, "erfinv": special.erfinv, "lgamma": special.lgamma,
