@@ -1,6 +1,6 @@
 """What leaves a tensor: numbers, lists, arrays, and the protocols other libraries read it by.
 
-Source   torch/_tensor.py; torch/csrc/autograd/python_variable_methods.cpp
+Source   torch/_tensor.py; tools/autograd/templates/python_variable_methods.cpp
 """
 
 from collections.abc import Iterator

@@ -10,22 +10,30 @@ from labkit.course.notebook_form import notebook_name, notebook_paths, read_note
 from labkit.widgets.exercise_card import ExerciseCard
 
 
+def given(cells):
+    """The classes that hidden cells hold ready: a stub may make one before it comes to its gap."""
+    hidden = [ast.parse(cell["source"]).body for cell in cells if "backstage" in tags(cell)]
+    classes = [n for body in hidden for n in body if isinstance(n, ast.ClassDef) and not n.bases]
+    return "\n".join(map(ast.unparse, classes))
+
+
 def stubs():
-    """Every exercise of every notebook: its imports, the stub cell and the check cell."""
+    """Every exercise of every notebook: imports and what is given, the stub, and its check."""
     for path in notebook_paths():
         cells = [cell for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"]
         imports = next(cell["source"] for cell in cells if "import" in cell["source"])
         for stub, check in itertools.pairwise(cells):
             if "exercise" in tags(stub):
                 identity = f"{notebook_name(path)} {check['source'].splitlines()[-1][:40]}"
-                yield pytest.param(imports, stub["source"], check["source"], id=identity)
+                before = f"{imports}\n{given(cells[: cells.index(stub)])}"
+                yield pytest.param(before, stub["source"], check["source"], id=identity)
 
 
-@pytest.mark.parametrize(("imports", "stub", "check"), list(stubs()))
-def test_an_untouched_stub_is_no_attempt(imports, stub, check, monkeypatch):
+@pytest.mark.parametrize(("before", "stub", "check"), list(stubs()))
+def test_an_untouched_stub_is_no_attempt(before, stub, check, monkeypatch):
     monkeypatch.setenv("LABKIT_PROGRESS", "off")
     namespace = {}
-    exec(compile(ast.parse(imports), "imports", "exec"), namespace)
+    exec(compile(ast.parse(before), "before", "exec"), namespace)
     exec(compile(ast.parse(stub), "stub", "exec"), namespace)
     *_, call = ast.parse(check).body
     assert isinstance(call, ast.Expr), "the check is the last thing its cell does"
