@@ -106,10 +106,10 @@ class Overview:
 
 def _standing(exercise: Exercise) -> str:
     state = state_of(exercise.id)
-    if exercise.rung == "boss" and state.status == "not tried":
-        return "optional"
     if exercise.stages and state.stages_done:
         return f"{state.stages_done} of {len(exercise.stages)} stages"
+    if exercise.rung == "boss" and state.status == "not tried":
+        return "optional"
     return state.status
 
 

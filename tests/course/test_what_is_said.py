@@ -15,8 +15,9 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 def prose(notebook):
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
-    joined = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    return " ".join(joined.split())
+    said = [cell["source"] for cell in cells if cell["cell_type"] == "markdown"]
+    said += [cell["metadata"].get("solution", []) for cell in cells]
+    return " ".join(" ".join("".join(lines) for lines in said).split())
 
 
 def test_rows_of_the_sliding_window_share_as_many_numbers_as_is_said():
