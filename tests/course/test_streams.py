@@ -3,7 +3,8 @@ import threading
 
 import pytest
 
-from labkit.course.checks import outcomes
+from labkit.course.checks import failing_cases, outcomes
+from labkit.course.exercise import Hint
 from labkit.course.exercises import _stream_calls as calls
 from labkit.course.exercises import streams as module
 from labkit.cuda.errors import CudaError
@@ -517,3 +518,13 @@ def test_a_stage_is_wrong_where_its_own_order_is_not_seen(seed):
 
     assert states(host_is_global=False) == {"host waits", "ten thousand steps"}
     assert "handed on" in states(transitive=False)
+
+
+def test_a_hint_fits_any_case_that_it_is_given_for():
+    failed = failing_cases(module.conflict, lambda one, other: True, 5)[0]
+    hints = [one for one in module.conflict.hints if isinstance(one, Hint) and one.fits(failed)]
+    assert [hint.text.split(".")[0] for hint in hints] == [
+        "Neither step writes a buffer that the other one touches"
+    ]
+    (too_long,) = (one for one in module.add_event.hints if isinstance(one, Hint))
+    assert "{" not in too_long.text  # {got} would be the whole program

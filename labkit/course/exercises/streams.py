@@ -41,7 +41,7 @@ add_event = Exercise(
     difficulty=1,
     hints=(
         Hint(
-            "Your program has {got} steps too few or too many: all steps stay, and two are added.",
+            "Your program has too few or too many steps: all steps stay, and two are added.",
             when=lambda e: isinstance(e.value, list) and len(e.value) != len(e.right),
         ),
         "The stream of step i records, the stream of step j waits: a step's second entry is its "
@@ -83,11 +83,12 @@ conflict = Exercise(
     difficulty=1,
     hints=(
         Hint(
-            "Both steps only read that buffer. Can two reads disturb each other?",
+            "Neither step writes a buffer that the other one touches. Can two reads disturb each "
+            "other?",
             when=lambda e: e.value is True,
         ),
         Hint(
-            "One of them writes it, the other one touches it. Look at both directions.",
+            "One step writes a buffer that the other one reads or writes. Look at both directions.",
             when=lambda e: e.value is False,
         ),
         "A buffer counts when one step writes it and the other one reads or writes it.",
