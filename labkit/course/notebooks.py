@@ -42,9 +42,13 @@ A chapter of the older form has a table for front matter (`KEYS`), a box per cla
 (`course.claim("D4-1.3-a", holds=..., evidence={...})`), its reasons in the reveal, and its
 solutions in folded markdown cells.
 
+What a reader wrote is used further on: `count = course.yours(waits, finished)` in a hidden cell
+calls the finished one as long as `waits` is a stub.
+
 Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past a
 wrong answer), `solution`, `predict`, `backstage`, `note`, `keep_output` (deterministic output that
-`pytest --nbval` compares), `claim:<id>`, and `raises-exception` alone for a cell meant to fail.
+`pytest --nbval` compares; never under a question, where it would be read first), `claim:<id>`, and
+`raises-exception` alone for a cell meant to fail.
 """
 
 import argparse
