@@ -10,6 +10,7 @@ from labkit.course import exercises
 from labkit.course.chapter import Part, parts_of, reading_minutes, statements
 from labkit.course.exercise import Exercise
 from labkit.course.lint_claims import claim_table_problems
+from labkit.course.lint_kept import kept_problems
 from labkit.course.lint_predictions import prediction_problems
 from labkit.course.notebook_form import Notebook
 
@@ -39,6 +40,7 @@ def form_2_problems(notebook: Notebook, asked: list[str]) -> Iterator[str]:
     yield from _stubs(parts)
     yield from prediction_problems(parts)
     yield from claim_table_problems(parts, about["claims"])
+    yield from kept_problems(parts)
 
 
 def _known(asked: list[str]) -> list[Exercise]:

@@ -229,6 +229,21 @@ def test_a_stub_may_be_handed_to_what_goes_on_without_it():
     assert [problem for problem in problems if "not written yet" in problem]
 
 
+KEPT = """def owner(t):
+    return sorted(addresses, key=torch.numel), len(names), t
+
+
+show.code(owner)"""
+
+
+def test_kept_code_needs_nothing_its_reader_is_not_told_of():
+    keeping = CHAPTER.replace('show.code("artefact")', KEPT)
+    assert found(keeping) == []
+    recap = "# 1. A view owns nothing.\n"
+    told = keeping.replace(recap, f"{recap}# Your inspector, to keep (with `names`):\n")
+    assert found(told) == ["owner, kept in cell whole, needs addresses: name it in the text above"]
+
+
 TRIED = """
 import torch
 try:
