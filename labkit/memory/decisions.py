@@ -21,7 +21,7 @@ from labkit.memory.block import FREE, PENDING, AllocParams, Block, BlockPool, Se
 from labkit.memory.history import Action
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import format_size
+from labkit.memory.sizes import told_size
 
 RULES = {
     "best_fit": "the first block of its stream that is large enough",
@@ -173,8 +173,8 @@ class DecisionLog:
         self._judge(entry, settings, None)
         cached = error.reserved - error.allocated
         entry["why"] = (
-            f"{_asked(entry)}; the device has {format_size(error.free)} free for a segment of "
-            f"{format_size(error.segment_size)}, and none of the {format_size(cached)} that are "
+            f"{_asked(entry)}; the device has {told_size(error.free)} free for a segment of "
+            f"{told_size(error.segment_size)}, and none of the {told_size(cached)} that are "
             "cached could be used or released"
         )
         self._close(entry)
@@ -188,15 +188,15 @@ class DecisionLog:
         if rule == "joined" and not block.is_split:
             rule = "whole_segment"
         entry = self._about(block, "completed" if was_pending else "free", rule, size)
-        now = format_size(block.size)
-        entry["why"] = f"{format_size(size)} came back, {RULES[rule]}: {now} free in one piece"
+        now = told_size(block.size)
+        entry["why"] = f"{told_size(size)} came back, {RULES[rule]}: {now} free in one piece"
         self._close(entry)
 
     def pending(self, block: Block, streams: list[int]) -> None:
         """`block` was given back, and `streams` still use it."""
         entry = self._about(block, "free", "pending", block.size)
         entry["why"] = (
-            f"{format_size(block.size)} came back, but stream "
+            f"{told_size(block.size)} came back, but stream "
             f"{', '.join(map(str, streams))} may still use it: free once its event completes"
         )
         self._close(entry)
@@ -211,7 +211,7 @@ class DecisionLog:
         entry["events"] = [self._next_event, self._next_event]
         entry["rule"] = "emptied"
         back = [step for step in entry["steps"] if step["rule"] != "completed"]
-        size = format_size(sum(step["size"] for step in back))
+        size = told_size(sum(step["size"] for step in back))
         entry["why"] = f"{size} went back to the device in {len(back)} pieces"
         self._close(entry)
 
@@ -286,7 +286,7 @@ def _against(candidate: dict[str, Any], chosen: dict[str, Any]) -> str:
 
 def _asked(entry: dict[str, Any]) -> str:
     return (
-        f"{entry['request']} bytes are rounded to {format_size(entry['rounded'])}, "
+        f"{entry['request']} bytes are rounded to {told_size(entry['rounded'])}, "
         f"{entry['pool']} pool, stream {entry['stream']}"
     )
 
@@ -300,5 +300,5 @@ def _why_malloc(entry: dict[str, Any]) -> str:
             reasons[candidate["verdict"]] = reasons.get(candidate["verdict"], 0) + 1
         sentence += f"; rejected: {', '.join(f'{n} {VERDICTS[v]}' for v, n in reasons.items())}"
     if entry["split_at"] is not None:
-        return f"{sentence}; split, {format_size(entry['rest'])} stay free behind it"
+        return f"{sentence}; split, {told_size(entry['rest'])} stay free behind it"
     return f"{sentence}; not split"

@@ -76,3 +76,15 @@ def format_size(size: int) -> str:
     if size <= GIB:
         return f"{size / MIB:.2f} MiB"
     return f"{size / GIB:.2f} GiB"
+
+
+def told_size(size: int) -> str:
+    """`format_size`, in a smaller unit where it would read as a round number that it is not.
+
+    So 512 bytes more than 1 MiB are '1024.50 KiB'.
+    """
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        text = f"{size / unit:.2f}"
+        if size > unit and not (size % unit and text.endswith(".00")):
+            return f"{text} {name}"
+    return f"{size} bytes"

@@ -3,7 +3,7 @@
 import ast
 import inspect
 import linecache
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -119,11 +119,22 @@ def _source_lines(source: Any) -> tuple[list[str], int]:
     try:
         return inspect.getsourcelines(source)
     except OSError:
-        methods = [found for found in vars(source).values() if inspect.isfunction(found)]
-        if not inspect.isclass(source) or not methods:
+        if not inspect.isclass(source):
             raise
-    lines = linecache.getlines(methods[0].__code__.co_filename)
-    for node in ast.walk(ast.parse("".join(lines))):
-        if isinstance(node, ast.ClassDef) and node.name == source.__name__:
-            return lines[node.lineno - 1 : node.end_lineno], node.lineno
+    for lines in _cells_of(source):
+        for node in ast.walk(ast.parse("".join(lines))):
+            if isinstance(node, ast.ClassDef) and node.name == source.__name__:
+                first = min([node.lineno, *(above.lineno for above in node.decorator_list)])
+                return lines[first - 1 : node.end_lineno], first
     raise OSError(f"the source of {source.__name__} is not there any more")
+
+
+def _cells_of(source: type) -> Iterator[list[str]]:
+    """The lines of every cell that may define the class: its methods' own, then the newest."""
+    for found in vars(source).values():
+        if inspect.isfunction(found):
+            yield linecache.getlines(found.__code__.co_filename)
+    for entry in reversed(list(linecache.cache.values())):
+        is_cell = len(entry) == 4 and entry[1] is None  # a file would have a time of change
+        if is_cell and any(f"class {source.__name__}" in line for line in entry[2]):
+            yield entry[2]

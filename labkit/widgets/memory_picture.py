@@ -176,8 +176,12 @@ def _rows(
 
 
 def _size(count: int) -> str:
+    """1024.5 KiB is not "1 MiB": said in the smaller unit, as in the script of the map."""
     value, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while value >= 1024 and len(units) > 1:
-        value /= 1024
+        larger = value / 1024
+        if larger < 10 and not larger.is_integer() and f"{larger:.2f}".endswith("00"):
+            return f"{value:.6g} {units[0]}"
+        value = larger
         units.pop(0)
     return f"{value:.4g} {units[0]}"

@@ -120,6 +120,13 @@ def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
     lab.execute('card.statement = "give *all* of 2 * 3 * 4"')
     lab.wait_for("() => document.querySelector('.lk-prose em')?.innerText === 'all'")
     assert card.locator(".lk-prose").first.inner_text() == "give all of 2 * 3 * 4"
+    table = "| step | takes |\\n|---|---|\\n| 1 | `a \\\\| b`, *all* |\\n| 2 | |"
+    lab.execute(f'card.statement = "Fill it:\\n\\n{table}\\n\\nThen stop."')
+    lab.wait_for("() => document.querySelector('.lk-prose td em')?.innerText === 'all'")
+    assert texts(lab, card, ".lk-table th") == ["step", "takes"]
+    assert texts(lab, card, ".lk-table td") == ["1", "a | b, all", "2", ""]
+    assert card.locator(".lk-prose > p").last.inner_text() == "Then stop."
+    lab.screenshot("exercise_table", of=card)
 
 
 def test_stages_are_marked_by_sign_and_word_and_the_failing_views_are_drawn(lab):

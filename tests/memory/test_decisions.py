@@ -58,6 +58,12 @@ def test_the_split_is_told():
     assert "1000 bytes are rounded to 1024 bytes" in entry["why"]
 
 
+def test_a_size_is_told_as_a_round_number_only_where_it_is_one():
+    allocator = explained()
+    allocator.malloc(MIB + 1)
+    assert "1048577 bytes are rounded to 1024.50 KiB" in allocator.decisions.entries[-1]["why"]
+
+
 def test_running_out_is_told_with_what_was_left():
     allocator = explained(total=32 * MIB)
     allocator.malloc(20 * MIB)

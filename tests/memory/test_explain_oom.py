@@ -28,6 +28,7 @@ def test_the_recorded_fragmentation():
     report = explain_oom(load(FIXTURES / "snapshots" / "infer_growing.pickle.gz"))
     small = next(group for group in report.not_usable if group.reason == "too_small")
     assert (report.wanted, small.bytes, small.largest) == (13074432, 67010560, 12582912)
+    assert "63.91 MiB in 13 pieces are too small: the largest piece has 12.00 MiB." in str(report)
     assert "Fragmentation" in report.sentences[-1]
     assert sum(group.bytes for group in report.not_usable) == report.reserved - report.live
 

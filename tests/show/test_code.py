@@ -46,11 +46,37 @@ def test_sources_meet_at_lines_found_by_a_piece_of_their_text():
         code(ours, theirs, meet=[("nowhere", "x", "y")])
 
 
-def test_a_class_of_a_notebook_is_shown_though_its_module_has_no_file():
-    text = "x = 1\n\n\nclass Cell:\n    def method(self):\n        return 2\n"
+def of_a_cell(text, name):
+    """What a class is whose text stands in a notebook's cell."""
     linecache.cache["<a cell>"] = (len(text), None, text.splitlines(keepends=True), "<a cell>")
     names = {"__name__": "__main__"}
     exec(compile(text, "<a cell>", "exec"), names)
-    pane = code(names["Cell"]).panes[0]
+    return names[name]
+
+
+def test_a_class_of_a_notebook_is_shown_though_its_module_has_no_file():
+    text = "x = 1\n\n\nclass Cell:\n    def method(self):\n        return 2\n"
+    pane = code(of_a_cell(text, "Cell")).panes[0]
     assert pane["lines"][0] == "class Cell:"
     assert (pane["first_line"], len(pane["lines"])) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Plain:\n    size = 3\n",
+        "import dataclasses\n\n\n@dataclasses.dataclass\nclass Plain:\n    size: int\n",
+    ],
+    ids=["no methods", "only methods that were made for it"],
+)
+def test_a_class_of_a_notebook_is_found_without_methods_of_its_own(text):
+    lines = code(of_a_cell(text, "Plain")).panes[0]["lines"]
+    assert lines == text.splitlines()[-len(lines) :]
+    assert lines[0][0] in "@c" and "size" in lines[-1]
+
+
+def test_a_class_whose_cell_is_gone_is_named():
+    lost = of_a_cell("class Lost:\n    size = 3\n", "Lost")
+    linecache.cache.pop("<a cell>")
+    with pytest.raises(OSError, match="the source of Lost is not there any more"):
+        code(lost)

@@ -167,6 +167,13 @@ def test_the_picture_shows_the_peak_and_the_end():
     assert picture == widget.svg()
 
 
+def test_the_picture_says_no_round_number_that_is_not_one():
+    rows = [(SEGMENT, BASE, 2 << 20), (ALLOC, BASE, (1 << 20) + 512)]
+    picture = MemoryMap(make_trace(rows, [(BASE, 2 << 20)], [])).svg()
+    assert "reserved 2 MiB at most" in picture
+    assert "live 1024.5 KiB at most" in picture
+
+
 def test_the_picture_of_a_large_map_stays_small():
     blocks = [(BASE + 1024 * i, 512, 1) for i in range(20_000)]
     widget = MemoryMap(make_trace([], [(BASE, 1024 * 20_000)], blocks))

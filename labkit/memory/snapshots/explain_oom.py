@@ -23,8 +23,8 @@ REASONS = {
     "other_stream": "belong to other streams, which alone may reuse them",
     "pending": "were given back, but another stream had not finished with them",
     "oversize": "are oversize blocks, which max_split_size keeps for larger requests",
-    "too_small": "lie in pieces that are all too small, the largest {largest}",
-    "unusable": "lie in blocks that waste more than max_non_split_rounding allows",
+    "too_small": "are too small: the largest piece has {largest}",
+    "unusable": "would waste more than max_non_split_rounding allows",
 }
 
 
