@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from labkit.bench import Bench, Count, Total
-from labkit.widgets.graph_layout import layered_layout
+from labkit.widgets.graph.graph_layout import layered_layout
 
 Edges = list[tuple[int, int]]
 PIECES = 8

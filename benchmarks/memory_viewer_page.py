@@ -16,7 +16,7 @@ from typing import Any
 
 from labkit.memory.snapshots.snapshot import load_columns
 from labkit.show.memory_sources import trace_of
-from labkit.widgets.memory_map import MemoryMap
+from labkit.widgets.memory.memory_map import MemoryMap
 
 PAGE = "<!doctype html><meta charset=utf-8><style>body{margin:8px}</style><body></body>"
 SCRIPT = Path(__file__).with_name("memory_viewers.js")

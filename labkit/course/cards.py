@@ -12,7 +12,7 @@ from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import ROOT, read_notebook
 from labkit.course.plan import planned
 from labkit.course.progress_file import path, record_give_up, state_of
-from labkit.widgets.exercise_card import ExerciseCard
+from labkit.widgets.lesson.exercise_card import ExerciseCard
 
 HEADING = re.compile(r"^#+ .*\n*", re.MULTILINE)
 SUMMARY = re.compile(r"</?details>|<summary>.*?</summary>")

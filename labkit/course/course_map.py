@@ -6,7 +6,7 @@ from labkit.course import exercises
 from labkit.course.notebook_form import ROOT
 from labkit.course.plan import planned
 from labkit.course.progress_file import state_of
-from labkit.widgets.graph_view import GraphView
+from labkit.widgets.graph.graph_view import GraphView
 
 
 def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from labkit.widgets.prediction import PredictionView
+from labkit.widgets.lesson.prediction import PredictionView
 
 
 class Revealed:

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labkit.course.listed_predictions import ListedPrediction, listed
-from labkit.widgets.prediction import PredictionView, seal
-from labkit.widgets.revealed import RevealedView
+from labkit.widgets.lesson.prediction import PredictionView, seal
+from labkit.widgets.lesson.revealed import RevealedView
 
 BLANK = re.compile(r"\{([A-Za-z_]\w*)(?::([^{}]*))?\}")
 """A measured value in an explanation: {copied}, or with a format, {copied:,}."""

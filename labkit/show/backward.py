@@ -8,7 +8,7 @@ from labkit.show.autograd_walk import Walk
 from labkit.show.graph import is_function, start_node
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
-from labkit.widgets.graph_view import GraphView
+from labkit.widgets.graph.graph_view import GraphView
 
 
 def backward(

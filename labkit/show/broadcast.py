@@ -10,7 +10,7 @@ import torch
 from labkit.show.names import argument_texts
 from labkit.show.strides import expanded_strides
 from labkit.show.views import is_tensor, read_view
-from labkit.widgets.broadcast_view import BroadcastView
+from labkit.widgets.strides.broadcast_view import BroadcastView
 
 MAX_REAL_ELEMENTS = 65_536
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from labkit.widgets.code_view import CodeView
+from labkit.widgets.code.code_view import CodeView
 
 LANGUAGES = {
     ".py": "python",

@@ -11,7 +11,7 @@ from labkit.cuda import source as cuda_source
 from labkit.cuda.errors import CompileError, NvrtcMissingError
 from labkit.cuda.inspect import AsmLine, Compiled, recorded
 from labkit.cuda.module import RawKernel, RawModule
-from labkit.widgets.code_view import CodeView
+from labkit.widgets.code.code_view import CodeView
 
 _DIAGNOSTIC = re.compile(r"\((?P<line>\d+)\):\s*(?:catastrophic )?(?P<kind>error|warning)[^:]*:\s*"
                          r"(?P<text>.+)")  # fmt: skip

@@ -9,7 +9,7 @@ from labkit.dispatch.explain_table import explain_cell, explain_table, find_oper
 from labkit.dispatch.table import RULES
 from labkit.show.dispatch_contexts import explained_in_contexts, resolved
 from labkit.show.dispatch_paths import shortened
-from labkit.widgets.dispatch_view import DispatchView
+from labkit.widgets.dispatch.dispatch_view import DispatchView
 
 KEYS = {
     "functionalities": [key.name for key in FUNCTIONALITIES],

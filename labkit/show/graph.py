@@ -6,7 +6,7 @@ from typing import Any
 from labkit.show.autograd_walk import Walk
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
-from labkit.widgets.graph_view import GraphView
+from labkit.widgets.graph.graph_view import GraphView
 
 
 def graph(root: Any, title: str = "", module: Any = None, depth: int | None = None) -> GraphView:

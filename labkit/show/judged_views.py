@@ -5,7 +5,7 @@ from itertools import islice, product
 from typing import Any
 
 from labkit.show.views import View, decode
-from labkit.widgets.affine import address
+from labkit.widgets.strides.affine import address
 
 MOST_COMPARED = 65_536
 Index = tuple[int, ...]

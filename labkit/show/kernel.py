@@ -6,7 +6,7 @@ from typing import Any
 from labkit.cuda.report import AccessCounters, Report, Request
 from labkit.cuda.witness import Witness
 from labkit.show.kernel_race import played
-from labkit.widgets.kernel_view import KernelView
+from labkit.widgets.cuda.kernel_view import KernelView
 
 _SUMMED = (
     "requests", "lanes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts",

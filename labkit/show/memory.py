@@ -17,8 +17,8 @@ from labkit.show.memory_sources import (
     read_source,
     read_trace,
 )
-from labkit.widgets.memory_map import MemoryMap, WhatIf
-from labkit.widgets.memory_trace import reserved_bytes
+from labkit.widgets.memory.memory_map import MemoryMap, WhatIf
+from labkit.widgets.memory.memory_trace import reserved_bytes
 
 WHAT_IF = (
     "",

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.show.memory_sources import read_source, read_trace
-from labkit.widgets.memory_map import MemoryMap
+from labkit.widgets.memory.memory_map import MemoryMap
 
 FOLLOWED: WeakKeyDictionary[CachingAllocator, "LiveMemoryMap"] = WeakKeyDictionary()
 """One view per allocator: a cell that is run again must not leave the old one looking."""

@@ -9,7 +9,7 @@ import torch
 
 from labkit.show.scene import Scene, written_texts
 from labkit.show.views import is_tensor, read_view
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.stride_view import StrideView
 
 MAX_TRACKED_CELLS = 4096
 """Writes to a larger storage are not kept step by step."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from labkit.show.views import Bytes, Memory, View, decode
 from labkit.widgets.base import pack_columns
-from labkit.widgets.stride_picture import formatted
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.stride_picture import formatted
+from labkit.widgets.strides.stride_view import StrideView
 
 MAX_CELLS_WITH_VALUES = 65_536
 """Beyond this a storage is drawn with addresses only: a saved notebook would grow by megabytes."""

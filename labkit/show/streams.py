@@ -5,7 +5,7 @@ from typing import Any
 
 from labkit.cuda.happens_before import HOST, accesses, races
 from labkit.show.timeline import timeline
-from labkit.widgets.timeline_view import TimelineView
+from labkit.widgets.cuda.timeline_view import TimelineView
 
 
 def streams(

@@ -11,8 +11,8 @@ from labkit.show.names import argument_texts
 from labkit.show.program import record
 from labkit.show.scene import Scene
 from labkit.show.views import View, read_view
-from labkit.widgets.affine import address
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.affine import address
+from labkit.widgets.strides.stride_view import StrideView
 
 MAX_LOOP_STEPS = 512
 

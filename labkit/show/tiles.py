@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.widgets.tile_view import TileView
+from labkit.widgets.cuda.tile_view import TileView
 
 MAX_CELLS = 1 << 20
 

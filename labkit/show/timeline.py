@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from labkit.widgets.timeline_view import TimelineView
+from labkit.widgets.cuda.timeline_view import TimelineView
 
 
 def timeline(

@@ -9,7 +9,7 @@ from labkit.show.autograd_walk import Walk, sequence_nr, short_name
 from labkit.show.heat import heat_map
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
-from labkit.widgets.graph_view import GraphView
+from labkit.widgets.graph.graph_view import GraphView
 
 MOST_LEAVES = 4
 

@@ -39,11 +39,16 @@ MAX_EXACT_INTEGER = 2**53
 Schema = dict[str, list[Any]]
 
 
+def widget_id(kind: type) -> str:
+    """What a saved notebook calls the class: its name alone, for files move."""
+    return f"labkit.{kind.__name__}"
+
+
 class LabWidget(anywidget.AnyWidget):
     """A widget with a deterministic one-line text form and a picture, drawn from the same state."""
 
     parts: ClassVar[tuple[str, ...]] = ()
-    """JavaScript files of this folder that come before the class's own: shared drawing."""
+    """JavaScript files of `labkit/widgets` that come before the class's own: shared drawing."""
 
     opened = False
     """Whether `open_at` chose the step."""
@@ -63,7 +68,7 @@ class LabWidget(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         """Open the widget under the name of the class whose script it runs, not of a subclass."""
         home = next((kind for kind in type(self).__mro__ if "_esm" in kind.__dict__), type(self))
-        super().__init__(_anywidget_id=f"{home.__module__}.{home.__name__}", **traits)
+        super().__init__(_anywidget_id=widget_id(home), **traits)
 
     def summary(self) -> str:
         """What stands between the parentheses of the text form: short, and without addresses."""

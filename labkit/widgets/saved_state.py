@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 
 import labkit.widgets
-from labkit.widgets.base import LabWidget
+from labkit.widgets.base import LabWidget, widget_id
 from labkit.widgets.static_page import STATE
 
 NOTICE = "lab-removed-code"
@@ -96,7 +96,8 @@ def _lab_model(model: Mapping[str, Any]) -> dict[str, Any] | None:
     state = model["state"]
     if model.get("model_module") != "anywidget" or model.get("model_name") != "AnyModel":
         return None
-    widget = _own_widgets().get(str(state.get("_anywidget_id")))
+    owner, _, name = str(state.get("_anywidget_id")).rpartition(".")
+    widget = _own_widgets().get(name) if owner.split(".")[0] == labkit.__name__ else None
     if widget is None:
         return None
     data, code = _traits(widget)
@@ -131,18 +132,18 @@ def _traits(widget: type[LabWidget]) -> tuple[frozenset[str], dict[str, Any]]:
     """The names of the traits that are data, and all that tells JupyterLab what to run."""
     traits = widget.class_traits(sync=True)
     code = {name: trait.default() for name, trait in traits.items() if name.startswith("_")}
-    code |= {"_esm": widget._esm, "_css": widget._css, "_anywidget_id": _id_of(widget)}
+    code |= {"_esm": widget._esm, "_css": widget._css, "_anywidget_id": widget_id(widget)}
     return frozenset(name for name in traits if not name.startswith("_")), code
 
 
 @functools.cache
 def _own_widgets() -> dict[str, type[LabWidget]]:
-    """Id, as anywidget writes it into the state -> class."""
-    for module in pkgutil.iter_modules(labkit.widgets.__path__):
-        importlib.import_module(f"labkit.widgets.{module.name}")
+    """Name of a class that draws -> the class."""
     prefix = f"{labkit.widgets.__name__}."
+    for module in pkgutil.walk_packages(labkit.widgets.__path__, prefix):
+        importlib.import_module(module.name)
     return {
-        _id_of(widget): widget
+        widget.__name__: widget
         for widget in _subclasses(LabWidget)
         if widget.__module__.startswith(prefix) and _is_written(widget)
     }
@@ -157,7 +158,3 @@ def _subclasses(base: type[LabWidget]) -> Iterator[type[LabWidget]]:
     for widget in base.__subclasses__():
         yield widget
         yield from _subclasses(widget)
-
-
-def _id_of(widget: type[LabWidget]) -> str:
-    return f"{widget.__module__}.{widget.__name__}"

@@ -1,7 +1,7 @@
 """Code side by side in JupyterLab: walk stations, light partners, fold, filter marks."""
 
 CELLS = [
-    '''from labkit.widgets.code_view import CodeView
+    '''from labkit.widgets.code.code_view import CodeView
 w = CodeView(
     [{"title": "labkit", "language": "python", "text": """class Storage:
     # untyped bytes

@@ -70,7 +70,7 @@ def test_dispatch_view(lab):
 
 def test_bits_in_the_browser_follow_the_dispatchers_arithmetic(lab):
     """BigInt words against labkit's key sets: removal, winner and slot of 400 random pairs."""
-    source = (WIDGETS / "dispatch_bits.js").read_text(encoding="utf-8")
+    source = (WIDGETS / "dispatch/dispatch_bits.js").read_text(encoding="utf-8")
     random = Random(7)
     pairs = [
         [random.getrandbits(62) & random.getrandbits(62) >> random.randrange(62) for _ in range(2)]

@@ -3,7 +3,7 @@
 CELLS = [
     """import torch
 from labkit.show.graph import graph
-from labkit.widgets.graph_view import GraphView""",
+from labkit.widgets.graph.graph_view import GraphView""",
     """x = torch.ones(3, requires_grad=True)
 w = graph(((x * x).exp() + x).sum(), title='a small graph')
 w""",

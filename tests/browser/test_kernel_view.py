@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from labkit.widgets.warp_request import groups, ideal_sectors, passes, sectors
+from labkit.widgets.cuda.warp_request import groups, ideal_sectors, passes, sectors
 
 WIDGETS = Path(__file__).parents[2] / "labkit" / "widgets"
 CELLS = [
@@ -99,7 +99,7 @@ def test_kernel_view(lab):
 
 def test_the_browser_counts_as_python_does(lab):
     """Sectors, passes and what is best, of 400 random requests."""
-    source = (WIDGETS / "kernel_memory.js").read_text(encoding="utf-8")
+    source = (WIDGETS / "cuda/kernel_memory.js").read_text(encoding="utf-8")
     rng = random.Random(3)
     requests = []
     for _ in range(400):

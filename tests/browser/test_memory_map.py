@@ -48,7 +48,7 @@ CELLS = [
     {str(SNAPSHOTS / "infer_growing_expandable.pickle.gz")!r},
     autopsy=["66.8 MiB are free, the largest piece has 14 MiB."])
 compared""",
-    f"""from labkit.widgets import memory_map
+    f"""from labkit.widgets.memory import memory_map
 memory_map.SAVED_BYTES, memory_map.CHUNK_BYTES = 20_000, 30_000
 large = show.memory({str(SNAPSHOTS / "train_resnet.pickle.gz")!r}, what_if=())
 large""",

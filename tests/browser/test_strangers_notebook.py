@@ -57,7 +57,7 @@ def image(name):
     return f'<img src="data:," onerror="{mark(name)}"><script>{mark(name + " script")}</script>'
 
 
-LAB_ID = "labkit.widgets.stride_view.StrideView"
+LAB_ID = "labkit.StrideView"
 STATES = {
     "stranger": model("anywidget", "AnyModel", _anywidget_id="a.B", _esm=script("stranger")),
     "no id": model("anywidget", "AnyModel", _esm=script("no id")),

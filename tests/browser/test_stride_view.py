@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from labkit.widgets.affine import addresses
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.affine import addresses
+from labkit.widgets.strides.stride_view import StrideView
 
 X_AND_T = [
     "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",

@@ -3,7 +3,7 @@
 CELLS = [
     """import numpy as np, torch
 from labkit.show.tiles import tiles
-from labkit.widgets.tile_view import TileView
+from labkit.widgets.cuda.tile_view import TileView
 t = torch.arange(24).reshape(4, 6)
 w = tiles(t, {"1:3, ::2": (slice(1, 3), slice(None, None, 2)), "[3, 0], :": ([3, 0], slice(None)),
               "t > 15": t > 15}, title="what an index picks")

@@ -8,7 +8,7 @@ from labkit import course
 from labkit.course import progress_file
 from labkit.course.claims import ClaimFailed, all_claims
 from labkit.course.progress_file import Attempt, record_attempt, record_pass
-from labkit.widgets.exercise_card import wrapped
+from labkit.widgets.lesson.exercise_card import wrapped
 from tests.course.test_progress_file import EVIDENCE
 
 HOLDS = next(i for i, e in all_claims().items() if e["verdict"] == "holds")

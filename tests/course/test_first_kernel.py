@@ -206,7 +206,7 @@ def ignores_alignment(index, b, warp, threads, itemsize, start):
     "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
 )
 def calls_labkit(index, b, warp, threads, itemsize, start):
-    from labkit.widgets.warp_request import ideal_sectors, sectors
+    from labkit.widgets.cuda.warp_request import ideal_sectors, sectors
 
     lanes = range(32 * warp, min(32 * warp + 32, threads))
     addresses = {t: start + eval(index, {"t": t, "b": b}) * itemsize for t in lanes}

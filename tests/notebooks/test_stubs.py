@@ -7,7 +7,7 @@ import pytest
 
 from labkit.course.checks import NotAttempted
 from labkit.course.notebook_form import notebook_name, notebook_paths, read_notebook, tags
-from labkit.widgets.exercise_card import ExerciseCard
+from labkit.widgets.lesson.exercise_card import ExerciseCard
 
 
 def given(cells):

@@ -3,7 +3,7 @@ import linecache
 import pytest
 
 from labkit.show.code import code, torch_file
-from labkit.widgets.code_view import CodeView
+from labkit.widgets.code.code_view import CodeView
 
 
 def test_a_python_object_is_shown_with_its_own_line_numbers():

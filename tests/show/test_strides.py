@@ -11,8 +11,8 @@ from labkit import show
 from labkit.core import tensor_impl
 from labkit.core.dtype import dtype
 from labkit.show.strides import broadcast_shape, expanded_strides
-from labkit.widgets.affine import address
 from labkit.widgets.base import unpack_columns
+from labkit.widgets.strides.affine import address
 
 
 def values_through(widget, place):

@@ -10,7 +10,7 @@ import traitlets
 
 from labkit.widgets.base import LabWidget, pack_columns, unpack_columns
 from labkit.widgets.picture import PALETTE, Picture
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.stride_view import StrideView
 
 
 class Counter(LabWidget):

@@ -1,6 +1,6 @@
 import pytest
 
-from labkit.widgets.code_view import CodeView
+from labkit.widgets.code.code_view import CodeView
 
 PANES = [
     {"title": "a.py", "text": "x = 1\ny = x + 1\n", "language": "python"},

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from labkit.widgets.dispatch_view import DispatchView
+from labkit.widgets.dispatch.dispatch_view import DispatchView
 
 KEYS = {"functionalities": ["Dense", "Python"], "backends": ["CPU", "CUDA"],
         "per_backend": ["Dense"]}  # fmt: skip

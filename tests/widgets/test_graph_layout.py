@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from labkit.widgets.graph_columns import in_columns
-from labkit.widgets.graph_layout import count_crossings, layered_layout
+from labkit.widgets.graph.graph_columns import in_columns
+from labkit.widgets.graph.graph_layout import count_crossings, layered_layout
 
 
 def random_dag(seed, nodes=60, edges=90):

@@ -1,6 +1,6 @@
 import pytest
 
-from labkit.widgets.graph_view import FOLD_ABOVE, GraphView
+from labkit.widgets.graph.graph_view import FOLD_ABOVE, GraphView
 
 NODES = [
     {"label": "a", "kind": "leaf", "group": "first"},

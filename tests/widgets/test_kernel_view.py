@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from labkit.widgets.base import unpack_columns
-from labkit.widgets.kernel_picture import heat, sector_layout, worst_place
-from labkit.widgets.kernel_view import KernelView
+from labkit.widgets.cuda.kernel_picture import heat, sector_layout, worst_place
+from labkit.widgets.cuda.kernel_view import KernelView
 
 START = 0x7F00_0000_0040
 

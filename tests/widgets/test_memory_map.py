@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from labkit.widgets import memory_map
 from labkit.widgets.base import unpack_columns
-from labkit.widgets.memory_map import MemoryMap
-from labkit.widgets.memory_trace import blocks_at, cut, encode, live_bytes, reserved_bytes
+from labkit.widgets.memory import memory_map
+from labkit.widgets.memory.memory_map import MemoryMap
+from labkit.widgets.memory.memory_trace import blocks_at, cut, encode, live_bytes, reserved_bytes
 
 ACTIONS = (
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",

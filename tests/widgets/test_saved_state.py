@@ -8,13 +8,21 @@ import nbformat
 import pytest
 
 from labkit import show
+from labkit.widgets.base import LabWidget
 from labkit.widgets.contents import LabContentsManager
-from labkit.widgets.saved_state import NOTICE, _own_widgets, drop_notice, keep_own_code
+from labkit.widgets.saved_state import (
+    NOTICE,
+    _is_written,
+    _own_widgets,
+    _subclasses,
+    drop_notice,
+    keep_own_code,
+)
 from labkit.widgets.static_page import STATE
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.stride_view import StrideView
 
 EVIL = "document.title = 'ran'; export default {}"
-OWN = "labkit.widgets.stride_view.StrideView"
+OWN = "labkit.StrideView"
 
 
 def any_model(**state):
@@ -103,13 +111,37 @@ def test_what_a_widget_of_the_lab_saves_is_what_is_kept():
 
     widget = show.strides(torch.arange(6).view(2, 3))  # with a class of its own beside it
     _own_widgets.cache_clear()
-    assert _own_widgets()[OWN] is StrideView is not type(widget)
+    assert _own_widgets()["StrideView"] is StrideView is not type(widget)
     state = widget.get_state()
     state["layout"] = "IPY_MODEL_layout"
     state = json.loads(json.dumps(state, default=lambda _: None))
     made = with_models(own=any_model() | {"state": state})
     assert keep_own_code(made) == 0
     assert models_of(made)["own"]["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("saved_as", "kept"),
+    [
+        ("labkit.widgets.stride_view.StrideView", 1),  # before widgets had folders
+        ("labkit.StrideView", 1),
+        ("labkitten.StrideView", 0),
+        ("StrideView", 0),
+        ("labkit.LabWidget", 0),
+    ],
+)
+def test_a_widget_is_known_by_the_name_of_its_class(saved_as, kept):
+    made = with_models(own=any_model(_anywidget_id=saved_as))
+    assert keep_own_code(made) == 1 - kept
+    assert len(models_of(made)) == kept
+
+
+def test_no_two_widgets_have_one_name():
+    _own_widgets()
+    ours = [
+        kind for kind in _subclasses(LabWidget) if kind.__module__.startswith("labkit.widgets.")
+    ]
+    assert len(_own_widgets()) == sum(map(_is_written, ours)) > 10
 
 
 @pytest.mark.parametrize("widgets", [None, [], {}, "x", {STATE: None}, {STATE: {"state": [1]}}])

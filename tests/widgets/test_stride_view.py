@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from labkit.widgets.affine import address, addresses, reach, touches
 from labkit.widgets.base import pack_columns
-from labkit.widgets.stride_picture import formatted
-from labkit.widgets.stride_view import StrideView
+from labkit.widgets.strides.affine import address, addresses, reach, touches
+from labkit.widgets.strides.stride_picture import formatted
+from labkit.widgets.strides.stride_view import StrideView
 
 
 def view(name="x", sizes=(2, 3), strides=(3, 1), offset=0, **more):

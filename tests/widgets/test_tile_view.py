@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from labkit.widgets.base import unpack_columns
-from labkit.widgets.tile_view import TileView
+from labkit.widgets.cuda.tile_view import TileView
 
 GRID = {"name": "heat", "values": np.linspace(0, 1, 6).reshape(2, 3), "heat": True}
 

@@ -1,7 +1,7 @@
 import pytest
 
 from labkit.show.timeline import timeline
-from labkit.widgets.timeline_view import TimelineView, round_ticks
+from labkit.widgets.cuda.timeline_view import TimelineView, round_ticks
 
 SPANS = [
     {"lane": "host", "name": "launch", "start": 0, "end": 1, "kind": "call"},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import labkit.cuda as cuda
-from labkit.widgets.warp_request import groups, ideal_sectors, lanes_of, passes, sectors
+from labkit.widgets.cuda.warp_request import groups, ideal_sectors, lanes_of, passes, sectors
 
 CODE = r"""
 template <typename T> __global__ void gather(const T* x, T* y, const int* index) {

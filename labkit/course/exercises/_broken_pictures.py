@@ -122,7 +122,7 @@ def _looks(number: int) -> Any:
 @handed_out
 def drawn_pictures(pictures: Any) -> Any:
     """The six output planes as grids, one a step."""
-    from labkit.widgets.tile_view import TileView
+    from labkit.widgets.cuda.tile_view import TileView
 
     words = np.array(["missing", "right", "wrong"])
     grids = {f"picture {n}": words[one] for n, one in enumerate(pictures, start=1)}

@@ -26,7 +26,7 @@ def _all_tiles(rows: int, columns: int) -> list[tuple[int, int]]:
 
 def _coverage(case: Case, got: Any, right: Any) -> Any:
     """Which tiles are taken by one block, by several, or by none."""
-    from labkit.widgets.tile_view import TileView
+    from labkit.widgets.cuda.tile_view import TileView
 
     counts = np.zeros(case.inputs, int)
     for row, column in got:

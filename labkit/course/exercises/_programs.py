@@ -170,7 +170,7 @@ def uses(program: Program, *names: str) -> bool:
 
 def drawn(case: Case, got: Any, right: Any) -> Any:
     """The program as a graph: what each name is made of, and the first one that is wrong."""
-    from labkit.widgets.graph_view import GraphView  # drawing is for a failing case alone
+    from labkit.widgets.graph.graph_view import GraphView  # drawing is for a failing case alone
 
     named = [line for line in case.inputs[0] if line[0] not in ("enter", "exit")]
     places = {line[1]: place for place, line in enumerate(named)}

@@ -80,7 +80,7 @@ read_build = Exercise(
 
 def ladder(seen: dict[str, Any], cause: str = "", said: str = "") -> Any:
     """What a GPU build needs, one rung after the other: green what is fine, and the cause."""
-    from labkit.widgets.graph_view import GraphView  # drawing is for whoever looks
+    from labkit.widgets.graph.graph_view import GraphView  # drawing is for whoever looks
 
     nodes = [
         {

@@ -138,7 +138,7 @@ def _with(*options: str) -> Any:
 
 def _plane_drawn(case: Case, got: Any, right: Any) -> Any:
     """The first plane that is not right: which outputs are right, wrong, or never written."""
-    from labkit.widgets.tile_view import TileView
+    from labkit.widgets.cuda.tile_view import TileView
 
     conv, _, _, seed = case.inputs[:4]
     x, w, _ = conv_bench.data(conv, seed, case.inputs[-1] is True)

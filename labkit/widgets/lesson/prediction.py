@@ -21,7 +21,7 @@ class PredictionView(LabWidget):
     static page is judged too.
     """
 
-    parts = ("prose.js", "sealed.js")
+    parts = ("lesson/prose.js", "lesson/sealed.js")
 
     question = traitlets.Unicode().tag(sync=True)
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -3,8 +3,8 @@
 import traitlets
 
 from labkit.widgets.base import LabWidget
+from labkit.widgets.lesson.prediction import PredictionView
 from labkit.widgets.picture import Picture
-from labkit.widgets.prediction import PredictionView
 
 FIRST = "Answer above first"
 
@@ -15,7 +15,7 @@ class RevealedView(LabWidget):
     prediction  the model id of the question's own widget, whose choice the line follows
     """
 
-    parts = ("prose.js", "sealed.js")
+    parts = ("lesson/prose.js", "lesson/sealed.js")
 
     prediction = traitlets.Unicode().tag(sync=True)
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import traitlets
 
 from labkit.widgets.base import LabWidget, pack_columns
-from labkit.widgets.memory_picture import draw, draw_bars
-from labkit.widgets.memory_trace import Trace, cut, encode, live_bytes
+from labkit.widgets.memory.memory_picture import draw, draw_bars
+from labkit.widgets.memory.memory_trace import Trace, cut, encode, live_bytes
 
 SAVED_BYTES = 2_000_000
 """Columns larger than this stay in the kernel; a saved notebook then holds the last entries."""
@@ -23,7 +23,7 @@ WhatIf = Callable[[str], Mapping[str, Any]]
 class MemoryMap(LabWidget):
     """Draws one trace, or two of them at equal entry numbers.
 
-    traces   plain columns, as `labkit.widgets.memory_trace.Trace` says
+    traces   plain columns, as `labkit.widgets.memory.memory_trace.Trace` says
     titles   a heading per trace, when there are two
     title    the heading of the whole
     what_if  rows {settings, peak_reserved, peak_allocated, fragmentation, retries, ran_out}
@@ -40,12 +40,12 @@ class MemoryMap(LabWidget):
 
     parts: ClassVar[tuple[str, ...]] = (
         "pens.js",
-        "memory_engine.js",
-        "memory_words.js",
-        "memory_timeline.js",
-        "memory_blocks.js",
-        "memory_panels.js",
-        "memory_simple.js",
+        "memory/memory_engine.js",
+        "memory/memory_words.js",
+        "memory/memory_timeline.js",
+        "memory/memory_blocks.js",
+        "memory/memory_panels.js",
+        "memory/memory_simple.js",
     )
 
     meta = traitlets.Dict().tag(sync=True)

@@ -26,7 +26,7 @@ class CodeView(LabWidget):
                           unknown severity
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("code_colours.js",)
+    parts: ClassVar[tuple[str, ...]] = ("code/code_colours.js",)
 
     title = traitlets.Unicode("").tag(sync=True)
     panes: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Self
 
 import traitlets
 
-from labkit.widgets.affine import address
 from labkit.widgets.base import LabWidget
-from labkit.widgets.stride_picture import draw
+from labkit.widgets.strides.affine import address
+from labkit.widgets.strides.stride_picture import draw
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 """Sizes, strides and storage offset, in elements."""
@@ -35,8 +35,8 @@ class StrideView(LabWidget):
     """
 
     parts: ClassVar[tuple[str, ...]] = (
-        "affine.js", "pens.js", "stride_scene.js", "stride_strip.js", "stride_grid.js",
-        "stride_words.js", "stride_controls.js",
+        "strides/affine.js", "pens.js", "strides/stride_scene.js", "strides/stride_strip.js",
+        "strides/stride_grid.js", "strides/stride_words.js", "strides/stride_controls.js",
     )  # fmt: skip
 
     storages = traitlets.List(traitlets.Dict()).tag(sync=True)

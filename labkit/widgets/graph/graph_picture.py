@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from labkit.widgets.graph_frames import state_at
+from labkit.widgets.graph.graph_frames import state_at
 from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture
 
 NODE_WIDTH, LAYER_HEIGHT, BOX_HEIGHT = 132, 62, 30

@@ -7,10 +7,10 @@ from typing import Any
 import traitlets
 
 from labkit.widgets.base import LabWidget
-from labkit.widgets.graph_columns import in_columns
-from labkit.widgets.graph_frames import checked_frame
-from labkit.widgets.graph_layout import layered_layout
-from labkit.widgets.graph_picture import graph_picture
+from labkit.widgets.graph.graph_columns import in_columns
+from labkit.widgets.graph.graph_frames import checked_frame
+from labkit.widgets.graph.graph_layout import layered_layout
+from labkit.widgets.graph.graph_picture import graph_picture
 
 PLACES = {"operation": 0, "saves tensors": 1, "leaf": 2}
 """The colours that kinds of node have in every backward graph, whichever of them are in it."""
@@ -54,7 +54,7 @@ class GraphView(LabWidget):
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen node, -1 for none").tag(sync=True)
 
-    parts = ("graph_frames.js",)
+    parts = ("graph/graph_frames.js",)
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from labkit.widgets.graph_layout import Layout
+from labkit.widgets.graph.graph_layout import Layout
 
 Point = tuple[float, float]
 PAGE = (5.0, 6.0)

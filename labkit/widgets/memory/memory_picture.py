@@ -5,7 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from labkit.widgets.memory_trace import MIN_BLOCK_SIZE, Trace, blocks_at, live_bytes, reserved_bytes
+from labkit.widgets.memory.memory_trace import (
+    MIN_BLOCK_SIZE,
+    Trace,
+    blocks_at,
+    live_bytes,
+    reserved_bytes,
+)
 from labkit.widgets.picture import INK, LINE, MUTED, PALETTE, Picture
 
 WIDTH, LEFT = 760, 16

@@ -7,7 +7,7 @@ import numpy as np
 import traitlets
 
 from labkit.widgets.base import LabWidget, pack_columns
-from labkit.widgets.kernel_picture import kernel_picture, ratio, worst_place
+from labkit.widgets.cuda.kernel_picture import kernel_picture, ratio, worst_place
 
 PAGES = ("requests", "findings", "what if")
 PHASE_BYTES = 128
@@ -37,13 +37,13 @@ class KernelView(LabWidget):
     """
 
     parts: ClassVar[tuple[str, ...]] = (
-        "code_colours.js",
-        "kernel_memory.js",
-        "kernel_drawing.js",
-        "kernel_source.js",
-        "kernel_requests.js",
-        "kernel_race.js",
-        "kernel_what_if.js",
+        "code/code_colours.js",
+        "cuda/kernel_memory.js",
+        "cuda/kernel_drawing.js",
+        "cuda/kernel_source.js",
+        "cuda/kernel_requests.js",
+        "cuda/kernel_race.js",
+        "cuda/kernel_what_if.js",
     )
 
     title = traitlets.Unicode("").tag(sync=True)

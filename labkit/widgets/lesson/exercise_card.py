@@ -43,7 +43,7 @@ class ExerciseCard(LabWidget):
     solution = traitlets.Unicode("").tag(sync=True)
     reason = traitlets.Unicode("").tag(sync=True)
 
-    parts = ("prose.js",)
+    parts = ("lesson/prose.js",)
 
     def __init__(
         self,

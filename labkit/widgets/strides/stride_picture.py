@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from labkit.widgets.affine import address, touches
 from labkit.widgets.base import unpack_columns
 from labkit.widgets.picture import ALERT, INK, MUTED, PALETTE, Picture
+from labkit.widgets.strides.affine import address, touches
 
 CHARACTER = 7.3  # px a 12 px monospaced character takes
 CELL, LINE, LANE = 26, 40, 5  # px: a cell, a cell with its address, a bar per view

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import traitlets
 
 from labkit.widgets.base import LabWidget
-from labkit.widgets.dispatch_picture import hops_picture, table_picture
+from labkit.widgets.dispatch.dispatch_picture import hops_picture, table_picture
 
 PAGES = ("call", "table", "what-if")
 BELOW_SHOWN = 80
@@ -33,13 +33,13 @@ class DispatchView(LabWidget):
     """
 
     parts: ClassVar[tuple[str, ...]] = (
-        "dispatch_bits.js",
-        "dispatch_matrix.js",
-        "dispatch_call.js",
-        "dispatch_what_if.js",
-        "dispatch_search.js",
-        "dispatch_rules.js",
-        "dispatch_cells.js",
+        "dispatch/dispatch_bits.js",
+        "dispatch/dispatch_matrix.js",
+        "dispatch/dispatch_call.js",
+        "dispatch/dispatch_what_if.js",
+        "dispatch/dispatch_search.js",
+        "dispatch/dispatch_rules.js",
+        "dispatch/dispatch_cells.js",
     )
 
     bit_names = traitlets.Dict().tag(sync=True)

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labkit.widgets.cuda.warp_request import LANES, ideal_sectors, lanes_of, passes, sectors
 from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture
-from labkit.widgets.warp_request import LANES, ideal_sectors, lanes_of, passes, sectors
 
 WIDTH, ROW, CELL = 920, 17, 20
 CONTEXT = 2

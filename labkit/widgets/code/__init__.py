@@ -1,0 +1,1 @@
+"""Code beside code, drawn."""

@@ -1,0 +1,1 @@
+"""Kernels, their warps and tiles, and streams, drawn."""

@@ -1,0 +1,1 @@
+"""Calls and tables of the dispatcher, drawn."""

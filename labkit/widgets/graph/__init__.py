@@ -1,0 +1,1 @@
+"""Graphs of operators and their gradients, drawn."""

@@ -1,0 +1,1 @@
+"""What a chapter asks its reader: predictions and exercises."""

@@ -1,0 +1,1 @@
+"""Segments, blocks and requests of an allocator, drawn."""
