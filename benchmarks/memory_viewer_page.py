@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.memory.snapshots.snapshot import load_columns
-from labkit.show.memory_sources import trace_of
+from labkit.show.memory.sources import trace_of
 from labkit.widgets.memory.memory_map import MemoryMap
 
 PAGE = "<!doctype html><meta charset=utf-8><style>body{margin:8px}</style><body></body>"

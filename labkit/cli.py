@@ -16,7 +16,7 @@ COMMANDS = {
     "bench": ("labkit.bench", "ratios of two things measured side by side in one run"),
     "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
-    "memory": ("labkit.show.memory_command", "open a memory snapshot: whose bytes, what grows"),
+    "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
 }
 """Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,

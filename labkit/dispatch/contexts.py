@@ -9,7 +9,7 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.dispatch.explain import explain_call
-from labkit.dispatch.explain_steps import Explanation
+from labkit.dispatch.explain.steps import Explanation
 
 
 class PassThroughMode(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here

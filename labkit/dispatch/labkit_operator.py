@@ -5,9 +5,9 @@ from typing import Any
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import tls
 from labkit.dispatch.arguments import key_set_of
+from labkit.dispatch.explain.predict import OperatorView
 from labkit.dispatch.layers.python_mode import active_modes
 from labkit.dispatch.operator import OperatorHandle
-from labkit.dispatch.predict import OperatorView
 from labkit.dispatch.situation import Next, Situation, flatten_tensors
 from labkit.dispatch.table import Cell
 

@@ -7,7 +7,7 @@ import torch
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import torch_keys, torch_tables
 from labkit.dispatch.contracts import next_step
-from labkit.dispatch.predict import Hop, OperatorView, fallthrough_masks
+from labkit.dispatch.explain.predict import Hop, OperatorView, fallthrough_masks
 from labkit.dispatch.schema import Schema, Type
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.dispatch.situation import Next, Situation, flatten_tensors

@@ -134,7 +134,8 @@ def _cells_of(source: type) -> Iterator[list[str]]:
     for found in vars(source).values():
         if inspect.isfunction(found):
             yield linecache.getlines(found.__code__.co_filename)
-    for entry in reversed(list(linecache.cache.values())):
+    entries: list[Any] = list(linecache.cache.values())
+    for entry in reversed(entries):
         is_cell = len(entry) == 4 and entry[1] is None  # a file would have a time of change
         if is_cell and any(f"class {source.__name__}" in line for line in entry[2]):
             yield entry[2]

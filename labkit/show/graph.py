@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from labkit.show.autograd_walk import Walk
+from labkit.show.backward.autograd_walk import Walk
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
 from labkit.widgets.graph.graph_view import GraphView

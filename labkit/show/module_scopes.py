@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from labkit.show.autograd_walk import sequence_nr, short_name
+from labkit.show.backward.autograd_walk import sequence_nr, short_name
 
 
 class Scopes(AbstractContextManager["Scopes"]):

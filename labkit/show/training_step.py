@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from labkit.show.autograd_walk import Walk, sequence_nr, short_name
+from labkit.show.backward.autograd_walk import Walk, sequence_nr, short_name
 from labkit.show.heat import heat_map
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
@@ -37,9 +37,9 @@ def training_step(
     Differs  Of torch only what hooks and a dispatch mode tell is observed; the ready heap and the
              buffers between are computed from the graph by the engine's rules.
     """
-    from labkit.show.backward_recorder import WalkingRecorder  # their import makes both autograds
-    from labkit.show.torch_backward import TorchRecorder
-    from labkit.show.torch_forward import ForwardRecorder
+    from labkit.show.backward.recorder import WalkingRecorder  # their import makes both autograds
+    from labkit.show.backward.torch_backward import TorchRecorder
+    from labkit.show.backward.torch_forward import ForwardRecorder
 
     if not callable(step):
         raise TypeError(f"show.training_step takes a function, got {type(step).__name__}")
@@ -65,7 +65,7 @@ def training_step(
 
 
 def _frames(recorder: Any, forward: Any) -> list[dict[str, Any]]:
-    from labkit.show.backward_frames import Frames
+    from labkit.show.backward.frames import Frames
 
     frames = Frames(recorder.walk, recorder.nodes_met())
     ends = [first for first, _, _ in recorder.met[1:]] + [len(recorder.steps)]

@@ -55,7 +55,7 @@ def remembers_the_first_call():
 
 @answers.wrong("predict_the_hops", BANNED)
 def asks_the_dispatcher(word, mask, table):
-    from labkit.dispatch.predict import first_keys
+    from labkit.dispatch.explain.predict import first_keys
     from labkit.dispatch.situation import Situation
 
     first_keys([mask] * 16, Situation((), DispatchKeySet(), DispatchKeySet()))

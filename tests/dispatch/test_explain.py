@@ -7,7 +7,7 @@ import torch
 from labkit.dispatch import Dispatcher, Library, torch_tables
 from labkit.dispatch.contexts import CONTEXTS, explain_in
 from labkit.dispatch.explain import explain, explain_call
-from labkit.dispatch.explain_table import explain_cell, explain_table, find_operators
+from labkit.dispatch.explain.table import explain_cell, explain_table, find_operators
 from tests.dispatch.tiny import Tiny
 
 aten = torch.ops.aten

@@ -32,7 +32,7 @@ from labkit.memory.storages.serving import (
     serve_torch,
 )
 from labkit.memory.storages.storage_allocator import StorageAllocator
-from labkit.show.memory_sources import allocator_of
+from labkit.show.memory.sources import allocator_of
 from tests.memory import invariants
 
 CUDA = Device("cuda", 0)

@@ -7,7 +7,7 @@ from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import Dispatcher, Library
 from labkit.dispatch.contexts import CONTEXTS
 from labkit.show.dispatch import dispatch, dispatch_table
-from labkit.show.dispatch_paths import shortened
+from labkit.show.dispatch.paths import shortened
 
 aten = torch.ops.aten
 

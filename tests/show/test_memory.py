@@ -17,7 +17,7 @@ from labkit.memory.device import SimulatedDevice
 from labkit.memory.snapshots.snapshot import SnapshotError
 from labkit.widgets.base import unpack_columns
 
-memory_sources = sys.modules["labkit.show.memory_sources"]
+memory_sources = sys.modules["labkit.show.memory.sources"]
 SNAPSHOTS = Path(__file__).parents[1] / "memory" / "fixtures" / "snapshots"
 MIB = 1 << 20
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_shown_is_refused(source):
 
 
 def test_reading_a_large_file_is_told_under_the_cell(monkeypatch, tmp_path):
-    progress = sys.modules["labkit.show.memory_progress"]
+    progress = sys.modules["labkit.show.memory.progress"]
     told = []
 
     class Shell:
@@ -301,7 +301,7 @@ def test_a_live_map_follows_the_loop_and_stops():
 def test_looking_takes_a_small_part_of_the_time(monkeypatch):
     allocator = CachingAllocator(SimulatedDevice(64 * MIB))
     view = show.memory(allocator, live=True, every=1e-9)
-    live = sys.modules["labkit.show.memory_live"]
+    live = sys.modules["labkit.show.memory.live"]
     now = [100.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
     reread = live.read_source

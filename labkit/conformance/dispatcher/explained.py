@@ -9,7 +9,7 @@ from labkit.conformance.dispatcher.operators import samples
 from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.report import Comparison, Size
 from labkit.dispatch.contexts import CONTEXTS, explain_in
-from labkit.dispatch.explain_steps import Explanation
+from labkit.dispatch.explain.steps import Explanation
 
 ROUNDS = {"small": 1, "full": 8}
 

@@ -284,7 +284,7 @@ every_stale_cell = Exercise(
         "labkit.dispatch.operator.*",
         "labkit.dispatch.dispatcher.*",
         "labkit.dispatch.library.*",
-        "labkit.dispatch.explain_table.*",
+        "labkit.dispatch.explain.table.*",
         "labkit.conformance.*",
     ),
     hints=(

@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.autograd.recording import Value
-from labkit.show.torch_backward import TorchRecorder
+from labkit.show.backward.torch_backward import TorchRecorder
 
 
 class ForwardRecorder(TorchDispatchMode):  # type: ignore[misc]

@@ -6,8 +6,8 @@ from typing import Any
 
 from labkit.dispatch.contexts import CONTEXTS, explain_in
 from labkit.dispatch.explain import explain_call
-from labkit.dispatch.explain_steps import Explanation
-from labkit.dispatch.explain_table import named
+from labkit.dispatch.explain.steps import Explanation
+from labkit.dispatch.explain.table import named
 from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.dispatch.explain_steps import Explanation, hop_data, run_data
+from labkit.dispatch.explain.predict import Hop, OperatorView, first_keys, predict
+from labkit.dispatch.explain.steps import Explanation, hop_data, run_data
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
-from labkit.dispatch.predict import Hop, OperatorView, first_keys, predict
 from labkit.dispatch.recorder import KernelRun
 from labkit.dispatch.recording import recording
 from labkit.dispatch.schema import Schema

@@ -5,8 +5,8 @@ from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.dispatch.arguments import key_set_of
-from labkit.dispatch.key_origins import describe, origins
-from labkit.dispatch.predict import Hop
+from labkit.dispatch.explain.key_origins import describe, origins
+from labkit.dispatch.explain.predict import Hop
 from labkit.dispatch.recorder import KernelRun
 
 

@@ -7,9 +7,9 @@ from labkit.memory.replay.replay import replay
 from labkit.memory.snapshots.explain_oom import explain_oom
 from labkit.memory.snapshots.report import tables
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused
-from labkit.show.memory_live import follow_allocator, follow_torch_cuda
-from labkit.show.memory_progress import after_this_cell
-from labkit.show.memory_sources import (
+from labkit.show.memory.live import follow_allocator, follow_torch_cuda
+from labkit.show.memory.progress import after_this_cell
+from labkit.show.memory.sources import (
     Source,
     allocator_of,
     columns_of,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.autograd.recording import Step, Value
-from labkit.show.autograd_walk import Walk, forward_line
+from labkit.show.backward.autograd_walk import Walk, forward_line
 from labkit.show.heat import heat_map
 
 Frame = dict[str, Any]

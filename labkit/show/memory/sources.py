@@ -13,7 +13,7 @@ from labkit.memory.snapshots.call_sites import regions
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
 from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns
-from labkit.show.memory_progress import reading
+from labkit.show.memory.progress import reading
 
 LISTED_CANDIDATES = 60
 KEPT_ENTRIES = 50_000

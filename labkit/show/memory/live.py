@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from labkit.memory.caching_allocator import CachingAllocator
-from labkit.show.memory_sources import read_source, read_trace
+from labkit.show.memory.sources import read_source, read_trace
 from labkit.widgets.memory.memory_map import MemoryMap
 
 FOLLOWED: WeakKeyDictionary[CachingAllocator, "LiveMemoryMap"] = WeakKeyDictionary()

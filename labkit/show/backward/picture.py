@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.show.autograd_walk import Walk
+from labkit.show.backward.autograd_walk import Walk
 from labkit.show.graph import is_function, start_node
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
@@ -48,7 +48,7 @@ def backward(
              computed from the graph by the engine's rules.
     """
     # whose import makes labkit's autograd
-    from labkit.show.backward_frames import Frames, plain_names
+    from labkit.show.backward.frames import Frames, plain_names
 
     scopes = Scopes(module, depth)
     names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
@@ -94,9 +94,11 @@ def recorder_for(tensors: Sequence[Any], walk: Walk) -> Any:
     if len(of_torch) > 1:
         raise TypeError("the tensors are of torch and of labkit; one engine runs one of them")
     if of_torch.pop():
-        from labkit.show.torch_backward import TorchRecorder  # needs torch, which loads slowly
+        from labkit.show.backward.torch_backward import (
+            TorchRecorder,  # needs torch, which loads slowly
+        )
 
         return TorchRecorder(walk)
-    from labkit.show.backward_recorder import WalkingRecorder  # its import makes every operator
+    from labkit.show.backward.recorder import WalkingRecorder  # its import makes every operator
 
     return WalkingRecorder(walk)

@@ -6,7 +6,7 @@ from typing import Any
 
 from labkit.autograd.backward import backward
 from labkit.autograd.recording import Recorder, recording
-from labkit.show.autograd_walk import Walk, has_hooks
+from labkit.show.backward.autograd_walk import Walk, has_hooks
 
 MOST_ELEMENTS = 4096
 """Gradients with more elements have no heat map: their numbers would fill the notebook."""

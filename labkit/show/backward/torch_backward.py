@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from labkit.autograd.engine import ready_queue
 from labkit.autograd.recording import NodeNote, Recorder, Value
-from labkit.show.autograd_walk import VERSIONS, Walk, sequence_nr, short_name
-from labkit.show.backward_recorder import MOST_ELEMENTS, saved_names
+from labkit.show.backward.autograd_walk import VERSIONS, Walk, sequence_nr, short_name
+from labkit.show.backward.recorder import MOST_ELEMENTS, saved_names
 
 Hook = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from labkit.memory.snapshots.report import report
 from labkit.memory.snapshots.snapshot import SnapshotError
 from labkit.show.memory import WHAT_IF, memory
-from labkit.show.memory_sources import columns_of, read_source
+from labkit.show.memory.sources import columns_of, read_source
 from labkit.widgets.static_page import widget_page
 
 REPLAYED = 16_000

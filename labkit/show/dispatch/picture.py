@@ -5,10 +5,10 @@ from typing import Any
 
 from labkit.core.dispatch_key import BACKENDS, FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import FULL_MASK, bits_of
-from labkit.dispatch.explain_table import explain_cell, explain_table, find_operators
+from labkit.dispatch.explain.table import explain_cell, explain_table, find_operators
 from labkit.dispatch.table import RULES
-from labkit.show.dispatch_contexts import explained_in_contexts, resolved
-from labkit.show.dispatch_paths import shortened
+from labkit.show.dispatch.contexts import explained_in_contexts, resolved
+from labkit.show.dispatch.paths import shortened
 from labkit.widgets.dispatch.dispatch_view import DispatchView
 
 KEYS = {
