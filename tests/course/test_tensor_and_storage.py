@@ -1,3 +1,4 @@
+import copy
 import ctypes
 import mmap
 import os
@@ -10,6 +11,8 @@ from labkit.core.allocator import DataPtr
 from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
+from labkit.course.checks import failing_cases
+from labkit.course.exercise import Case, Hint, Raised
 from tests.course.answers import CATCHES, FIRST, Answers
 
 answers = Answers("tensor_and_storage")
@@ -174,39 +177,92 @@ def answers_with_zeros(path, nbytes, shared, grow, on_release):
         return lab.zeros(nbytes, dtype=lab.uint8)
 
 
-@answers.right("field_translator")
-def field_translator(field):
-    return {
-        "THTensor.size": "t.size()",
-        "THTensor.stride": "t.stride()",
-        "THTensor.nDimension": "t.dim()",
-        "THTensor.storage": "t.untyped_storage()",
-        "THTensor.storageOffset": "t.storage_offset()",
-        "THTensor.refcount": "gone: the intrusive_ptr base",
-        "THTensor.flag": "gone: nothing",
-        "THStorage.data": "t.untyped_storage().data_ptr()",
-        "THStorage.size": "t.untyped_storage().nbytes() // t.itemsize",
-        "THStorage.refcount": "gone: the intrusive_ptr base",
-        "THStorage.allocatorContext": "gone: the DataPtr",
-        "THStorage.view": "gone: nothing",
-    }[field]
+@answers.right("release")
+def release(storage, give_back):
+    storage.count -= 1
+    if storage.count == 0:
+        give_back(storage.cells)
 
 
-for why, changes in [
-    ("stride as size", {"THTensor.stride": "t.size()"}),
-    ("size as storage size", {"THStorage.size": "t.numel()"}),
-    ("elements where bytes are meant", {"THStorage.size": "t.untyped_storage().nbytes()"}),
-    ("offset in bytes", {"THTensor.storageOffset": "t.storage_offset() * t.itemsize"}),
-    ("expressions that only work on contiguous input", {"THStorage.data": "t.data_ptr()"}),
-    (LITERAL, {"THTensor.flag": "t.size()"}),
-    (
-        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        {"THStorage.size": "t.untyped_storage().nbytes() // 4"},
-    ),
-]:
-    answers.wrong("field_translator", why)(
-        lambda field, changes=changes: changes.get(field) or field_translator(field)
-    )
+@answers.wrong("release", "gives back at every call")
+def gives_back_always(storage, give_back):
+    storage.count -= 1
+    give_back(storage.cells)
+
+
+@answers.wrong("release", "never gives back")
+def only_counts(storage, give_back):
+    storage.count -= 1
+
+
+@answers.wrong("release", "looks before it counts down")
+def looks_first(storage, give_back):
+    if storage.count == 0:
+        give_back(storage.cells)
+    storage.count -= 1
+
+
+@answers.wrong("release", "hands over the storage, not its cells")
+def hands_over_all(storage, give_back):
+    release(storage, lambda cells: give_back(storage))
+
+
+@answers.wrong("release", "does not count")
+def never_counts(storage, give_back):
+    if storage.count == 1:
+        give_back(storage.cells)
+
+
+@answers.right("base_of")
+def base_of(tensor):
+    return tensor if tensor.base is None else tensor.base
+
+
+answers.wrong("base_of", "takes the tensor itself, though it is a view")(lambda tensor: tensor)
+answers.wrong("base_of", "takes the base of a tensor that has none")(lambda tensor: tensor.base)
+
+
+@answers.wrong("base_of", "makes a new tensor")
+def copies(tensor):
+    return copy.copy(base_of(tensor))
 
 
 test_answers = answers.tests()
+
+
+def shown_hint(name, answer, seed=3):
+    """The first hint that fits what the answer got wrong."""
+    exercise = answers.exercises[name]
+    (found, *_) = failing_cases(exercise, answer, seed, search=False)
+    return next(hint.text for hint in exercise.hints if isinstance(hint, Hint) and hint.fits(found))
+
+
+def test_a_hint_is_about_what_went_wrong():
+    early = "Bytes went back that somebody still held"
+    assert shown_hint("refcounts", frees_with_the_base).startswith(early)
+    assert "given another tensor" in shown_hint("refcounts", never_rebinds)
+    assert shown_hint("release", gives_back_always).startswith("Cells were given back while")
+    assert shown_hint("release", only_counts).startswith("The last holder is gone")
+    assert "file does not hold" in shown_hint("mapped_tensor", always_private)
+    assert "on_release runs once" in shown_hint("mapped_tensor", never_released)
+
+
+def test_the_picture_stands_at_the_statement_that_was_answered_wrongly():
+    program = [("create", "a"), ("view", "b", "a"), ("save", "node2", "b"), ("del", "a")]
+    program += [("release", "node2"), ("del", "b")]
+    right = answers.exercises["refcounts"].right(Case((program,)))
+    assert right == [5]
+    picture = answers.exercises["refcounts"].picture
+    assert picture(Case((program,)), [3], right).frame == 5
+    assert picture(Case((program,)), [None], right).frame == 5
+    assert picture(Case((program,)), Raised(KeyError("b")), right).frame == 5
+    assert picture(Case((program[:5],)), [3], [None]).frame == 3
+
+
+def test_a_file_that_came_out_wrong_is_drawn_beside_the_right_one():
+    exercise = answers.exercises["mapped_tensor"]
+    case = Case((b"\0\1\2", 3, True, False, {1: 9}))
+    right = exercise.right(case)
+    assert exercise.picture(case, right | {"file after writing": b"\0\1\2"}, right)
+    assert exercise.picture(case, right, right) is None
+    assert exercise.picture(case, {"refused": True}, right) is None

@@ -1,32 +1,41 @@
-"""Tensor and storage: who holds the bytes, a file as a tensor, and old fields translated."""
+"""Tensor and storage: who holds the bytes and when they go back, and a file as a tensor."""
 
 import contextlib
 import gc
 import tempfile
 import weakref
+from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._storage_steps import base_of, release
 
 NOTEBOOK = "2_core_code/2_tensor_and_storage"
 
 Statement = tuple[str, ...]
+OTHERS = ("view", "view", "alias", "save", "release")
+MAKES = ("create", "view", "alias")
 
 
 # --- refcounts
 
 
-def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
+def _a_program(
+    rng: Rng, size: int, others: tuple[str, ...] = OTHERS, rebinds: bool = True
+) -> tuple[list[Statement]]:
+    """Statements that make and delete tensors, and `others` of OTHERS."""
     program: list[Statement] = []
     names: list[str] = []
     saved: list[str] = []
     for _ in range(2 + 2 * size):
-        kind = rng.choice(("create", "view", "view", "alias", "del", "del", "save", "release"))
-        fresh = rng.choice("abcdef") if rng.chance(0.8) else (rng.choice(names or ["a"]))
+        kind = rng.choice(("create", "del", "del", *others))
+        free = [name for name in "abcdef" if name not in names]
+        fresh = rng.choice("abcdef" if rebinds and rng.chance(0.8) else free or ["a"])
         if kind == "create" or not names:
             statement: Statement = ("create", fresh)
         elif kind in ("view", "alias"):
@@ -39,8 +48,10 @@ def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
             statement = ("release", rng.choice(saved))
         else:
             continue
+        if statement[0] in MAKES and not (rebinds or free):
+            continue
         program.append(statement)
-        if statement[0] in ("create", "view", "alias") and fresh not in names:
+        if statement[0] in MAKES and fresh not in names:
             names.append(fresh)
         elif statement[0] == "del":
             names.remove(statement[1])
@@ -49,6 +60,11 @@ def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
         elif statement[0] == "release":
             saved.remove(statement[1])
     return (program,)
+
+
+def _with(*others: str, rebinds: bool = False) -> Callable[[Rng, int], tuple[list[Statement]]]:
+    """Programs for one stage."""
+    return lambda rng, size: _a_program(rng, size, others, rebinds)
 
 
 def _deaths(program: list[Statement]) -> list[int | None]:
@@ -84,21 +100,42 @@ def _shorter_programs(program: list[Statement]) -> Any:
         yield (program[:end],)
 
 
-def _uses(kind: str) -> Any:
-    return lambda evidence: (
-        bool(evidence.inputs) and any(statement[0] == kind for statement in evidence.inputs[0])
-    )
+def _died_early(evidence: Evidence, *kinds: str) -> bool:
+    """Whether bytes went back that were held, in a program with one of these statements."""
+    pairs = zip(evidence.value, evidence.right, strict=True)
+    early = any(got is not None and (right is None or got < right) for got, right in pairs)
+    return early and any(statement[0] in kinds for statement in evidence.inputs[0])
+
+
+def _died_late(evidence: Evidence) -> bool:
+    pairs = zip(evidence.value, evidence.right, strict=True)
+    return any(right is not None and (got is None or got > right) for got, right in pairs)
+
+
+LINES = {
+    "create": "{} = torch.zeros(4)",
+    "view": "{} = {}[:2]",
+    "alias": "{} = {}",
+    "del": "del {}",
+    "save": "{} = [{}]",
+    "release": "del {}",
+}
+
+
+def _walked(case: Case, got: Any, right: Any) -> Any:
+    """The program, opened at the first statement about which the answer is wrong."""
+    from labkit import show
+
+    (program,) = case.inputs
+    answers = got if isinstance(got, list) else []
+    wrong = [g if r is None else r for g, r in zip_longest(answers, right) if g != r]
+    steps = [step for step in wrong if isinstance(step, int) and step < len(program)]
+    lines = [LINES[kind].format(*names) for kind, *names in program]
+    return show.strides(program="\n".join(lines), at=min(steps, default=0) + 1)
 
 
 refcounts = Exercise(
     id="tensor_and_storage.refcounts",
-    statement=(
-        "Write refcounts(program): statements are ('create', name), ('view', name, old), "
-        "('alias', name, old) for name = old, ('del', name), ('save', node, name) for an autograd "
-        "node that keeps the tensor, ('release', node). Assigning to a name that exists rebinds "
-        "it. Return, per storage in the order of creation, the index of the statement at which "
-        "its bytes are given back, or None if they outlive the program."
-    ),
     rules=("count yourself: no torch, no NumPy, no labkit, no sys.getrefcount, no weakref",),
     case=_a_program,
     expected=_deaths,
@@ -107,20 +144,36 @@ refcounts = Exercise(
     minutes=15,
     difficulty=2,
     banned=("torch.*", "numpy.*", "labkit.*", "weakref.ref", "weakref.finalize", "sys.getrefcount"),
+    stages=(
+        Stage("create and del", case=_with(), cases=60),
+        Stage("views", case=_with("view", "view"), cases=100),
+        Stage("second names", case=_with("view", "alias", "alias"), cases=100),
+        Stage("names used again", case=_with("view", "alias", rebinds=True), cases=100),
+        Stage("saved"),
+    ),
+    picture=_walked,
     hints=(
         Hint(
-            "You freed a storage that a view still holds: in {input} look at what still names "
-            "its bytes, not at what made them.",
-            when=_uses("view"),
+            "One entry for each create, in their order: a view or a second name makes no storage.",
+            when=lambda e: len(e.value) != len(e.right),
         ),
         Hint(
-            "A saved tensor is one more holder. It lets go only at its 'release'.",
-            when=_uses("save"),
+            "A name that existed was given another tensor. That drops what it named before, and "
+            "it may have been the last holder.",
+            when=_died_late,
         ),
-        "Assigning to a name that exists drops what it named before, and that may be the last "
-        "holder.",
-        "Views count on the storage, not on the base: keep, per storage, the set of names and "
-        "nodes that lead to it. It dies at the statement that empties the set.",
+        Hint(
+            "Something was saved. A saved tensor is held until its 'release'.",
+            when=lambda e: _died_early(e, "save"),
+            stage="saved",
+        ),
+        Hint(
+            "Bytes went back that somebody still held: look at what still leads to them, not at "
+            "what made them.",
+            when=lambda e: _died_early(e, "view", "alias"),
+        ),
+        "Keep, per name and node, the storage it leads to. A storage dies at the statement after "
+        "which nothing leads to it.",
     ),
     must_fail=(
         "frees on del of the base though a view lives",
@@ -195,39 +248,67 @@ def _mapping(
     }
 
 
+def _fits(content: bytes, nbytes: int, *_: Any) -> bool:
+    return nbytes <= len(content)
+
+
+def _file_beside(case: Case, got: Any, right: Any) -> Any:
+    """The file after writing, beside what it should hold; None where the file is right."""
+    from labkit import show
+
+    name = "file after writing"
+    files = [each[name] for each in (got, right) if isinstance(each, dict) and name in each]
+    if len(files) < 2 or files[0] == files[1]:
+        return None
+    yours, wanted = (np.frombuffer(each, np.uint8) for each in files)
+    return show.strides(yours, wanted, names=["your file", "should be"], compare=True)
+
+
+def _differs(evidence: Evidence, *names: str) -> bool:
+    """Whether one of these rows is there on both sides, and differs."""
+    got, right = evidence.value, evidence.right
+    return any(n in got and n in right and got[n] != right[n] for n in names)
+
+
 mapped_tensor = Exercise(
     id="tensor_and_storage.mapped_tensor",
-    statement=(
-        "Write mapped_tensor(path, nbytes, shared, grow, on_release): a labkit uint8 tensor over "
-        "the first nbytes bytes of the file, memory-mapped. shared: writes reach the file; "
-        "otherwise they stay private. A file that is too short is a ValueError, unless grow: then "
-        "it is extended with zeros. on_release() is called exactly once, when the last tensor "
-        "over the bytes is gone."
-    ),
-    rules=("build it from mmap, DataPtr and Storage: no torch.from_file, no numpy.memmap",),
+    rung="boss",
+    rules=("build it from mmap and labkit_tensor: no torch.from_file, no numpy.memmap",),
     case=_a_file,
     expected=_mapping,
     drive=_drive_mapping,
     cases=120,
-    minutes=20,
+    minutes=25,
     difficulty=3,
     banned=("torch.*", "numpy.memmap", "numpy.fromfile", "labkit.memory.*"),
+    stages=(
+        Stage("private", only=lambda *file: _fits(*file) and not file[2], cases=40),
+        Stage("shared", only=lambda *file: _fits(*file) and file[2], cases=40),
+        Stage("too short", only=lambda *file: not _fits(*file) and not file[3], cases=20),
+        Stage("grow"),
+    ),
+    picture=_file_beside,
     hints=(
         Hint(
-            "The file did not change in shared mode: reading it into memory makes a copy that "
-            "nobody writes back. mmap.ACCESS_WRITE is the shared mode, ACCESS_COPY the private.",
-            when=lambda evidence: bool(evidence.inputs) and evidence.inputs[2],
+            "The file does not hold what it should. mmap.ACCESS_WRITE writes to the file, "
+            "mmap.ACCESS_COPY keeps writes private; reading it into memory is neither.",
+            when=lambda e: _differs(e, "file after writing"),
         ),
         Hint(
-            "Refuse before you touch anything: after a ValueError the file is as it was and "
-            "nothing was released.",
-            when=lambda evidence: (
-                bool(evidence.inputs) and evidence.inputs[1] > len(evidence.inputs[0])
-            ),
+            "A file that is too short is refused before anything is touched: a ValueError, the "
+            "file as it was, and on_release not called.",
+            when=lambda e: "refused" in e.right,
         ),
-        "Who owns the mapping: the storage, not the tensor. Views share the storage.",
-        "Attach the unmapping to the storage's data pointer: DataPtr(address, device, context, "
-        "deleter) calls deleter(context) once, when the last holder is gone.",
+        Hint(
+            "This one was to be served, not refused: with grow, or where the file is long enough.",
+            when=lambda e: "refused" in e.value,
+        ),
+        Hint(
+            "on_release runs once, after the last tensor over the bytes is gone. Views share the "
+            "storage, and the storage has the deleter: let the deleter call it.",
+            when=lambda e: _differs(e, "released while a view lives", "released at the end"),
+        ),
+        "The deleter gets the context: hand over the mapping as context, and close it there.",
     ),
     must_fail=(
         "reads the file into memory",
@@ -241,119 +322,4 @@ mapped_tensor = Exercise(
     ),
 )
 
-
-# --- field_translator
-
-GONE = "gone: "
-SUCCESSORS = ("the intrusive_ptr base", "the DataPtr", "nothing")
-DTYPES = ("uint8", "int16", "float32", "float64", "complex128", "bool")
-FIELDS = (
-    "THTensor.size", "THTensor.stride", "THTensor.nDimension", "THTensor.storage",
-    "THTensor.storageOffset", "THTensor.refcount", "THTensor.flag", "THStorage.data",
-    "THStorage.size", "THStorage.refcount", "THStorage.allocatorContext", "THStorage.view",
-)  # fmt: skip
-
-
-def _a_field(rng: Rng, size: int) -> tuple[str, dict[str, Any]]:
-    sizes = rng.sizes(rank=min(4, size), largest=4)
-    return rng.choice(FIELDS), {
-        "sizes": sizes,
-        "dtype": rng.choice(DTYPES),
-        "step": rng.choice((1, 2)),
-        "skip": rng.randint(0, 3),
-        "transpose": rng.chance(0.5),
-    }
-
-
-@handed_out
-def built(sizes: Any, dtype: str, step: int, skip: int, transpose: bool) -> torch.Tensor:
-    """A view with an offset, with gaps, perhaps transposed, over a larger storage."""
-    strides: list[int] = []
-    stride = step
-    for length in reversed(sizes):
-        strides.insert(0, stride)
-        stride *= max(length, 1)
-    room = skip + stride + 2
-    tensor = torch.zeros(room, dtype=getattr(torch, dtype)).as_strided(sizes, strides, skip)
-    return tensor.transpose(0, -1) if transpose and sizes else tensor
-
-
-def _old_value(field: str, tensor: torch.Tensor) -> Any:
-    return {
-        "THTensor.size": tuple(tensor.shape),
-        "THTensor.stride": tuple(tensor.stride()),
-        "THTensor.nDimension": tensor.dim(),
-        "THTensor.storageOffset": tensor.storage_offset(),
-        "THStorage.size": tensor.untyped_storage().nbytes() // tensor.itemsize,
-    }[field]
-
-
-def _drive_translation(answer: Any, field: str, tensor: dict[str, Any]) -> str:
-    """The text for a field that is gone; else whether its expression gives the old value."""
-    text = answer(field)
-    if not isinstance(text, str):
-        return f"the answer is a string, not {type(text).__name__}"
-    if text.startswith("gone: "):
-        return text
-    t = built(**tensor)
-    value = eval(text, {"t": t})
-    if hasattr(value, "data_ptr"):
-        value = value.data_ptr()
-    if isinstance(value, int) and value == t.untyped_storage().data_ptr():
-        return "the storage's address"
-    return repr(tuple(value) if isinstance(value, (tuple, list)) else value)
-
-
-def _translated(field: str, tensor: dict[str, Any]) -> str:
-    gone = {
-        "THTensor.refcount": 0,
-        "THStorage.refcount": 0,
-        "THStorage.allocatorContext": 1,
-        "THTensor.flag": 2,
-        "THStorage.view": 2,
-    }
-    if field in gone:
-        return GONE + SUCCESSORS[gone[field]]
-    if field in ("THTensor.storage", "THStorage.data"):
-        return "the storage's address"
-    return repr(_old_value(field, built(**tensor)))
-
-
-field_translator = Exercise(
-    id="tensor_and_storage.field_translator",
-    statement=(
-        "Write field_translator(field): for a field of the old structs (THTensor.size, .stride, "
-        ".nDimension, .storage, .storageOffset, .refcount, .flag; THStorage.data, .size, "
-        ".refcount, .allocatorContext, .view) return a Python expression in t that yields its "
-        "value on a live tensor (a storage is named by its address), or 'gone: ' and the "
-        "successor: 'the intrusive_ptr base', 'the DataPtr' or 'nothing'."
-    ),
-    rules=("expressions are evaluated on views with gaps and offsets, of six dtypes",),
-    case=_a_field,
-    expected=_translated,
-    drive=_drive_translation,
-    cases=240,
-    minutes=10,
-    difficulty=2,
-    hints=(
-        Hint(
-            "{input}: the old storage counted elements of its type; today's storage counts bytes.",
-            when=lambda evidence: bool(evidence.inputs) and evidence.inputs[0] == "THStorage.size",
-        ),
-        "Wrong for a view: did you describe the tensor, or what it is a view of?",
-        "Units: elements or bytes? The offset and the strides of a tensor count elements.",
-        "untyped_storage() is the storage; its nbytes() divided by t.itemsize are its elements. A "
-        "count you cannot read off a Python object moved into the intrusive_ptr base.",
-    ),
-    must_fail=(
-        "stride as size",
-        "size as storage size",
-        "elements where bytes are meant",
-        "offset in bytes",
-        "expressions that only work on contiguous input",
-        "returns the literal answer of the example in the statement",
-        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-    ),
-)
-
-EXERCISES = (refcounts, mapped_tensor, field_translator)
+EXERCISES = (release, base_of, refcounts, mapped_tensor)
