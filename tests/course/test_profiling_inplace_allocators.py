@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from labkit.course.exercises import find
-from tests.course.answers import Answers, catches, reads_frames
+from tests.course.answers import Answers, reads_frames
 
 answers = Answers("profiling_inplace_allocators")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -177,110 +177,6 @@ def test_every_mechanism_is_there_and_only_two_are_clean():
     assert kinds[1] > 20
     assert sum(n for k, n in kinds.items() if isinstance(k, int) and k > 1) > 8
     assert all(n > 3 for k, n in kinds.items() if isinstance(k, str))
-
-
-# --- will_backward_refuse
-
-RESULT, INPUT = ("exp", "tanh", "sigmoid"), ("sin", "cos", "square")
-
-
-def predict(
-    program, *, leaf=True, views=True, data_counts=False, add_keeps=False, path=True, keeps=True,
-    needs_matter=True, leaves_only=False,
-):  # fmt: skip
-    storage, needs, is_leaf, reach = {}, {}, {}, {}
-    version, changes = {}, {}
-    for step in program:
-        kind, name, *rest = step
-        if kind == "leaf":
-            storage[name], needs[name], is_leaf[name], reach[name] = name, rest[0], rest[0], []
-            version[name] = changes[name] = 0
-        elif kind == "write":
-            if rest[0] == "plain" and is_leaf[name] and leaf:
-                return "refused at the write", [name]
-            changes[storage[name]] += 1
-            version[storage[name]] += rest[0] != "data" or data_counts
-        elif kind == "backward":
-            kept = reach[name] if path else [one for found in reach.values() for one in found]
-            stale = {n for n, v, _ in kept if version[storage[n]] != v}
-            if leaves_only:
-                stale = {n for n in stale if n in "ab"}
-            if stale:
-                return "refused at backward", sorted(stale)
-            silent = {n for n, _, c in kept if changes[storage[n]] != c}
-            return ("silently wrong", sorted(silent)) if silent else ("fine", [])
-        else:
-            is_view = kind == "view" and views
-            storage[name] = storage[rest[0]] if is_view else name
-            needs[name] = any(needs[one] for one in rest)
-            is_leaf[name] = is_view and is_leaf[rest[0]]
-            if not is_view:
-                version[name] = changes[name] = 0
-            kept = []
-            if needs[name] or not needs_matter:
-                kept = [name] * (kind in RESULT) + rest * (kind in INPUT)
-                if kind == "mul":
-                    left, right = rest
-                    kept = [right] * needs[left] + [left] * needs[right]
-                    kept = kept if needs_matter else rest
-                if kind == "add" and add_keeps:
-                    kept = rest
-            entries = [(n, version[storage[n]], changes[storage[n]]) for n in kept if keeps]
-            reach[name] = entries + [one for r in rest if needs[r] for one in reach[r]]
-    raise ValueError("a program ends with backward")
-
-
-def with_options(**options):
-    return lambda program: predict(program, **options)
-
-
-answers.right("will_backward_refuse")(with_options())
-for why, options in [
-    (".data is refused", {"data_counts": True}),
-    ("only leaves matter", {"leaves_only": True}),
-    ("only leaves matter", {"keeps": False}),
-    ("ignores that add does not save its inputs", {"add_keeps": True}),
-    ("any in-place is refused", {"path": False}),
-    ("any in-place is refused", {"needs_matter": False}),
-    ("only leaves matter", {"views": False}),
-    ("any in-place is refused", {"leaf": False}),
-]:
-    answers.wrong("will_backward_refuse", why)(with_options(**options))
-
-
-@answers.wrong("will_backward_refuse", "any in-place is refused")
-def any_write(program):
-    verdict, names = predict(program)
-    written = sorted({step[1] for step in program if step[0] == "write"})
-    if verdict == "fine" and written:
-        return "refused at backward", written
-    return verdict, names
-
-
-@answers.wrong("will_backward_refuse", LITERAL)
-def the_example(program):
-    return "refused at backward", ["t0"]
-
-
-answers.wrong("will_backward_refuse", CATCHES)(
-    catches(lambda program: predict([s for s in program if s[2:] != ("no_grad",) or 1 / 0]),
-            ("fine", []))
-)  # fmt: skip
-
-
-def test_all_four_verdicts_are_asked_for_and_torch_agrees_with_the_kept_names():
-    exercise = find("profiling_inplace_allocators.will_backward_refuse")
-    counts = Counter()
-    for number in range(300):
-        (program,) = exercise.make(8, number, number * 8 // 300).inputs
-        verdict, names = exercise.expected(program)
-        counts[verdict] += 1
-        counts["views"] += any(step[0] == "view" for step in program)
-        assert bool(names) == (verdict != "fine"), program
-        assert predict(program) == (verdict, names), program
-    verdicts = ("fine", "refused at the write", "refused at backward", "silently wrong")
-    assert all(counts[verdict] > 20 for verdict in verdicts), counts
-    assert counts["views"] > 60
 
 
 # --- counting_allocator

@@ -1,0 +1,210 @@
+"""A checkpoint of one's own: what backward needs is computed again."""
+
+import gc
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+
+NOTEBOOK = "3_internals/5c_checkpoint"
+
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+LONG = 1_500
+
+
+def _checkpoint_case(rng: Rng, size: int) -> tuple[dict[str, Any]]:
+    if size == 30:
+        layers: list[Any] = ["linear", "tanh"] * (LONG // 2)
+        return ({"layers": layers, "rows": 1, "width": 1, "seed": 1, "grad": True, "twice": False,
+                 "rest": "tensor", "scale": None, "together": True},)  # fmt: skip
+    kinds = ("linear", "linear", "tanh", "relu", "dropout", "dropout", "square", "nested")
+    layers = []
+    for _ in range(2 + size // 5 + rng.randint(0, 1)):
+        kind = rng.choice(kinds)
+        if kind == "nested":
+            inner = [rng.choice(("linear", "tanh", "dropout")) for _ in range(rng.randint(1, 3))]
+            layers.append(inner)
+        else:
+            layers.append(kind)
+    spec = {
+        "layers": ["linear", *layers, "tanh"],
+        "rows": rng.randint(1, 4),
+        "width": rng.randint(1, 4),
+        "seed": rng.randint(0, 10**6),
+        "grad": not rng.chance(0.12),
+        "twice": rng.chance(0.25),
+        "rest": rng.choice(("tensor", "tensor", "tuple", "dict")),
+        "scale": rng.choice((None, 3.0)),
+        "together": rng.chance(0.7),
+    }
+    return (spec,)
+
+
+class _Work:
+    """The function to be checkpointed, with what it has to be asked about afterwards."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        made = torch.Generator().manual_seed(spec["seed"])
+        width = spec["width"]
+
+        def weight() -> torch.Tensor:
+            drawn = torch.randn(width, width, dtype=torch.float64, generator=made)
+            return (drawn * 0.9).requires_grad_()
+
+        count = sum(len(one) if isinstance(one, list) else 1 for one in spec["layers"])
+        self.weights = [weight() for _ in range(min(count, 12))]
+        self.x = torch.randn(spec["rows"], width, dtype=torch.float64, generator=made)
+        self.x.requires_grad_()
+        self.between: list[Any] = []
+        self.allowed: set[Any] = set()
+        self.runs: dict[int, int] = {}
+        self.ends = 0
+
+    def layers(self, names: Any, first: int, x: Any, wrap: Any) -> Any:
+        for number, name in enumerate(names, first):
+            if isinstance(name, list):
+                self.allowed.add(_storage(x))  # its own input is a nested checkpoint's to keep
+                x = wrap(self.layers, name, first=100 * (number + 1), x=x, wrap=wrap)
+                continue
+            self.runs[number] = self.runs.get(number, 0) + 1
+            if name == "linear":
+                x = x @ self.weights[number % len(self.weights)]  # a closure, not an argument
+            elif name == "dropout":
+                x = torch.nn.functional.dropout(x, 0.5)
+            else:
+                x = x * x if name == "square" else getattr(torch, name)(x)
+            self.between.append(_storage(x))
+        return x
+
+    def run(self, x: Any, note: str, *, wrap: Any, scale: float | None = None) -> Any:
+        y = self.layers(self.spec["layers"], 0, x, wrap)
+        out = y.sum(1) + 1  # nothing of this is needed by backward
+        if scale is not None:
+            out = out * scale
+        self.ends += 1
+        rest = self.spec["rest"]
+        return out if rest == "tensor" else (out, 7, note) if rest == "tuple" else {note: out}
+
+
+@handed_out
+def _storage(tensor: Any) -> StorageWeakRef:
+    return StorageWeakRef(tensor.untyped_storage())
+
+
+@handed_out
+def _tensor_of(result: Any) -> Any:
+    if isinstance(result, dict):
+        return next(iter(result.values()))
+    return result[0] if isinstance(result, tuple) else result
+
+
+@handed_out
+def _direct(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+@handed_out
+def _observed(wrap: Any, spec: dict[str, Any], checked: bool) -> dict[str, Any]:
+    """Values, gradients, kept memory and work of one step under `wrap`."""
+    work = _Work(spec)
+    before = torch.get_rng_state()
+    torch.manual_seed(spec["seed"])
+    try:
+        with torch.set_grad_enabled(spec["grad"]):
+            options = {} if spec["scale"] is None else {"scale": spec["scale"]}
+            result = wrap(work.run, work.x, "note", wrap=wrap, **options)
+        out = _tensor_of(result)
+        gc.collect(0)
+        kept = sum(not one.expired() for one in work.between if one not in work.allowed)
+        found: dict[str, Any] = {
+            "result": _plain(result),
+            "asks for gradients": out.requires_grad,
+            "tensors between kept by forward": kept if checked else 0,
+        }
+        torch.rand(3)  # somebody else draws between forward and backward
+        if out.requires_grad:
+            for again in range(1 + spec["twice"]):
+                out.backward(torch.linspace(1, 2, len(out), dtype=out.dtype),
+                             retain_graph=spec["twice"] and not again)  # fmt: skip
+        found["gradients"] = [one.grad for one in (work.x, *work.weights)]
+        found["next random numbers"] = torch.rand(2, dtype=torch.float64)
+        backwards = 1 + spec["twice"] if out.requires_grad else 0
+        extra = {n: c for n, c in work.runs.items() if c > 1 + backwards * (1 + (n >= 100))}
+        found["layers that ran too often"] = extra if checked and len(work.runs) < 90 else (
+            {"of a long chain": max(extra.values())} if checked and extra else {}
+        )  # fmt: skip
+        found["runs to the end"] = work.ends
+        return found
+    finally:
+        torch.set_rng_state(before)
+
+
+@handed_out
+def _plain(result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return result.detach().clone()
+    if isinstance(result, dict):
+        return {name: _plain(one) for name, one in result.items()}
+    return [_plain(one) for one in result] if isinstance(result, tuple) else result
+
+
+def _drive_checkpoint(answer: Any, spec: dict[str, Any]) -> dict[str, Any]:
+    """One step under the answer."""
+    return _observed(answer, spec, checked=True)
+
+
+def _checkpoint_truth(spec: dict[str, Any]) -> dict[str, Any]:
+    return _observed(_direct, spec, checked=False)
+
+
+checkpoint = Exercise(
+    id="checkpoint.checkpoint",
+    statement="Write checkpoint(function, *args, **kwargs): the result of function, without "
+    "keeping what it saves for backward; backward computes that again, once, with the same random "
+    "numbers, and stops as soon as it has all.",
+    case=_checkpoint_case,
+    expected=_checkpoint_truth,
+    drive=_drive_checkpoint,
+    rules=(
+        "torch.utils.checkpoint is out of reach; everything else of torch is yours",
+        "a nested checkpoint may keep its own arguments",
+        "one more forward per backward call: 4/3 of the work of a step",
+    ),
+    tolerance=1e-9,
+    cases=80,
+    sizes=30,
+    seconds=6,
+    banned=("torch.utils.checkpoint.*",),
+    hints=(
+        Hint("Dropout gradients differ run to run", when=lambda e: "dropout" in e.input
+             and "gradients" in e.property),
+        "Which state did the forward see?",
+        "Save generator state, replay under it, hand out saved values in order",
+        Hint("Other code has drawn numbers since: put the generator back when you are done",
+             when=lambda e: "random" in e.property),
+        Hint("Compute all saved tensors in one go, when the first of them is asked for",
+             when=lambda e: "too often" in e.property),
+        Hint("Once the last tensor is there, leave the function: raise an exception in your pack "
+             "hook and catch it outside", when=lambda e: "to the end" in e.property),
+        Hint("The first pack hook returns something that is not the tensor: a number will do",
+             when=lambda e: "kept by forward" in e.property),
+    ),
+    must_fail=(
+        "reruns without the random state",
+        "runs the whole function again for each saved tensor",
+        "keeps the first activations",
+        "breaks under no_grad",
+        "gradients of closures lost",
+        FIRST,
+        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
+        "or waiting for ever)",
+    ),
+    minutes=25,
+    difficulty=4,
+)  # fmt: skip
+
+EXERCISES = (checkpoint,)

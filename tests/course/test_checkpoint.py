@@ -1,0 +1,134 @@
+"""Right and wrong answers to the exercises on checkpoints."""
+
+import contextlib
+
+import torch
+
+from tests.course.answers import Answers
+
+answers = Answers("checkpoint")
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+SLOW = (
+    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
+    "waiting for ever)"
+)
+
+# --- checkpoint
+
+
+class Enough(Exception):
+    """Everything has been computed again."""
+
+
+def made(
+    restore=True, keep=False, early=True, once=True, put_back=True, grad_mode=None, slow=False
+):  # fmt: skip
+    """A checkpoint, with one thing wrong on request."""
+
+    def checkpoint(function, *args, **kwargs):
+        state = torch.get_rng_state()
+        again, count = {}, 0
+        kept = []
+
+        def pack(tensor):
+            nonlocal count
+            count += 1
+            if keep:
+                kept.append(tensor.detach())
+            return count - 1
+
+        def recompute():
+            number = 0
+
+            def pack_again(tensor):
+                nonlocal number
+                if slow:
+                    sum(1 for _ in range(number * 400))
+                again[number] = tensor.detach()
+                number += 1
+                if early and number == count:
+                    raise Enough
+
+            now = torch.get_rng_state()
+            if restore:
+                torch.set_rng_state(state)
+            try:
+                hooks = torch.autograd.graph.saved_tensors_hooks(pack_again, lambda _: None)
+                with hooks, torch.enable_grad():
+                    function(*args, **kwargs)
+            except Enough:
+                pass
+            finally:
+                if put_back:
+                    torch.set_rng_state(now)
+
+        def unpack(number):
+            if number not in again or not once:
+                recompute()
+            return again.pop(number)
+
+        mode = contextlib.nullcontext() if grad_mode is None else grad_mode()
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack), mode:
+            return function(*args, **kwargs)
+
+    return checkpoint
+
+
+answers.right("checkpoint")(made())
+answers.wrong("checkpoint", "reruns without the random state")(made(restore=False))
+answers.wrong("checkpoint", "reruns without the random state")(made(put_back=False))
+answers.wrong("checkpoint", "runs the whole function again for each saved tensor")(made(once=False))
+answers.wrong("checkpoint", "runs the whole function again for each saved tensor")(
+    made(early=False)
+)
+answers.wrong("checkpoint", "keeps the first activations")(made(keep=True))
+answers.wrong("checkpoint", "breaks under no_grad")(made(grad_mode=torch.enable_grad))
+answers.wrong("checkpoint", SLOW)(made(slow=True))
+
+
+@answers.wrong("checkpoint", "keeps the first activations")
+def calls_it(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+@answers.wrong("checkpoint", "gradients of closures lost")
+def gradients_of_arguments_only(function, *args, **kwargs):
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.state = torch.get_rng_state()
+            return function(x, *args[1:], **kwargs)
+
+        @staticmethod
+        def backward(ctx, grad):
+            now = torch.get_rng_state()
+            torch.set_rng_state(ctx.state)
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with torch.enable_grad():
+                result = function(x, *args[1:], **kwargs)
+            torch.set_rng_state(now)
+            return torch.autograd.grad(result, x, grad)[0]
+
+    return Again.apply(*args[:1]) if args else function(**kwargs)
+
+
+@lambda make: answers.wrong("checkpoint", FIRST, make=True)(make)
+def remembers_the_first():
+    kept = []
+
+    def checkpoint(function, *args, **kwargs):
+        kept.append(function(*args, **kwargs))
+        return kept[0]
+
+    return checkpoint
+
+
+@answers.wrong("checkpoint", "gradients of closures lost")
+def pytorchs_own(function, *args, **kwargs):
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+
+test_answers = answers.tests()
