@@ -15,6 +15,71 @@ SLOW = (
     "waiting for ever)"
 )
 
+# --- who called whom
+
+
+@answers.right("depths")
+def depths(events):
+    found, inside = [], 0
+    for event, name in events:
+        if event == "call":
+            found.append((inside, name))
+            inside += 1
+        else:
+            inside -= 1
+    return found
+
+
+@answers.wrong("depths", "never comes back up")
+def only_deeper(events):
+    return list(enumerate(name for event, name in events if event == "call"))
+
+
+@answers.wrong("depths", "counts the call itself")
+def from_one(events):
+    return [(depth + 1, name) for depth, name in depths(events)]
+
+
+@answers.wrong("depths", "lists what returns, in the order of the returns")
+def at_the_return(events):
+    found, inside = [], 0
+    for event, name in events:
+        inside += 1 if event == "call" else -1
+        if event == "return":
+            found.append((inside, name))
+    return found
+
+
+# --- loops that are left
+
+
+@answers.right("loops")
+def loops_left(sizes, steps):
+    left = len(sizes)
+    for dim in range(1, len(sizes)):
+        if all(step[dim] == sizes[dim - 1] * step[dim - 1] for step in steps):
+            left -= 1
+    return left
+
+
+@answers.wrong("loops", "asks the first operand alone")
+def first_alone(sizes, steps):
+    return loops_left(sizes, steps[:1])
+
+
+@answers.wrong("loops", "joins where any operand goes on")
+def any_operand(sizes, steps):
+    left = len(sizes)
+    for dim in range(1, len(sizes)):
+        left -= any(step[dim] == sizes[dim - 1] * step[dim - 1] for step in steps)
+    return left
+
+
+@answers.wrong("loops", "takes the sizes from the outside")
+def from_the_outside(sizes, steps):
+    return loops_left(sizes[::-1], [step[::-1] for step in steps])
+
+
 # --- the path of a call
 
 NO_ITERATOR = ("aten::ones", "aten::empty.memory_format", "aten::full", "aten::mm", "aten::t")

@@ -1,12 +1,13 @@
 """The source tree, and one call: the layers a call passes, and the line that declares a symbol."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 import labkit as lab
-from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._call_steps import depths, loops
 from labkit.dispatch import torch_recording
 from labkit.ops.iterator import tensor_iterator
 
@@ -98,6 +99,25 @@ def _loops(call: Call) -> int | None:
     return tensor_iterator.build(impls).ndim
 
 
+def _kind(call: Call) -> str:
+    name, _, overload = call["op"].partition(".")
+    if not call["tensors"]:
+        return "factory"
+    if name.endswith("_"):
+        return "in-place"
+    return "out" if overload == "out" else "view" if name == "aten::t" else "plain"
+
+
+def _its_walk(case: Case, got: Any, right: Any) -> Any:
+    """The way of the failing call through the dispatcher."""
+    from labkit import show
+
+    (call,) = case.inputs
+    op, args, kwargs = prepare(call)
+    context = "plain" if call["grad_mode"] else "no_grad"
+    return show.dispatch(op, *args, contexts=[context], **kwargs)
+
+
 def _fewer(call: Call) -> Iterator[tuple[Call]]:
     for sizes in sorted({tuple(tensor[0][:-1]) for tensor in call["tensors"]}, key=len):
         if call["op"] not in ("aten::mm", "aten::t"):
@@ -119,21 +139,23 @@ def _part(name: str) -> Any:
 
 path_of_a_call = Exercise(
     id="source_tree_and_one_call.path_of_a_call",
-    statement=(
-        "Write path_of_a_call(call) for one call of an operator: call holds 'op', 'tensors' "
-        "(sizes, strides and requires_grad of each; for an out= call the last is out), 'numbers' "
-        "and 'grad_mode'; prepare(call) makes (op, args, kwargs) of it. Return {'hops': the table "
-        "slots whose kernels run, in order; 'node': the class name of the result's grad_fn, or "
-        "None; 'loops': for elementwise operators (not mm, t or factories) how many dimensions "
-        "TensorIterator is left with after coalescing, else None}. add of two packed leaves "
-        "that require grad: {'hops': ['AutogradCPU', 'CPU'], 'node': 'AddBackward0', 'loops': 1}."
-    ),
-    rules=("labkit.dispatch.explain and labkit.ops.iterator.tensor_iterator are there to be used",),
     case=_a_call,
     expected=_path,
     smaller=_fewer,
-    cases=60,
-    minutes=20,
+    picture=_its_walk,
+    rung="core",
+    stages=(
+        Stage("plain", only=lambda call: _kind(call) == "plain" and call["grad_mode"], cases=10),
+        Stage(
+            "no_grad", only=lambda call: _kind(call) == "plain" and not call["grad_mode"], cases=10
+        ),
+        Stage("in-place", only=lambda call: _kind(call) == "in-place", cases=10),
+        Stage("out", only=lambda call: _kind(call) == "out", cases=10),
+        Stage("views", only=lambda call: _kind(call) == "view", cases=10),
+        Stage("new tensors too"),
+    ),
+    cases=40,
+    minutes=15,
     difficulty=3,
     hints=(
         Hint(
@@ -158,7 +180,7 @@ path_of_a_call = Exercise(
             "outputs: lab.empty_strided(sizes, strides).impl.",
             when=_part("loops"),
         ),
-        "Ask explain for the key set, then walk the table: its hops name their slots.",
+        "Your recorder names the slots whose kernels run. The result's grad_fn names the node.",
     ),
     must_fail=(
         "same path for every operator",
@@ -215,6 +237,18 @@ def _a_tree(rng: Rng, size: int) -> Case:
         asked += [f"Padding{PADDING - 1 - rng.randint(0, 99)}" for _ in range(QUERIES)]
     asked = rng.sample(asked, len(asked)) or known[:1]
     return Case((files, asked), truth={name: declared.get(name, "KeyError") for name in asked})
+
+
+def _asked_for(wanted: Callable[[str], bool]) -> Callable[[Rng, int], Case]:
+    """Small trees, asked for some of their symbols."""
+
+    def case(rng: Rng, size: int) -> Case:
+        made = _a_tree(rng, min(size, LARGEST - 1))
+        files, asked = made.inputs
+        asked = [symbol for symbol in asked if wanted(symbol)]
+        return Case((files, asked), truth={name: made.truth[name] for name in asked})
+
+    return case
 
 
 def _header_lines(
@@ -279,22 +313,20 @@ def _show_tree(files: Mapping[str, str], asked: list[str]) -> str:
 
 find_the_file = Exercise(
     id="source_tree_and_one_call.find_the_file",
-    statement=(
-        "Write find_the_file(files): files maps paths to texts. Return a function find(symbol) "
-        "that gives (path, line) of the declaration, lines from 1, or raises KeyError. "
-        "'aten::add.out' is the line '- func: add.out(...' of a .yaml file, 'aten::add' the one "
-        "without overload name. Any other symbol is declared by a header: '#define NAME', or "
-        "'struct NAME' or 'class NAME' (with C10_API or TORCH_API before the name, or not) on a "
-        "line that does not end in ';'. Declarations start in column 1. Find may be asked "
-        "thousands of times."
-    ),
     rules=("no symbol is declared twice", "upper and lower case differ"),
     case=_a_tree,
     drive=_drive_index,
     show=_show_tree,
-    cases=60,
+    rung="boss",
+    stages=(
+        Stage("headers", case=_asked_for(lambda symbol: "::" not in symbol)),
+        Stage("operators", case=_asked_for(lambda symbol: "::" in symbol)),
+        Stage("20,000 questions"),
+    ),
+    cases=40,
+    seconds=2.0,
     sizes=LARGEST,
-    minutes=20,
+    minutes=25,
     difficulty=3,
     hints=(
         "Thousands of questions: read every file once, before the first, into a dictionary.",
@@ -322,4 +354,4 @@ find_the_file = Exercise(
     ),
 )
 
-EXERCISES = (path_of_a_call, find_the_file)
+EXERCISES = (depths, loops, path_of_a_call, find_the_file)
