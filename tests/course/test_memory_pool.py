@@ -14,6 +14,66 @@ SLOW = (
 )
 MIB = 1 << 20
 
+# --- retire, idle_segments
+
+
+@answers.right("retire")
+def retire(pending, done):
+    free = [a for a, events in pending if all(event in done for event in events)]
+    return free, [(a, events) for a, events in pending if a not in free]
+
+
+def retiring(is_free):
+    def answer(pending, done):
+        free = [a for a, events in pending if is_free(events, done)]
+        return free, [(a, events) for a, events in pending if a not in free]
+
+    return answer
+
+
+for why, rule in [
+    ("takes one event for all of them", lambda e, done: not e or any(x in done for x in e)),
+    ("asks the last event only", lambda e, done: not e or e[-1] in done),
+    ("keeps a block without events", lambda e, done: bool(e) and done.issuperset(e)),
+]:
+    answers.wrong("retire", why)(retiring(rule))
+
+
+@answers.wrong("retire", "stops at the first that still waits")
+def in_order(pending, done):
+    free = []
+    for address, events in pending:
+        if not done.issuperset(events):
+            break
+        free.append(address)
+    return free, pending[len(free) :]
+
+
+@answers.wrong("retire", "drops what still waits")
+def forgets_the_rest(pending, done):
+    return retire(pending, done)[0], []
+
+
+@answers.right("idle_segments")
+def idle_segments(segments):
+    return [blocks[0][0] for blocks in segments if all(free for _, _, free in blocks)]
+
+
+for why, rule in [
+    ("looks at the first block only", lambda blocks: blocks[0][2]),
+    ("one free block is enough for it", lambda blocks: any(free for _, _, free in blocks)),
+    ("wants a single block", lambda blocks: len(blocks) == 1 and blocks[0][2]),
+]:
+    answers.wrong("idle_segments", why)(
+        lambda segments, rule=rule: [blocks[0][0] for blocks in segments if rule(blocks)]
+    )
+
+
+@answers.wrong("idle_segments", "returns every free block")
+def every_free_block(segments):
+    return [address for blocks in segments for address, _, free in blocks if free]
+
+
 # --- record_the_stream
 
 
@@ -285,6 +345,12 @@ class Keeps(Pool):
             raise MemoryError(size)
         self.segments.append((stream, [[address, -(-size // (2 * MIB)) * 2 * MIB, True]]))
         return self.segments[-1][1], 0
+
+
+@answers.wrong("repair_the_pool", "does not wait for what is pending on a full device")
+class DoesNotWait(Pool):
+    def wait(self):
+        pass
 
 
 @answers.wrong("repair_the_pool", "clear frees live blocks")

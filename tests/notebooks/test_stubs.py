@@ -11,10 +11,24 @@ from labkit.widgets.lesson.exercise_card import ExerciseCard
 
 
 def given(cells):
-    """The classes that hidden cells hold ready: a stub may make one before it comes to its gap."""
-    hidden = [ast.parse(cell["source"]).body for cell in cells if "backstage" in tags(cell)]
-    classes = [n for body in hidden for n in body if isinstance(n, ast.ClassDef) and not n.bases]
-    return "\n".join(map(ast.unparse, classes))
+    """Functions, and hidden classes, that a stub finds ready before it comes to its gap."""
+    before = [cell for cell in cells if "exercise" not in tags(cell)]
+    nodes = [
+        (node, "backstage" in tags(cell))
+        for cell in before
+        for node in ast.parse(cell["source"]).body
+    ]
+    return "\n".join(ast.unparse(node) for node, hidden in nodes if stands_alone(node, hidden))
+
+
+def stands_alone(node, hidden):
+    """A definition that needs nothing of the cells before it, until it is called."""
+    if isinstance(node, ast.ClassDef):
+        return hidden and not node.bases
+    if not isinstance(node, ast.FunctionDef) or node.decorator_list:
+        return False
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    return all(isinstance(default, ast.Constant) for default in defaults)
 
 
 def stubs():
@@ -33,7 +47,7 @@ def stubs():
 def test_an_untouched_stub_is_no_attempt(before, stub, check, monkeypatch):
     monkeypatch.setenv("LABKIT_PROGRESS", "off")
     namespace = {}
-    exec(compile(ast.parse(before), "before", "exec"), namespace)
+    exec(compile(f"from __future__ import annotations\n{before}", "before", "exec"), namespace)
     exec(compile(ast.parse(stub), "stub", "exec"), namespace)
     *_, call = ast.parse(check).body
     assert isinstance(call, ast.Expr), "the check is the last thing its cell does"
