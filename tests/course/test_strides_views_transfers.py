@@ -3,10 +3,8 @@ import math
 import random
 
 import numpy as np
-import pytest
 import torch
 
-from labkit import cuda
 from labkit.course.exercises import find
 from tests.course.answers import Answers
 
@@ -18,9 +16,74 @@ SLOW += " (quadratic, recursive or waiting for ever)"
 SQUARE = "is right only for square, even or contiguous shapes"
 SORTED = "sorted-stride test only (misses interleaved overlap)"
 CHANGES = "returns the right value but changes one of its inputs"
-IN_ORDER = (
-    "is right in forward thread and queue order only and fails in a reversed or shuffled order"
-)
+
+# --- windows_that_fit, apart
+
+
+@answers.right("windows_that_fit")
+def windows(length, window, step):
+    return max(0, (length - window) // step + 1)
+
+
+@answers.right("windows_that_fit")
+def windows_counted(length, window, step):
+    return len(range(0, length - window + 1, step))
+
+
+@answers.wrong("windows_that_fit", "forgets the window at place 0")
+def steps_only(length, window, step):
+    return max(0, (length - window) // step)
+
+
+@answers.wrong("windows_that_fit", "lets the last window hang over the end")
+def begins_inside(length, window, step):
+    return len(range(0, length, step))
+
+
+@answers.wrong("windows_that_fit", "is negative where none fits")
+def negative(length, window, step):
+    return (length - window) // step + 1
+
+
+@answers.wrong("windows_that_fit", "ignores the step")
+def every_place(length, window, step):
+    return max(0, length - window + 1)
+
+
+def is_apart(sizes, strides, *, order=sorted, ones=False, equal=False, add=True):
+    reach = 0
+    for stride, size in order(zip(strides, sizes, strict=True)):
+        if size == 1 and not ones:
+            continue
+        if stride < reach or (stride == reach and not equal):
+            return False
+        reach = (reach if add else 0) + (size - 1) * stride
+    return True
+
+
+answers.right("apart")(is_apart)
+for why, options in [
+    ("keeps the dimensions in their own order", {"order": list}),
+    ("keeps the dimensions in their own order", {"order": lambda pairs: list(pairs)[::-1]}),
+    ("asks dimensions of size 1 for their stride", {"ones": True}),
+    ("lets a stride be equal to what the smaller ones reach", {"equal": True}),
+    ("looks at the neighbour alone", {"add": False}),
+]:
+    answers.wrong("apart", why)(lambda *layout, options=options: is_apart(*layout, **options))
+
+
+@answers.wrong("apart", "says whether two elements meet")
+def exact(sizes, strides):
+    return not guard(sizes, strides, 0, 0)[1]
+
+
+def test_what_is_apart_never_meets_and_some_that_is_not_apart_does_not_either():
+    exercise = find("strides_views_transfers.apart")
+    cases = [exercise.make(5, n, n * 9 // 300).inputs for n in range(300)]
+    meets = {case: guard(*case, 0, 0)[1] for case in cases}
+    found = {(exercise.expected(*case), meets[case]) for case in cases}
+    assert found == {(True, False), (False, False), (False, True)}
+
 
 # --- as_strided_guard
 
@@ -219,163 +282,6 @@ def remembers_the_first():
         return kept[0]
 
     return answer
-
-
-# --- safe_async_copy
-
-
-def upload(number, copy, use, copy_stream, use_stream):
-    arrived, consumed = [cuda.Event(), cuda.Event()], [cuda.Event(), cuda.Event()]
-    for batch in range(number):
-        buffer = batch % 2
-        copy_stream.wait_event(consumed[buffer])
-        copy(batch, buffer, copy_stream)
-        arrived[buffer].record(copy_stream)
-        use_stream.wait_event(arrived[buffer])
-        use(batch, buffer, use_stream)
-        consumed[buffer].record(use_stream)
-
-
-answers.right("safe_async_copy")(upload)
-
-
-@answers.right("safe_async_copy")
-def one_ahead(number, copy, use, copy_stream, use_stream):
-    """Queues each copy in front of the use of the batch before."""
-    copy(0, 0, copy_stream)
-    for batch in range(number):
-        arrived = copy_stream.record_event()
-        if batch + 1 < number:
-            copy_stream.wait_stream(use_stream)
-            copy(batch + 1, (batch + 1) % 2, copy_stream)
-        use_stream.wait_event(arrived)
-        use(batch, batch % 2, use_stream)
-
-
-@answers.wrong("safe_async_copy", "synchronises after each copy (no overlap)")
-def synchronizes(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy(batch, batch % 2, copy_stream)
-        copy_stream.synchronize()
-        use(batch, batch % 2, use_stream)
-        use_stream.synchronize()
-
-
-@answers.wrong("safe_async_copy", "synchronises after each copy (no overlap)")
-def streams_take_turns(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy_stream.wait_stream(use_stream)
-        copy(batch, batch % 2, copy_stream)
-        use_stream.wait_stream(copy_stream)
-        use(batch, batch % 2, use_stream)
-
-
-@answers.wrong("safe_async_copy", "synchronises after each copy (no overlap)")
-def one_stream(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy(batch, batch % 2, copy_stream)
-        use(batch, batch % 2, copy_stream)
-
-
-@answers.wrong("safe_async_copy", "waits on the host")
-def polls(number, copy, use, copy_stream, use_stream):
-    consumed = [cuda.Event(), cuda.Event()]
-    for batch in range(number):
-        while not consumed[batch % 2].query():
-            pass
-        copy(batch, batch % 2, copy_stream)
-        use_stream.wait_stream(copy_stream)
-        use(batch, batch % 2, use_stream)
-        consumed[batch % 2].record(use_stream)
-
-
-@answers.wrong("safe_async_copy", "waits on the host")
-def synchronizes_events(number, copy, use, copy_stream, use_stream):
-    consumed = [cuda.Event(), cuda.Event()]
-    for batch in range(number):
-        consumed[batch % 2].synchronize()
-        copy(batch, batch % 2, copy_stream)
-        use_stream.wait_stream(copy_stream)
-        use(batch, batch % 2, use_stream)
-        consumed[batch % 2].record(use_stream)
-
-
-@answers.wrong("safe_async_copy", "waits on the wrong stream")
-def copy_stream_waits_for_itself(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy(batch, batch % 2, copy_stream)
-        copy_stream.wait_event(copy_stream.record_event())
-        use(batch, batch % 2, use_stream)
-
-
-@answers.wrong("safe_async_copy", "forgets to protect the reused buffer")
-def never_consumed(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy(batch, batch % 2, copy_stream)
-        use_stream.wait_stream(copy_stream)
-        use(batch, batch % 2, use_stream)
-
-
-@answers.wrong("safe_async_copy", "event recorded before the copy")
-def too_early(number, copy, use, copy_stream, use_stream):
-    consumed = [cuda.Event(), cuda.Event()]
-    for batch in range(number):
-        copy_stream.wait_event(consumed[batch % 2])
-        arrived = copy_stream.record_event()
-        copy(batch, batch % 2, copy_stream)
-        use_stream.wait_event(arrived)
-        use(batch, batch % 2, use_stream)
-        consumed[batch % 2].record(use_stream)
-
-
-@answers.wrong(
-    "safe_async_copy", "is right on the default stream or device and wrong on another one"
-)
-def records_on_the_current_stream(number, copy, use, copy_stream, use_stream):
-    arrived, consumed = [cuda.Event(), cuda.Event()], [cuda.Event(), cuda.Event()]
-    for batch in range(number):
-        copy_stream.wait_event(consumed[batch % 2])
-        copy(batch, batch % 2, copy_stream)
-        arrived[batch % 2].record()
-        use_stream.wait_event(arrived[batch % 2])
-        use(batch, batch % 2, use_stream)
-        consumed[batch % 2].record()
-
-
-@answers.wrong("safe_async_copy", IN_ORDER)
-def trusts_the_order(number, copy, use, copy_stream, use_stream):
-    for batch in range(number):
-        copy(batch, batch % 2, copy_stream)
-        use(batch, batch % 2, use_stream)
-
-
-@answers.wrong("safe_async_copy", FIRST, make=True)
-def queues_as_many_as_the_first_time():
-    kept = []
-
-    def answer(number, copy, use, copy_stream, use_stream):
-        kept.append(number)
-        upload(min(kept[0], number), copy, use, copy_stream, use_stream)
-
-    return answer
-
-
-def test_a_missing_event_gives_wrong_data_in_some_order_and_right_data_in_another():
-    exercise = find("strides_views_transfers.safe_async_copy")
-    right = []
-    for number in range(64):
-        case = exercise.make(1, number, 2)
-        found = exercise.drive(trusts_the_order, *case.inputs)
-        right.append(found["results"] == case.truth["results"])
-    assert 0 < sum(right) < 64
-
-
-def test_a_buffer_or_a_batch_that_is_not_there_is_refused_in_words():
-    exercise = find("strides_views_transfers.safe_async_copy")
-    inputs = exercise.make(1, 0, 0).inputs
-    for wrong in [(99, 0), (0, 2)]:
-        with pytest.raises(ValueError, match=r"batch 99|buffers 0 and 1"):
-            exercise.drive(lambda n, copy, use, a, b, wrong=wrong: copy(*wrong, a), *inputs)
 
 
 def test_the_image_of_the_statement():

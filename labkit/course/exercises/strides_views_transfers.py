@@ -1,14 +1,13 @@
-"""Strides used freely, windows without copies, and an upload that overlaps and never tears."""
+"""Layouts without a tensor: do they stay inside, do two elements meet; windows without copies."""
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 
-from labkit import cuda
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raises, Rng
-from labkit.cuda.emulator.driver import EmulatorDriver
-from labkit.cuda.emulator.queue import Work
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raises, Rng, Stage
+from labkit.course.exercises._layout_questions import apart, drawn, is_apart, windows_that_fit
 
 NOTEBOOK = "1_fundamentals/7_strides_views_transfers"
 
@@ -109,6 +108,20 @@ def _fewer_axes(sizes: Ints, strides: Ints, offset: int, length: int) -> Any:
         yield sizes, strides, 0, length
 
 
+def _plain(sizes: Ints, *_: Any) -> bool:
+    return 0 not in sizes and 1 not in sizes
+
+
+def _is_crowded(sizes: Ints, strides: Ints) -> bool:
+    """More elements than places from the first to the last."""
+    return math.prod(sizes) > sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+
+
+def _is_open(sizes: Ints, strides: Ints) -> bool:
+    """Neither quick test settles it."""
+    return not is_apart(sizes, strides) and not _is_crowded(sizes, strides)
+
+
 def _part(index: int) -> Any:
     """True where that one of the two answers is wrong."""
     return lambda e: isinstance(e.value, tuple | list) and e.value[index] != e.right[index]
@@ -116,21 +129,25 @@ def _part(index: int) -> Any:
 
 as_strided_guard = Exercise(
     id="strides_views_transfers.as_strided_guard",
-    statement=(
-        "Write as_strided_guard(sizes, strides, offset, length). All are in elements and none is "
-        "negative; length is that of the storage. Return (inside, overlap): inside is True when "
-        "every element lies in the storage, overlap is True when any two elements lie in one "
-        "place. Both exact. A view may have 2**40 elements and more; where neither counting them "
-        "nor sorting the strides settles it, there are at most 20,000."
-    ),
     rules=("Python and NumPy; no torch, no labkit",),
     case=_a_layout,
     expected=_inside_and_overlap,
     smaller=_fewer_axes,
+    picture=lambda case, got, right: drawn(*case.inputs),
+    rung="boss",
+    stages=(
+        Stage("in order", only=lambda *layout: _plain(*layout) and is_apart(*layout[:2])),
+        Stage("repeated", only=lambda *layout: _plain(*layout) and _is_crowded(*layout[:2])),
+        Stage("size 1", only=lambda sizes, *_: 1 in sizes and 0 not in sizes),
+        Stage("empty", only=lambda sizes, *_: 0 in sizes),
+        Stage("interleaved", only=lambda *layout: _plain(*layout) and _is_open(*layout[:2])),
+        Stage("large", only=lambda sizes, *_: math.prod(sizes) > 4000),
+        Stage("together"),
+    ),
     cases=3000,
     seconds=2.0,
     sizes=8,
-    minutes=20,
+    minutes=25,
     difficulty=3,
     banned=("torch.*", "labkit.*"),
     hints=(
@@ -223,22 +240,46 @@ def _drive_windows(answer: Any, image: torch.Tensor, *numbers: int) -> Any:
     return {"windows": windows, "a view of the image's storage": shares}
 
 
+def _fits(image: torch.Tensor, window: int, step: int, dilation: int) -> bool:
+    return bool(dilation * (window - 1) < min(image.shape))
+
+
+def _dense_fit(image: torch.Tensor, *numbers: int) -> bool:
+    return image.is_contiguous() and _fits(image, *numbers)
+
+
+def _beside(case: Case, got: Any, right: Any) -> Any:
+    """The windows, and those that were asked for, where that can be drawn small."""
+    from labkit import show
+
+    yours = got.get("windows") if isinstance(got, dict) else None
+    if isinstance(right, Raises) or not isinstance(yours, torch.Tensor):
+        return None
+    expected = right["windows"]
+    if max(yours.numel(), expected.numel()) > 128:
+        return None
+    return show.strides(yours, expected, names=["yours", "expected"], compare=True)
+
+
 def _is_dict(evidence: Evidence) -> bool:
     return isinstance(evidence.value, dict)
 
 
 sliding_windows = Exercise(
     id="strides_views_transfers.sliding_windows",
-    statement=(
-        "Write sliding_windows(image, window, step, dilation) for a matrix of any strides. Return "
-        "all square windows as a view, sizes (rows, columns, window, window): [r, c, i, j] is "
-        "image[r * step + i * dilation, c * step + j * dilation]. As many windows as fit whole. "
-        "No copy, and the image stays as it is. ValueError when not even one fits."
-    ),
     rules=("any torch call",),
     case=_an_image,
     expected=_windows,
     drive=_drive_windows,
+    picture=_beside,
+    stages=(
+        Stage("neighbours", only=lambda *inputs: _dense_fit(*inputs) and inputs[2:] == (1, 1)),
+        Stage("step", only=lambda *inputs: _dense_fit(*inputs) and inputs[2] > 1 == inputs[3]),
+        Stage("dilation", only=lambda *inputs: _dense_fit(*inputs) and inputs[3] > 1),
+        Stage("any layout", only=lambda i, *n: _fits(i, *n) and not i.is_contiguous()),
+        Stage("none fits", only=lambda *inputs: not _fits(*inputs)),
+        Stage("together"),
+    ),
     cases=200,
     sizes=5,
     minutes=15,
@@ -276,246 +317,4 @@ sliding_windows = Exercise(
     ),
 )
 
-
-# --- safe_async_copy
-
-ITEM = np.dtype(np.int64)
-EACH = 4 * ITEM.itemsize
-"""Bytes of a batch."""
-
-
-class WatchedDevice(EmulatorDriver):
-    """An emulated device that counts how often the host waited for it."""
-
-    def __init__(self) -> None:
-        super().__init__(capacity=1 << 20, seed=0)
-        self.waits = 0
-
-    def stream_synchronize(self, stream: int) -> None:
-        """Count one wait."""
-        self.waits += 1
-        super().stream_synchronize(stream)
-
-    def event_synchronize(self, event: int) -> None:
-        """Count one wait."""
-        self.waits += 1
-        super().event_synchronize(event)
-
-    def synchronize(self) -> None:
-        """Count one wait."""
-        self.waits += 1
-        super().synchronize()
-
-    def event_query(self, event: int) -> bool:
-        """Count one wait: a loop around a query is one."""
-        self.waits += 1
-        return super().event_query(event)
-
-    def stream_query(self, stream: int) -> bool:
-        """Count one wait."""
-        self.waits += 1
-        return super().stream_query(stream)
-
-
-class Bench:
-    """One upload on one device: two buffers, the batches on the host, a place for each result.
-
-    copy(batch, buffer, stream)   queue the upload of a batch into buffer 0 or 1
-    use(batch, buffer, stream)    queue the work that reads the buffer as this batch
-    """
-
-    device: WatchedDevice | None = None
-
-    def __init__(self, values: tuple[Ints, ...], seed: int) -> None:
-        if Bench.device is None:
-            Bench.device = WatchedDevice()
-        self.driver = Bench.device
-        self.driver.queue.reseed(seed)
-        self.driver.queue.log.clear()
-        self.driver.waits = 0
-        self.batches = [np.array(batch, ITEM) for batch in values]
-        self.memory = [self.driver.malloc(EACH) for _ in range(2 + len(values))]
-        for address in self.memory:
-            self.driver.memset_async(address, 0, EACH, 0)
-        EmulatorDriver.synchronize(self.driver)
-        self.copies: dict[int, list[tuple[int, Work]]] = {}
-        self.uses: dict[int, list[tuple[int, Work]]] = {}
-
-    def copy(self, batch: int, buffer: int, stream: cuda.Stream) -> None:
-        """The upload is queued."""
-        source = self.batches[self._one(batch)].ctypes.data
-        self.driver.memcpy_async(self._buffer(buffer), source, EACH, self._queue(stream))
-        self.copies.setdefault(batch, []).append((buffer, self.driver.queue.log[-1]))
-
-    def use(self, batch: int, buffer: int, stream: cuda.Stream) -> None:
-        """The work that reads the buffer is queued."""
-        place = self.memory[2 + self._one(batch)]
-        self.driver.memcpy_async(place, self._buffer(buffer), EACH, self._queue(stream))
-        self.uses.setdefault(batch, []).append((buffer, self.driver.queue.log[-1]))
-
-    def _one(self, batch: int) -> int:
-        if not isinstance(batch, int) or not 0 <= batch < len(self.batches):
-            raise ValueError(f"batch {batch!r} of {len(self.batches)}")
-        return batch
-
-    def _buffer(self, buffer: int) -> int:
-        if buffer not in (0, 1):
-            raise ValueError(f"there are buffers 0 and 1, not {buffer!r}")
-        return self.memory[buffer]
-
-    def _queue(self, stream: Any) -> int:
-        if not isinstance(stream, cuda.Stream):
-            raise TypeError(f"a stream is a labkit.cuda.Stream, not {stream!r}")
-        return stream.handle
-
-    def found(self) -> dict[str, Any]:
-        """Everything has run: what came out, and what could have gone wrong in another order."""
-        waits = self.driver.waits
-        EmulatorDriver.synchronize(self.driver)
-        results = []
-        for address in self.memory[2:]:
-            here = np.zeros(EACH // ITEM.itemsize, ITEM)
-            self.driver.memcpy_async(here.ctypes.data, address, EACH, 0)
-            EmulatorDriver.stream_synchronize(self.driver, 0)
-            results.append(here.tolist())
-        return {"results": results, "times the host waited": waits, **self._orders()}
-
-    def _orders(self) -> dict[str, Any]:
-        """From the queue's log: which pairs of work any legal order keeps apart, and which not."""
-        before: dict[int, set[int]] = {}
-        for work in self.driver.queue.log:
-            after = [n for n in work.dep_ids if n in before]
-            before[work.id] = set(after).union(*(before[n] for n in after))
-
-        def ordered(first: Work, second: Work) -> bool:
-            return first.id in before[second.id]
-
-        number = range(len(self.batches))
-        copies = [pair for n in number for pair in self.copies.get(n, [])]
-        early = [
-            n
-            for n in number
-            if any(
-                not ordered(c, u)
-                for _, c in self.copies.get(n, [])
-                for _, u in self.uses.get(n, [])
-            )
-        ]
-        overwritten = sorted(
-            {
-                n
-                for n in number
-                for buffer, use in self.uses.get(n, [])
-                for other, copy in copies
-                if other == buffer and copy.id > use.id and not ordered(use, copy)
-            }
-        )
-        apart = [
-            n
-            for n in number[:-1]
-            if any(
-                not ordered(use, copy) and not ordered(copy, use)
-                for _, use in self.uses.get(n, [])
-                for _, copy in self.copies.get(n + 1, [])
-            )
-        ]
-        return {
-            "batches that may be read before they arrived": early,
-            "batches that may be overwritten before they were read": overwritten,
-            "batches read while the next one arrives": apart,
-        }
-
-    def close(self) -> None:
-        """Nothing is queued, and the memory is free."""
-        EmulatorDriver.synchronize(self.driver)
-        for address in self.memory:
-            self.driver.free(address)
-
-
-def _an_upload(rng: Rng, size: int) -> Case:
-    """Batches that differ from each other and from zero, and an order of the device's queues."""
-    number = rng.randint(1, 3 + size)
-    values = tuple(tuple(rng.randint(1, 10**6) for _ in range(4)) for _ in range(number))
-    truth = {
-        "results": [list(batch) for batch in values],
-        "times the host waited": 0,
-        "batches that may be read before they arrived": [],
-        "batches that may be overwritten before they were read": [],
-        "batches read while the next one arrives": list(range(number - 1)),
-    }
-    return Case((values, rng.randint(0, 10**6)), truth)
-
-
-def _drive_upload(answer: Any, values: tuple[Ints, ...], seed: int) -> Any:
-    bench = Bench(values, seed)
-    with cuda.use(bench.driver):
-        try:
-            answer(len(values), bench.copy, bench.use, cuda.Stream(), cuda.Stream())
-            return bench.found()
-        finally:
-            bench.close()
-
-
-def _upload_in_words(values: tuple[Ints, ...], seed: int) -> str:
-    return f"{len(values)} batches, the device's queues in order {seed}"
-
-
-def _finding(name: str) -> Any:
-    return lambda e: isinstance(e.value, dict) and e.value[name] != e.right[name]
-
-
-safe_async_copy = Exercise(
-    id="strides_views_transfers.safe_async_copy",
-    statement=(
-        "Write upload(number, copy, use, copy_stream, use_stream). There are `number` batches on "
-        "the host and two buffers, 0 and 1, on the device. copy(batch, buffer, stream) queues the "
-        "upload of a batch, use(batch, buffer, stream) queues the work that reads it. Queue each "
-        "batch's copy on copy_stream and its use on use_stream, once each, so that in every legal "
-        "order of the queues a use reads its own batch, and so that the copy of each batch may run "
-        "while the one before is used. The host never waits."
-    ),
-    rules=("labkit.cuda's Event and Stream, and nothing that waits on the host",),
-    case=_an_upload,
-    drive=_drive_upload,
-    show=_upload_in_words,
-    cases=64,
-    sizes=6,
-    minutes=20,
-    difficulty=3,
-    hints=(
-        Hint(
-            "The host waited, and meanwhile it queued nothing. stream.wait_event(event) makes a "
-            "stream wait instead: the call returns at once.",
-            when=_finding("times the host waited"),
-        ),
-        Hint(
-            "On {input} a use may run before its batch has arrived. Record an event on the copy "
-            "stream, behind the copy, and let the use stream wait for it.",
-            when=_finding("batches that may be read before they arrived"),
-        ),
-        Hint(
-            "On {input} there may be new data in a buffer whose old batch nobody has read yet. Who "
-            "says that it was consumed? An event behind the use, and the copy stream waits for it.",
-            when=_finding("batches that may be overwritten before they were read"),
-        ),
-        Hint(
-            "The results are right, and no copy may ever run beside a use: you made them wait for "
-            "each other one by one. Batch n + 1 has a buffer of its own; only n + 2 has to wait.",
-            when=_finding("batches read while the next one arrives"),
-        ),
-        "One event per buffer and direction: 'arrived' and 'consumed'. Four in all.",
-        "event.record() without a stream records on the current stream, which is neither of yours.",
-    ),
-    must_fail=(
-        "synchronises after each copy (no overlap)",
-        "waits on the host",
-        "waits on the wrong stream",
-        "forgets to protect the reused buffer",
-        "event recorded before the copy",
-        "is right on the default stream or device and wrong on another one",
-        "is right in forward thread and queue order only and fails in a reversed or shuffled order",
-        FIRST,
-    ),
-)
-
-EXERCISES = (as_strided_guard, sliding_windows, safe_async_copy)
+EXERCISES = (windows_that_fit, apart, sliding_windows, as_strided_guard)
