@@ -9,8 +9,16 @@ from labkit.show.names import tensor_names
 from labkit.widgets.graph.graph_view import GraphView
 
 
-def graph(root: Any, title: str = "", module: Any = None, depth: int | None = None) -> GraphView:
+def graph(
+    *roots: Any,
+    title: str = "",
+    module: Any = None,
+    depth: int | None = None,
+    simple: bool = False,
+) -> GraphView:
     """The graph that backward would walk from `root`, its saved tensors and their versions.
+
+    Several roots stand side by side in one picture.
 
     root    a tensor of torch or labkit with a grad_fn, or an autograd node; or a function without
             arguments that computes such a tensor. An arrow runs from a node to the node its
@@ -19,6 +27,7 @@ def graph(root: Any, title: str = "", module: Any = None, depth: int | None = No
     module  an nn.Module of either: nodes fold by the module whose forward made them, so `root`
             must be a function that runs it
     depth   how many levels of module names tell groups apart; None: all of them
+    simple  the drawing alone: no search, no details beside it
 
     Raises   TypeError    neither a tensor nor a node; `module` with a root that is no function
              ValueError   the tensor has no graph: nothing recorded it
@@ -26,17 +35,22 @@ def graph(root: Any, title: str = "", module: Any = None, depth: int | None = No
     """
     scopes = Scopes(module, depth)
     names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
+    walk = Walk(names, scopes.group)
+    walk.add([start_node(_computed(root, scopes, module), "show.graph") for root in roots])
+    return GraphView(walk.nodes, walk.edges, title=title, simple=simple)
+
+
+def _computed(root: Any, scopes: Scopes, module: Any) -> Any:
+    """The root, or what it computes where it is a function."""
     if is_function(root):
         with scopes:
-            root = root()
-    elif module is not None:
+            return root()
+    if module is not None:
         raise TypeError(
             "the modules of nodes are known only while forward runs: pass a function, "
             "show.graph(lambda: model(x), module=model)"
         )
-    walk = Walk(names, scopes.group)
-    walk.add([start_node(root, "show.graph")])
-    return GraphView(walk.nodes, walk.edges, title=title)
+    return root
 
 
 def is_function(root: Any) -> bool:

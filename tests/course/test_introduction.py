@@ -74,15 +74,18 @@ def with_the_leaf(start):
 @answers.right("graph_or_no_graph")
 def graph_or_no_graph(program):
     """Two flags per name: requires_grad, has a grad_fn."""
-    tensors, modes, found = {}, [True], []
+    return walked(program, lambda blocks, line: blocks + (1 if line == "enter" else -1))
+
+
+def walked(program, counted):
+    """The answers, with the open blocks as `counted` says after an enter or exit."""
+    tensors, blocks, found = {}, 0, []
     for name, *rest in program:
-        if name == "enter":
-            modes.append(rest[0] == "enable_grad")
-        elif name == "exit":
-            modes.pop()
+        if name in ("enter", "exit"):
+            blocks = counted(blocks, name)
         else:
             result, *inputs = rest
-            tensors[result] = described(name, inputs, tensors, modes[-1])
+            tensors[result] = described(name, inputs, tensors, blocks == 0)
             found.append(tensors[result][2])
     return found
 
@@ -137,20 +140,23 @@ def ignores_no_grad(program):
     return graph_or_no_graph(tuple(named(program)))
 
 
+@answers.wrong("graph_or_no_graph", "takes the first exit for the end of all blocks")
+def out_at_once(program):
+    return walked(program, lambda blocks, line: line == "enter")
+
+
 @answers.wrong("graph_or_no_graph", "ignores integer dtypes")
 def ignores_integers(program):
-    requires, modes, found = {}, [True], []
+    requires, blocks, found = {}, 0, []
     for name, *rest in program:
-        if name == "enter":
-            modes.append(rest[0] == "enable_grad")
-        elif name == "exit":
-            modes.pop()
+        if name in ("enter", "exit"):
+            blocks += 1 if name == "enter" else -1
         elif name == "leaf":
             requires[rest[0]] = rest[2]
             found.append(False)
         else:
             inputs = rest[1:2] if name == "to" else rest[1:]
-            asked = modes[-1] and name != "detach" and any(requires[x] for x in inputs)
+            asked = blocks == 0 and name != "detach" and any(requires[x] for x in inputs)
             requires[rest[0]] = asked
             found.append(asked)
     return found

@@ -25,6 +25,15 @@ def test_the_graph_of_a_product_and_a_sum(library):
     assert product["details"]["_saved_self"] == f"tensor (3,) {x.dtype}, version 0"
 
 
+def test_several_graphs_stand_side_by_side():
+    first, second = (torch.ones(2, requires_grad=True) for _ in range(2))
+    view = graph(first.sum(), second.exp().sum(), simple=True)
+    assert labels(view)[:2] == ["SumBackward0"] * 2
+    places = [node["x"] for node in view.levels["all"]["nodes"]]
+    assert places[0] == places[2] < places[1] == places[3] == places[4]
+    assert view.simple
+
+
 def test_input_slots_are_on_the_edges():
     first, second = torch.ones(4, requires_grad=True).unbind(0)[:2]
     view = graph(first * second)

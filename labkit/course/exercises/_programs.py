@@ -12,12 +12,12 @@ Program = tuple[Line, ...]
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
 INTEGERS = ("int64", "uint8", "bool")
-ONE_INPUT = ("exp", "sign", "clone", "sum", "detach", "argmax")
+ONE_INPUT = ("exp", "sum", "detach", "argmax")
 TWO_INPUTS = ("add", "mul", "gt")
 
 
-def a_program(rng: Rng, size: int) -> tuple[Program]:
-    """Leaves and operations of all kinds, in and out of blocks with another grad mode."""
+def a_program(rng: Rng, size: int, *left_out: str) -> tuple[Program]:
+    """Leaves and operations of all kinds but some, in and out of blocks that may be nested."""
     lines: list[Line] = []
     dtypes: dict[str, str] = {}
     depth = 0
@@ -31,27 +31,27 @@ def a_program(rng: Rng, size: int) -> tuple[Program]:
 
     leaf()
     for _ in range(1 + size):
-        if rng.chance(0.2):
+        if rng.chance(0.3 if depth else 0.2):
             leaf()
-        elif rng.chance(0.25):
-            if depth and rng.chance(0.6):
+        if "enter" not in left_out and rng.chance(0.3):
+            if depth and rng.chance(0.5):
                 lines.append(("exit",))
                 depth -= 1
             else:
-                mode = "no_grad" if depth == 0 or rng.chance(0.3) else "enable_grad"
-                lines.append(("enter", mode))
-                depth += 1
-        lines.append(_an_operation(rng, dtypes))
+                opened = rng.choice((1, 1, 2))
+                lines += [("enter", "no_grad")] * opened
+                depth += opened
+        lines.append(_an_operation(rng, dtypes, left_out))
     return ((*lines, *[("exit",)] * depth),)
 
 
-def _an_operation(rng: Rng, dtypes: dict[str, str]) -> Line:
+def _an_operation(rng: Rng, dtypes: dict[str, str], left_out: tuple[str, ...]) -> Line:
     """A line that computes a new name, mostly from recent ones; it keeps `dtypes` up to date."""
     names = list(dtypes)
     pick: Callable[[], str] = lambda: rng.choice(names[-3:] if rng.chance(0.7) else names)  # noqa: E731
     result = "abcdefghijklmnopqrstuvwxyz"[len(names)]
     first = pick()
-    kind = rng.choice(("one", "two", "two", "to"))
+    kind = rng.choice([kind for kind in ("one", "two", "two", "to") if kind not in left_out])
     if kind == "to":
         same = rng.chance(0.25)
         dtype = dtypes[first] if same else rng.choice(FLOATS if rng.chance(0.5) else INTEGERS)
@@ -59,8 +59,8 @@ def _an_operation(rng: Rng, dtypes: dict[str, str]) -> Line:
     elif kind == "two":
         line = (rng.choice(TWO_INPUTS), result, first, pick())
     else:
-        name = rng.choice(ONE_INPUT)
-        line = ("clone" if name == "argmax" and dtypes[first] == "bool" else name, result, first)
+        name = rng.choice([name for name in ONE_INPUT if name not in left_out])
+        line = ("sum" if name == "argmax" and dtypes[first] == "bool" else name, result, first)
     stand_ins = {name: torch.ones(3, dtype=getattr(torch, dtypes[name])) for name in names}
     dtypes[result] = str(_do(line, stand_ins).dtype).removeprefix("torch.")
     return line
@@ -80,15 +80,13 @@ def _do(line: Line, values: dict[str, torch.Tensor]) -> torch.Tensor:
 def recorded(program: Program) -> list[bool] | Raises:
     """Run the program; of every name, whether it has a grad_fn when it is made."""
     values: dict[str, torch.Tensor] = {}
-    modes = [True]
+    blocks = 0
     found: list[bool] = []
     for line in program:
-        if line[0] == "enter":
-            modes.append(line[1] == "enable_grad")
-        elif line[0] == "exit":
-            modes.pop()
+        if line[0] in ("enter", "exit"):
+            blocks += 1 if line[0] == "enter" else -1
         else:
-            with torch.set_grad_enabled(modes[-1]):
+            with torch.set_grad_enabled(blocks == 0):
                 try:
                     values[line[1]] = _do(line, values)
                 except RuntimeError:
@@ -161,11 +159,6 @@ def only_products(rng: Rng, size: int) -> tuple[Program]:
         known = [line[1] for line in lines]
         lines.append((rng.choice(("mul", "add")), name, rng.choice(known), rng.choice(known)))
     return (tuple(lines),)
-
-
-def uses(program: Program, *names: str) -> bool:
-    """Whether a line of the program begins with one of these names."""
-    return any(line[0] in names for line in program)
 
 
 def drawn(case: Case, got: Any, right: Any) -> Any:

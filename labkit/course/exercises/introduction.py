@@ -11,7 +11,6 @@ from labkit.course.exercises._programs import (
     only_products,
     recorded,
     shorter_programs,
-    uses,
     wrong_at,
 )
 from labkit.course.exercises._two_processes import two_process_sum
@@ -100,9 +99,9 @@ graph_or_no_graph = Exercise(
     stages=(
         Stage("leaves", case=only_leaves),
         Stage("products", case=only_products),
-        Stage("dtypes", only=lambda program: not uses(program, "to", "detach", "enter")),
-        Stage("to and detach", only=lambda program: not uses(program, "enter")),
-        Stage("grad mode"),
+        Stage("dtypes", case=lambda rng, size: a_program(rng, size, "to", "detach", "enter")),
+        Stage("to and detach", case=lambda rng, size: a_program(rng, size, "enter")),
+        Stage("no_grad"),
     ),
     picture=drawn,
     rules=("do not run the program: no torch, no NumPy, no labkit",),
@@ -115,8 +114,8 @@ graph_or_no_graph = Exercise(
     difficulty=2,
     banned=LIBRARIES,
     hints=(
-        "Recording needs three things: grad mode on, a differentiable dtype, an input that "
-        "requires grad. Which one is missing in: {input}",
+        "A graph needs three things: recording on, a floating-point result, an input that asks. "
+        "Which one is missing in: {input}",
         Hint(
             "A leaf that asks for gradients still has no grad_fn: nothing computed it.",
             when=wrong_at("leaf"),
@@ -127,25 +126,26 @@ graph_or_no_graph = Exercise(
             when=wrong_at("to"),
         ),
         Hint(
-            "gt answers in bools and argmax in integers: neither can carry a gradient.",
+            "gt gives bools and argmax an integer: neither can have a gradient.",
             when=wrong_at("gt", "argmax"),
         ),
         Hint(
-            "The failing program has a detach before the line you got wrong: its result requires "
-            "nothing, whatever it was made from.",
+            "The failing program has a detach: its result does not ask, whatever it was made from.",
             when=lambda evidence: any(line[0] == "detach" for line in evidence.inputs[0]),
         ),
         Hint(
-            "What counts is the grad mode at the line itself; the innermost block decides.",
+            "What counts is the line itself: it is recorded only where no block is open. Of two "
+            "open blocks, the first `exit` closes one.",
             when=lambda evidence: any(line[0] == "enter" for line in evidence.inputs[0]),
         ),
-        "Propagate two flags per name through the program: requires_grad, and has a grad_fn. They "
-        "differ for leaves.",
+        "Keep three things of each name: its dtype, whether it asks, and whether it has a grad_fn. "
+        "The last two differ for leaves.",
     ),
     must_fail=(
         "always true",
         "true whenever any leaf requires grad",
         "ignores no_grad",
+        "takes the first exit for the end of all blocks",
         "ignores integer dtypes",
         "executes the program with torch (banned by a recording mode)",
         "remembers the answer of the first random case and returns it for all later cases",
