@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises.versions import Node, Tensor
+from labkit.course.stages import stage_exercises
 from tests.course.answers import Answers, catches
 
 answers = Answers("versions")
@@ -269,4 +271,106 @@ def test_all_four_verdicts_are_asked_for_and_torch_agrees_with_the_kept_names():
     assert counts["views"] > 60
 
 
+# --- unpack, kept_by, through_copy
+
+
+@answers.right("unpack")
+def unpack(saved):
+    memory, version, expected = saved
+    if version[0] != expected:
+        raise RuntimeError(f"is at version {version[0]}; expected version {expected} instead")
+    return memory
+
+
+@answers.wrong("unpack", "never refuses")
+def unpack_always(saved):
+    return saved[0]
+
+
+@answers.wrong("unpack", "refuses larger versions alone")
+def unpack_smaller(saved):
+    return unpack(saved) if saved[1][0] > saved[2] else saved[0]
+
+
+@answers.wrong("unpack", "changes the two numbers round")
+def unpack_round(saved):
+    memory, version, expected = saved
+    if version[0] != expected:
+        raise RuntimeError(f"is at version {expected}; expected version {version[0]} instead")
+    return memory
+
+
+@answers.wrong("unpack", "returns the whole of what was saved")
+def unpack_nothing(saved):
+    unpack(saved)
+    return saved
+
+
+def keeper(nobody=True, other=True, both=False, result=RESULT):
+    def kept_by(operation, name, inputs, needs):
+        if nobody and not any(needs[one] for one in inputs):
+            return []
+        if operation == "mul":
+            left, right = inputs
+            if not other:
+                return [one for one in inputs if needs[one]]
+            return [left, right] if both else [right] * needs[left] + [left] * needs[right]
+        kept = [name] if operation in result else []
+        return kept + inputs * (operation in INPUT or operation in set(RESULT) - set(result))
+
+    return kept_by
+
+
+answers.right("kept_by")(keeper())
+answers.wrong("kept_by", "keeps though nobody needs a gradient")(keeper(nobody=False))
+answers.wrong("kept_by", "keeps both factors whenever one needs a gradient")(keeper(both=True))
+answers.wrong("kept_by", "keeps the factor that needs a gradient")(keeper(other=False))
+answers.wrong("kept_by", "keeps the input of exp")(keeper(result=("tanh", "sigmoid")))
+
+
+@answers.right("through_copy")
+def through_copy(grad, places, factor):
+    return [g * factor if place in places else g for place, g in enumerate(grad)]
+
+
+@answers.wrong("through_copy", "gives zero where nothing was written")
+def zero_elsewhere(grad, places, factor):
+    return [g * factor if place in places else 0.0 for place, g in enumerate(grad)]
+
+
+@answers.wrong("through_copy", "returns the written places alone")
+def places_alone(grad, places, factor):
+    return [grad[place] * factor for place in places]
+
+
+@answers.wrong("through_copy", "multiplies everywhere")
+def everywhere(grad, places, factor):
+    return [g * factor for g in grad]
+
+
+@answers.wrong("through_copy", "writes into the gradient")
+def into_the_gradient(grad, places, factor):
+    for place in places:
+        grad[place] *= factor
+    return grad
+
+
 test_answers = answers.tests()
+
+
+def test_every_stage_of_writes_asks_all_that_may_happen_there():
+    asked = {}
+    for stage, exercise in stage_exercises(find("versions.will_backward_refuse")):
+        made = [exercise.make(5, n, n * 8 // 60) for n in range(60)]
+        asked[stage] = Counter(exercise.expected(*case.inputs)[0] for case in made)
+    assert asked["one kind of write"].keys() == {"fine", "refused at backward"}
+    assert asked["plain"]["refused at the write"] and not asked["products"]["silently wrong"]
+    assert asked["data"]["silently wrong"] and asked["views"]["silently wrong"]
+
+
+def test_the_picture_of_a_program_stands_at_what_backward_refuses():
+    program = [("leaf", "a", True), ("leaf", "b", False), ("exp", "t0", "a")]
+    program += [("write", "t0", "detach"), ("backward", "t0")]
+    exercise = find("versions.will_backward_refuse")
+    walk = exercise.picture(Case((program,)), None, exercise.expected(program))
+    assert any("expected version 0" in frame["text"] for frame in walk.frames)

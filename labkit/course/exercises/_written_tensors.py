@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 LITERAL = "returns the literal answer of the example in the statement"
@@ -207,6 +207,40 @@ def _without_a_step(program: Program_) -> Any:
             yield (shorter,)
 
 
+def _only(ways: tuple[str, ...], without: tuple[str, ...]) -> Callable[[Program_], bool]:
+    """Whether a program writes, in these ways alone, and has none of these operations."""
+
+    def fits(program: Program_) -> bool:
+        used = {step[2] for step in program if step[0] == "write"}
+        return bool(used) and used <= {*ways} and not {s[0] for s in program} & {*without}
+
+    return fits
+
+
+def _walk(case: Case, got: Any, right: Any) -> Any:
+    """The program's backward in labkit, at its last step; None where a write is refused."""
+    import labkit as lab
+    from labkit import show
+
+    (program,) = case.inputs
+    if right[0] == "refused at the write":
+        return None
+    values: dict[str, Any] = {}
+    for step in program[:-1]:
+        kind, name, *rest = step
+        if kind == "leaf":
+            values[name] = lab.tensor([0.3, 0.55], dtype=lab.float64, requires_grad=rest[0])
+        elif kind == "write":
+            with lab.no_grad():
+                (values[name].data if rest[0] == "data" else values[name]).add_(1)
+        elif kind == "view":
+            values[name] = values[rest[0]].view(2)
+        else:
+            values[name] = getattr(lab, kind)(*(values[one] for one in rest))
+    walk = show.backward(values[program[-1][1]].sum(), title="which kept tensors were written?")
+    return walk.open_at(len(walk.frames))
+
+
 def _said(got: str, right: str) -> Any:
     return lambda e: e.value[0] == got and e.right[0] == right
 
@@ -217,26 +251,22 @@ def _has_way(way: str) -> Any:
 
 will_backward_refuse = Exercise(
     id="versions.will_backward_refuse",
-    statement=(
-        "Write will_backward_refuse(program). A step is ('leaf', name, requires_grad), (operation, "
-        "name, input, ...), ('write', name, way) or, last, ('backward', name). Operations: exp, "
-        "tanh, sigmoid keep their result for backward; sin, cos, square their input; mul keeps of "
-        "each factor that needs a gradient the other one; add, neg, clone, view keep nothing. "
-        "Without an input that needs a gradient nothing is kept. A write adds 1 in place: "
-        "'plain', under 'no_grad', through 'detach' (x.detach().add_(1)) or through 'data'. "
-        "Return (verdict, names): ('fine', []), ('refused at the write', [its tensor]), ('refused "
-        "at backward', names) or ('silently wrong', names): the sorted names of the tensors that "
-        "were kept on the way to the result and have changed since, for a refusal those whose "
-        "version changed."
-    ),
     rules=("predict: no torch, no labkit",),
     case=_a_write_program,
     expected=_outcome,
     smaller=_without_a_step,
     show=_program_in_words,
-    cases=300,
+    cases=150,
     sizes=7,
-    minutes=30,
+    minutes=15,
+    picture=_walk,
+    stages=(
+        Stage("one kind of write", only=_only(("no_grad", "detach"), ("mul", "view"))),
+        Stage("plain", only=_only(("plain", "no_grad", "detach"), ("mul", "view"))),
+        Stage("products", only=_only(("plain", "no_grad", "detach"), ("view",))),
+        Stage("data", only=_only(WAYS, ("view",))),
+        Stage("views"),
+    ),
     difficulty=4,
     banned=("torch.*", "labkit.*"),
     hints=(

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._version_steps import kept_by, through_copy, unpack
 from labkit.course.exercises._written_tensors import will_backward_refuse
 
 NOTEBOOK = "3_internals/5b_versions"
@@ -84,6 +85,14 @@ def _views_case(rng: Rng, size: int) -> tuple[int, int, Program]:
             steps.append(("slice", name, f"v{number}", start, end))
             shapes[f"v{number}"] = (end - start, *shape[1:])
     return rows, columns, steps
+
+
+def _unbinds(steps: Program) -> bool:
+    return any(step[0] == "unbind" for step in steps)
+
+
+def _views_of_outputs(steps: Program) -> bool:
+    return any("." in step[1] and step[0] in ("select", "slice", "unbind") for step in steps)
 
 
 @handed_out
@@ -245,28 +254,28 @@ def _judge_views(case: Case, got: Any) -> Any:
 
 rebase_history = Exercise(
     id="versions.rebase_history",
-    statement="Write view, mul_ and history: a write to a view gives the base a new history, makes "
-    "the nodes of its siblings stale and counts in the version they share; outputs of functions "
-    "with several views refuse.",
     case=_views_case,
     judge=_judge_views,
     drive=_drive_views,
     show=lambda rows, columns, steps: f"base of {rows} x {columns}; "
     + ", ".join(" ".join(map(str, step)) for step in steps),
     rules=("plain Python; torch and labkit.autograd are out of reach",),
-    cases=150,
+    cases=100,
     sizes=12,
+    stages=(
+        Stage("no unbind", only=lambda rows, columns, steps: not _unbinds(steps)),
+        Stage("outputs of unbind", only=lambda rows, columns, steps: _unbinds(steps)
+              and not _views_of_outputs(steps)),
+        Stage("views of them"),
+    ),
     banned=("torch.*", "labkit.autograd"),
     hints=(
-        Hint("Gradient of an untouched row is zero? The write must let it through",
-             when=lambda e: "gradient of" in e.property and "0.0" in e.property),
-        "The write changes the base, so the base's history changes",
-        "Insert a node that routes the slice through the new function and copies the rest",
-        Hint("One list of one int, the very same object in the base and in every view",
-             when=lambda e: e.property.startswith("version")),
-        Hint("A view is stale when its made_at is not the version: history makes an "
-             "AsStridedBackward0 from the base then", when=lambda e: "AsStrided" in e.property),
-        Hint("Who refuses, and in which words: a write says 'is being modified inplace', a stale "
+        Hint("Refuse first, then call your function of the chapter: here something was changed "
+             "though it refused, or nothing refused",
+             when=lambda e: e.property.startswith(("version", "values"))),
+        "several says: may not be written. Who gets it? An output of unbind, and its views",
+        "A stale view: made_at is not the version. Only one with several refuses then",
+        Hint("The words differ: a write says 'is being modified inplace', a stale "
              "node 'its base or another view of its base has been modified inplace'",
              when=lambda e: "Output" in e.property),
     ),
@@ -280,8 +289,8 @@ rebase_history = Exercise(
         "returns NaN or an uninitialised buffer where a value is expected",
         "returns the right value but changes one of its inputs",
     ),
-    minutes=25,
-    difficulty=5,
+    minutes=15,
+    difficulty=4,
 )  # fmt: skip
 
-EXERCISES = (will_backward_refuse, rebase_history)
+EXERCISES = (unpack, kept_by, will_backward_refuse, through_copy, rebase_history)
