@@ -91,7 +91,7 @@ kept_by = Exercise(
         ),
         Hint(
             "The answer is a list of names, also where it is empty.",
-            when=lambda e: not isinstance(e.value, list),
+            when=lambda e: e.kind == "value" and not isinstance(e.value, list),
         ),
         "Four cases, one after another: nobody needs a gradient; the result is kept; the input is "
         "kept; a product.",
