@@ -1,10 +1,15 @@
+import re
 import signal
+import subprocess
+from dataclasses import replace
 
 import pytest
 import torch
 
-from labkit.core.host_compiler import CompilerMissing
+from labkit.core.host_compiler import CompilerMissing, compiler
 from labkit.course import c_program
+from labkit.course.checks import outcomes
+from labkit.course.exercise import Case
 from tests.course.answers import FIRST, Answers
 
 answers = Answers("dtype_dispatch")
@@ -180,7 +185,110 @@ def asks_torch(functions, a, b):
     return a + b
 
 
+# --- the small steps
+
+
+@answers.right("owner")
+def owner(message):
+    if message.startswith("Could not run"):
+        return "dispatcher"
+    return "kernel" if "not implemented for" in message else "other"
+
+
+@answers.wrong("owner", "knows two owners only")
+def two_owners(message):
+    return "dispatcher" if message.startswith("Could not run") else "kernel"
+
+
+@answers.wrong("owner", "asks whether a dtype is named")
+def dtype_named(message):
+    named = any(word in message for word in ("Long", "Float", "Half", "Bool", "float"))
+    return "kernel" if named else owner(message)
+
+
+@answers.wrong("owner", "asks whether CPU is named")
+def cpu_named(message):
+    return "dispatcher" if "CPU" in message else owner(message)
+
+
+@answers.right("filled")
+def filled(body, Num, num):
+    body = re.sub(r"\bnum\b", num, re.sub(r"\bNum\b", Num, body))
+    return re.sub(r" *## *", "", body)
+
+
+@answers.wrong("filled", "replaces inside words")
+def inside_words(body, Num, num):
+    return re.sub(r" *## *", "", body.replace("num", num).replace("Num", Num))
+
+
+@answers.wrong("filled", "leaves the glue")
+def leaves_glue(body, Num, num):
+    return re.sub(r"\bnum\b", num, re.sub(r"\bNum\b", Num, body))
+
+
+@answers.wrong("filled", "leaves the spaces around the glue")
+def leaves_spaces(body, Num, num):
+    return leaves_glue(body, Num, num).replace("##", "")
+
+
+@answers.wrong("filled", "glues before it replaces")
+def glues_first(body, Num, num):
+    return leaves_glue(re.sub(r" *## *", "", body), Num, num)
+
+
+@answers.wrong("filled", "fills num only")
+def fills_one(body, Num, num):
+    return re.sub(r" *## *", "", re.sub(r"\bnum\b", num, body))
+
+
 test_answers = answers.tests()
+
+
+def test_the_preprocessor_fills_as_the_exercise_says():
+    exercise = answers.exercises["filled"]
+    cases = [exercise.make(3, number, number % 9) for number in range(60)]
+    lines = []
+    for number, case in enumerate(cases):
+        body, name, ctype = case.inputs
+        lines += [f"#define MAKE{number}(Num, num) [{body}]", f"MAKE{number}({name}, {ctype})"]
+    command = [compiler("c"), "-E", "-P", "-"]
+    text = subprocess.run(
+        command, input="\n".join(lines), capture_output=True, text=True, check=True
+    ).stdout
+    made = re.findall(r"\[(.*?)\]", text, re.DOTALL)
+    squeezed = [re.sub(r"\s", "", each) for each in made]
+    assert squeezed == [re.sub(r"\s", "", f"{exercise.right(case)}") for case in cases]
+
+
+def states_of(answer):
+    """The stages' states, by a few cases each."""
+    exercise = answers.exercises["generic_add"]
+    stages = tuple(replace(stage, cases=2) for stage in exercise.stages)
+    return [s.state for s in outcomes(replace(exercise, cases=2, stages=stages), answer, 3)]
+
+
+def test_the_first_stage_asks_for_one_dtype_only():
+    only_float = HEADER.replace("X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t)", "")
+    only_float = only_float.replace("X(Int, int32_t) \\\n    X(Long, int64_t) ", "")
+    only_float = only_float.replace(" X(Double, double) X(Bool, bool)", "")
+    assert states_of(texts(only_float))[:2] == ["done", "wrong"]
+
+
+def test_only_the_last_stage_includes_the_header_twice():
+    assert states_of(texts(UNGUARDED)) == ["done", "done", "done", "wrong"]
+
+
+def test_a_wrong_sum_is_drawn_beside_the_right_one():
+    exercise = answers.exercises["generic_add"]
+    case = Case(("Bool", [([True], [True], 1)], "guard"))
+    right = exercise.right(case)
+    assert exercise.picture(case, {"sums": [[False]]}, right)
+    assert exercise.picture(case, {"it does not compile": "..."}, right) is None
+    table = answers.exercises["dtype_table"]
+    one = torch.ones(2)
+    assert table.picture(Case(([(one, one)],)), [one], [one + one])
+    assert table.picture(Case(([(one, one)],)), ["KeyError: 1"], [one + one]) is None
 
 
 def test_a_crash_ends_the_program_only():
