@@ -1,6 +1,8 @@
 """Device memory: a stated capacity, real addresses, CUDA's errors."""
 
-import ctypes
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -65,7 +67,7 @@ def test_bytes_survive_the_way_there_and_back(small_device):
     small_device.memcpy(back.ctypes.data, address, data.nbytes)
     np.testing.assert_array_equal(back, data)
     small_device.memset(address + 10, 7, 20)
-    assert ctypes.string_at(address + 9, 22) == bytes([data[9]]) + b"\7" * 20 + bytes([data[30]])
+    assert small_device.peek(address + 9, 22) == bytes([data[9]]) + b"\7" * 20 + bytes([data[30]])
 
 
 def test_a_copy_past_an_allocation_is_refused_before_it_starts(small_device):
@@ -85,7 +87,7 @@ def test_one_page_of_memory_is_reachable_at_two_addresses(small_device):
     small_device.memset(room, 3, page)
     small_device.memory_unmap(room, page)
     small_device.memory_map(room + page, page, handle)
-    assert ctypes.string_at(room + page, 4) == b"\3\3\3\3"
+    assert small_device.peek(room + page, 4) == b"\3\3\3\3"
     assert small_device.memory_info()[0] == 8 * MIB - page
     small_device.memory_unmap(room + page, page)
     small_device.memory_release(handle)
@@ -118,3 +120,18 @@ def test_reset_gives_everything_back(small_device):
     small_device.memory_create(2 * MIB)
     small_device.reset()
     assert small_device.memory_info() == (8 * MIB, 8 * MIB)
+
+
+def test_host_code_that_follows_a_device_address_ends():
+    """As on a GPU: only the driver's copies reach device memory."""
+    program = """
+import ctypes
+from labkit.cuda.emulator.driver import EmulatorDriver
+device = EmulatorDriver(1 << 21)
+address = device.malloc(64)
+device.memset(address, 7, 64)
+assert device.peek(address, 1) == bytes([7])
+ctypes.string_at(address, 1)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGSEGV, done.stderr

@@ -101,7 +101,7 @@ class Lab(Emulated):
     def finish(self, addresses: list[int], nbytes: int) -> list[bytes]:
         """What the results hold in the end; everything goes back."""
         self.driver.synchronize()
-        found = [ctypes.string_at(address, nbytes) for address in addresses]
+        found = [self.driver.peek(address, nbytes) for address in addresses]
         live = {block.address for block in self._allocator.live_blocks()}
         self.left = len(live - set(addresses))
         for address in live:

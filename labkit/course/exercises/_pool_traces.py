@@ -1,6 +1,5 @@
 """Programs for a pool on three streams: what they ask, how they run, and what went wrong."""
 
-import ctypes
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -231,7 +230,7 @@ class Trace:
         wrong = self.spoilt | {
             name
             for name, slot, tag in self.expected
-            if ctypes.string_at(slot, WIDTH) != bytes([tag]) * WIDTH
+            if self.device.peek(slot, WIDTH) != bytes([tag]) * WIDTH
         }
         found = {
             "wrong data": sorted(wrong),
@@ -247,7 +246,7 @@ class Trace:
     def _look_at_live_blocks(self) -> None:
         for name, (address, size, _, tag) in self.blocks.items():
             for start in (address, address + size - WIDTH):
-                if ctypes.string_at(start, WIDTH) != bytes([tag]) * WIDTH:
+                if self.device.peek(start, WIDTH) != bytes([tag]) * WIDTH:
                     self.spoilt.add(name)
 
     def _note(

@@ -1,4 +1,9 @@
-"""Device memory: a stated number of bytes at real addresses, shared with the worker."""
+"""Device memory: a stated number of bytes at real addresses, shared with the worker.
+
+Only the worker can touch them where they are. In this process the addresses that kernels and
+tensors carry lead nowhere: who follows one by mistake is ended by a segmentation fault, as a
+GPU's address would end him. Copies reach the bytes through a second mapping, `Arena.window`.
+"""
 
 import ctypes
 import mmap
@@ -69,6 +74,9 @@ class Arena:
 
     Both halves live in one memory file: the first `capacity` bytes are mapped for `malloc`, the
     rest backs `create`d handles. Together they never hold more than `capacity`.
+
+    base     the first address, of no access in this process
+    window   how far above each address its bytes can be read and written here
     """
 
     def __init__(self, capacity: int) -> None:
@@ -81,9 +89,11 @@ class Arena:
         self.fd = os.memfd_create("labkit-device", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, 2 * self.capacity)
         self.base = _reserve(self.reserved)
-        _map(self.base, self.capacity, self.fd, 0)
+        self.window = _reserve(self.reserved) - self.base
+        _map(self.base + self.window, self.capacity, self.fd, 0)
         assert self.base % page == 0
-        self._ending = weakref.finalize(self, _end, self.base, self.reserved, self.fd)
+        ranges = (self.base, self.base + self.window)
+        self._ending = weakref.finalize(self, _end, ranges, self.reserved, self.fd)
         self._arena = Ranges(self.base, self.capacity)
         self._room = Ranges(self.base + self.capacity, room)
         self._physical = Ranges(self.capacity, self.capacity)
@@ -181,7 +191,7 @@ class Arena:
         self._punch(handle, size)
 
     def map(self, address: int, size: int, handle: int) -> None:
-        """The handle's memory is reachable at `address`, in this process."""
+        """The handle's memory is reachable at `address`, in this process through the window."""
         if self.handles.get(handle) != size:
             raise InvalidValueError(f"handle {handle:#x} does not hold {size} bytes")
         within = any(
@@ -192,7 +202,7 @@ class Arena:
         if not within or clash or address % GRANULARITY:
             why = "it is mapped already" if clash else "that range was not reserved"
             raise InvalidValueError(f"cannot map {size} bytes at {address:#x}: {why}")
-        _map(address, size, self.fd, handle)
+        _map(address + self.window, size, self.fd, handle)
         self.mapped[address] = (size, handle)
 
     def unmap(self, address: int, size: int) -> None:
@@ -201,7 +211,7 @@ class Arena:
             raise InvalidValueError(f"no memory of {size} bytes is mapped at {address:#x}")
         del self.mapped[address]
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED | _MAP_NORESERVE
-        _libc.mmap(address, size, 0, flags, -1, 0)
+        _libc.mmap(address + self.window, size, 0, flags, -1, 0)
 
     def owner_of(self, address: int) -> tuple[int, int] | None:
         """(start, bytes) of the allocation or mapping that `address` lies in."""
@@ -216,6 +226,10 @@ class Arena:
     def contains(self, address: int) -> bool:
         """True for any address of this device, allocated or not."""
         return self.base <= address < self.base + self.reserved
+
+    def reachable(self, address: int) -> int:
+        """Where this process finds the byte: in the window for the device's, else where it is."""
+        return address + self.window if self.contains(address) else address
 
 
 def _check_granular(size: int) -> None:
@@ -235,8 +249,9 @@ def _reserve(size: int) -> int:
     raise CudaError(f"no address range of {size} bytes is free in this process")
 
 
-def _end(base: int, size: int, fd: int) -> None:
-    _libc.munmap(base, size)
+def _end(ranges: tuple[int, ...], size: int, fd: int) -> None:
+    for start in ranges:
+        _libc.munmap(start, size)
     os.close(fd)
 
 

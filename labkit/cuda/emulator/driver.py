@@ -223,6 +223,17 @@ class EmulatorDriver:
             stream, Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes)
         )
 
+    def peek(self, address: int, size_bytes: int) -> bytes:
+        """What the memory holds this moment, allocated or not: nothing is waited for, nothing runs.
+
+        Raises   InvalidValueError   the range is not memory of this device
+        """
+        if not self.arena.base <= address <= self.arena.base + self.arena.capacity - size_bytes:
+            self._transfers.check(address, size_bytes, "source")
+            if not self.is_device_address(address):
+                raise InvalidValueError(f"{address:#x} is not memory of this device")
+        return self._transfers.bytes_at(address, size_bytes)
+
     def is_device_address(self, address: int) -> bool:
         """True for memory of this device, allocated or not, and for module variables."""
         return self._transfers.is_device_address(address)

@@ -8,7 +8,7 @@ from labkit.cuda.errors import InvalidValueError
 
 
 class Transfers:
-    """Moves bytes. Device memory is shared with this process; variables are the worker's alone."""
+    """Moves bytes. This process has a window to device memory; variables are the worker's alone."""
 
     def __init__(self, arena: Arena, worker: Worker) -> None:
         self._arena, self._worker = arena, worker
@@ -45,25 +45,29 @@ class Transfers:
         """The bytes are at `dst`, too."""
         if size == 0:
             return
-        if self._is_variable(src):
-            self._write(dst, self._worker.request(Command.READ, map_message(src, size)))
-        elif self._is_variable(dst):
-            self._write(dst, ctypes.string_at(src, size))
+        if self._is_variable(src) or self._is_variable(dst):
+            self._write(dst, self.bytes_at(src, size))
         else:
-            ctypes.memmove(dst, src, size)
+            ctypes.memmove(self._arena.reachable(dst), self._arena.reachable(src), size)
+
+    def bytes_at(self, src: int, size: int) -> bytes:
+        """What lies there now."""
+        if self._is_variable(src):
+            return self._worker.request(Command.READ, map_message(src, size))
+        return ctypes.string_at(self._arena.reachable(src), size)
 
     def fill(self, dst: int, byte: int, size: int) -> None:
         """Every byte has this value."""
         if self._is_variable(dst):
             self._write(dst, bytes([byte]) * size)
         else:
-            ctypes.memset(dst, byte, size)
+            ctypes.memset(self._arena.reachable(dst), byte, size)
 
     def _write(self, dst: int, data: bytes) -> None:
         if self._is_variable(dst):
             self._worker.request(Command.WRITE, map_message(dst, len(data)) + data)
         else:
-            ctypes.memmove(dst, data, len(data))
+            ctypes.memmove(self._arena.reachable(dst), data, len(data))
 
     def _is_variable(self, address: int) -> bool:
         return any(start <= address < start + size for start, size in self.variables.items())
