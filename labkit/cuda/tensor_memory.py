@@ -50,7 +50,18 @@ def _copy(destination: int, _to: Device, source: int, _from: Device, nbytes: int
     failure = _unheard.pop(id(driver), None)
     if failure is not None:
         raise failure
-    stream = current_stream(driver).handle
+    copy_now(driver, destination, source, nbytes, current_stream(driver).handle)
+
+
+def copy_now(driver: Driver, destination: int, source: int, nbytes: int, stream: int) -> None:
+    """The bytes have arrived, after everything queued on the stream.
+
+    A failure in what was queued is met before the copy is: queued behind it, the copy would still
+    be there when the caller has given the host's memory up.
+
+    Raises   KernelFailure   of work queued before
+    """
+    driver.stream_synchronize(stream)
     driver.memcpy_async(destination, source, nbytes, stream)
     driver.stream_synchronize(stream)
 

@@ -6,8 +6,11 @@ the host, are computed there, and the result goes back: right values, and a deto
 Source   aten/src/ATen/native/CPUFallback.cpp  cpu_fallback
 """
 
+import contextlib
+import threading
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 
 from labkit.core.callers import level_outside_the_lab
 from labkit.core.tensor_impl import TensorImpl
@@ -15,6 +18,11 @@ from labkit.core.tensor_impl import TensorImpl
 NO_KERNEL = "it has no device kernel"
 
 _counts: Counter[str] = Counter()
+_thread = threading.local()
+
+
+class NoKernel(Exception):
+    """There is no kernel for these arguments; the words say why, as a clause."""
 
 
 class FallbackWarning(UserWarning):
@@ -31,11 +39,26 @@ def reset() -> None:
     _counts.clear()
 
 
+@contextlib.contextmanager
+def refused() -> Iterator[None]:
+    """Inside, and in this thread, what would fall back raises `NoKernel` before it has begun."""
+    before = getattr(_thread, "refused", False)
+    _thread.refused = True
+    try:
+        yield
+    finally:
+        _thread.refused = before
+
+
 def note(name: str, why: str) -> None:
     """Count one detour over the host; the first of each operator is a `FallbackWarning`.
 
     why  a clause that says what is missing, such as "it has no kernel for complex64"
+
+    Raises   NoKernel   detours are `refused` here
     """
+    if getattr(_thread, "refused", False):
+        raise NoKernel(why)
     _counts[name] += 1
     if _counts[name] == 1:
         warnings.warn(

@@ -119,6 +119,24 @@ def test_sums_of_other_types():
     check(aten.amax.default, lab.tensor([[1.0, float("nan"), 3.0], [4.0, 5.0, -6.0]]), [1])
 
 
+def test_truth_norms_and_triangles():
+    rng = random.Random(5)
+    for shape in [(3, 4), (2, 5, 3), (1, 90), (0, 2), (2, 0)]:
+        x = in_a_layout(randn(*shape).round(), rng)
+        for each in (x, x > 0, x.to(lab.int64), (x > 0).to(lab.uint8)):
+            check(aten.all.default, each)
+            check(aten.any.default, each)
+            check(aten.all.dim, each, 1, True)
+            check(aten.any.dim, each, 0)
+            check(aten.tril.default, each)
+            check(aten.triu.default, each, rng.choice([-1, 1, 2]))
+        check(aten.linalg_vector_norm.default, x, 2, [-1], False)
+        check(aten.linalg_vector_norm.default, x)
+    ends = lab.tensor([1.0, float("inf"), -float("inf"), float("nan")])
+    check(aten.isneginf.default, ends)
+    check(aten.isposinf.default, ends)
+
+
 def test_products_of_matrices():
     rng = random.Random(1)
     for m, n, k in [(1, 1, 1), (5, 3, 7), (65, 66, 33), (3, 70, 0), (0, 2, 3)]:
@@ -263,6 +281,14 @@ def test_joining_and_masks():
     same(lab.stack([a, a + 1], 1), lab.stack([moved(a), moved(a) + 1], 1))
     check(lambda x, mask: x.masked_fill_(mask, -1), a.transpose(0, 2), a.transpose(0, 2) > 0)
     check(lambda x, mask: x.masked_fill(mask, 7), randn(2, 3, 4), b > 0)
+
+
+def test_a_failure_that_a_copy_meets_leaves_no_copy_behind(device):
+    """Queued, it would write to the host's memory when that is long somebody else's."""
+    found = aten.embedding.default(lab.zeros((3, 2), device="cuda"), lab.tensor([7], device="cuda"))
+    with pytest.raises(CudaError, match="lab_embedding"):
+        found.cpu()
+    assert device.queue.pending == 0
 
 
 def test_a_class_there_is_none_of_ends_the_kernel():

@@ -10,4 +10,5 @@ from labkit.ops.cuda import (  # noqa: F401
     pooling,
     reduction,
     softmax,
+    triangles,
 )

@@ -5,7 +5,15 @@ Differs  the mask of a dropout is drawn as `bernoulli_` draws, where PyTorch's f
          four at a time
 """
 
+from typing import Any
+
+from labkit.core.dtype import DType
+from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.cuda import reduction
+from labkit.ops.cuda.launching import NoKernel
+from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.indexing import masked
+from labkit.ops.pointwise.pointwise import OPERATORS
 from labkit.ops.random import random_factories
 from labkit.ops.registration import kernel
 
@@ -13,3 +21,19 @@ kernel("native_dropout", "CUDA")(random_factories.native_dropout)
 kernel("native_dropout_backward", "CUDA")(random_factories.native_dropout_backward)
 kernel("masked_fill.Scalar", "CUDA")(masked.masked_fill)
 kernel("masked_fill.Tensor", "CUDA")(masked.masked_fill_tensor)
+
+
+@device_kernel("linalg_vector_norm")
+def linalg_vector_norm(
+    self: TensorImpl,
+    ord: Any = 2,  # noqa: A002  PyTorch's name for it
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> TensorImpl:
+    """The root of the sum of squares over some dimensions."""
+    if ord != 2 or dtype not in (None, self.dtype) or not self.dtype.is_floating_point:
+        raise NoKernel(f"it has no device kernel for the norm {ord} of {self.dtype.name}")
+    squares = OPERATORS["mul.Tensor"].functional(self, self)
+    return OPERATORS["sqrt"].functional(reduction.sum_dim(squares, dim, keepdim))

@@ -3,8 +3,9 @@
 `labkit.cuda` compiles for the GPU or for the emulator; what has no kernel goes over the host, and
 `labkit.ops.fallback` counts it.
 
-Source   aten/src/ATen/native/cuda/Loops.cuh  gpu_kernel
-Differs  a 0-dim tensor on the host is copied to the device first, where PyTorch passes its value
+A 0-dim tensor on the host is passed by its value.
+
+Source   aten/src/ATen/native/cuda/Loops.cuh  gpu_kernel, opmath_gpu_kernel_with_scalars
 """
 
 import ctypes
@@ -64,7 +65,8 @@ def launch(
 
     Raises   CompilerMissing   the emulator finds no C++ compiler
     """
-    operands = [value for _, value in arguments if isinstance(value, TensorImpl)]
+    tensors = [value for _, value in arguments if isinstance(value, TensorImpl)]
+    operands = [each for each in tensors if each.device == out.device] or tensors
     if any(isinstance(value, complex) for _, value in arguments):
         fallback.note(name, f"{fallback.NO_KERNEL} for complex numbers")
         return False
@@ -90,7 +92,10 @@ def _call(
     numbers: list[tuple[str, Any]] = []
     for argument, value in arguments:
         if isinstance(value, TensorImpl):
-            given.append((argument, next(letters, "more")))
+            letter = next(letters, "more")
+            given.append((argument, letter))
+            if not any(value is each for each in operands) and not compute.is_complex:
+                numbers.append((letter, _number(_rounded(value, compute), compute)))
         elif value is None or isinstance(value, str):
             given.append((argument, value))
         else:
@@ -102,6 +107,11 @@ def _call(
     names = tuple([argument for argument, _ in numbers])
     call = Call(name, compute, answers, tuple(types), tuple(given), names)
     return call, [number for _, number in numbers]
+
+
+def _rounded(operand: TensorImpl, compute: DType) -> Any:
+    """The value of a 0-dim tensor on the host, as the type of the computation holds it."""
+    return decode(encode(decode(operand.raw(), operand.dtype), compute), compute).item()
 
 
 def _number(value: Any, compute: DType) -> float | int:

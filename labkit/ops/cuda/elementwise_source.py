@@ -103,7 +103,8 @@ def source(call: Call) -> str:
     if text is None:
         raise ValueError(f"{call.name} has no expression for {call.compute} and {call.given}")
     out, *inputs = call.types
-    operands = list(zip("xyz", inputs, strict=False))
+    letters = [letter for letter in "xyz" if letter not in call.numbers]
+    operands = list(zip(letters, inputs, strict=False))
     loads = [
         f"    const Value {x} = {_value(f'at({x}s, offset[{place}])', dtype, call.compute)};"
         for place, (x, dtype) in enumerate(operands, 1)

@@ -101,6 +101,7 @@ EXPRESSIONS: dict[str, Expression] = {
     "eq": "x == y", "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
     "logical_not": "x == 0", "logical_and": "x != 0 && y != 0", "logical_or": "x != 0 || y != 0",
     "logical_xor": "(x != 0) != (y != 0)", "isnan": "x != x", "isinf": "x == x && x - x != 0",
+    "isposinf": "x == x && x - x != 0 && x > 0", "isneginf": "x == x && x - x != 0 && x < 0",
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y",
     "bitwise_not": lambda given, compute: "!x" if compute.kind == "bool" else "~x",
     # functions of one number

@@ -11,10 +11,7 @@ from labkit.core import dtype as dtypes
 from labkit.core.device import Device
 from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
-
-
-class NoKernel(Exception):
-    """There is no kernel for these arguments; the words say why, as a clause."""
+from labkit.ops.fallback import NoKernel as NoKernel
 
 
 def extent(tensor: TensorImpl) -> int:

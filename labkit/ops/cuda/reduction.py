@@ -15,7 +15,7 @@ from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.elementwise_source import ELEMENTS
+from labkit.ops.cuda.elementwise_source import ELEMENTS, HEADERS
 from labkit.ops.cuda.launching import NoKernel, blocks, check_device, from_text, read, written
 from labkit.ops.cuda.reduction_source import MAX_DIMS, THREADS, Call, kernel_name, source
 from labkit.ops.cuda.registering import device_kernel
@@ -116,6 +116,22 @@ def mean_dim(
 def mean_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     """The mean of all elements."""
     return mean_dim(self, None, dtype=dtype)
+
+
+def _truth(name: str) -> Any:
+    def truth(self: TensorImpl, dim: Dims = None, keepdim: bool = False) -> TensorImpl:
+        if self.dtype in HEADERS:
+            raise NoKernel(f"it has no device kernel for {self.dtype.name}")
+        dims = host.reduced_dims(self, dim)
+        byte = self.dtype is dtypes.uint8
+        return fold(name, self, dims, keepdim, dtypes.uint8 if byte else dtypes.bool_)
+
+    for overload in ("", ".dim", ".dims"):
+        device_kernel(f"{name}{overload}")(truth)
+    return truth
+
+
+all_true, any_true = _truth("all"), _truth("any")
 
 
 def _extreme(name: str) -> Any:

@@ -32,6 +32,8 @@ class Fold(NamedTuple):
 FOLDS: dict[str, Fold] = {
     "sum": Fold("0", "total + value"),
     "mean": Fold("0", "total + value", "total / Total(count)"),
+    "all": Fold("true", "total && value"),
+    "any": Fold("false", "total || value"),
     "amax": Fold("first", "total != total || total > value ? total : value"),
     "amin": Fold("first", "total != total || total < value ? total : value"),
 }  # fmt: skip

@@ -19,6 +19,9 @@ from labkit.ops.registration import kernel
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+DEVICE_KERNELS: dict[str, Callable[..., Any]] = {}
+"""Operator -> its device kernel alone, which raises `NoKernel` where it cannot."""
+
 
 def device_kernel(operator: str) -> Callable[[Function], Function]:
     """The function is the operator's kernel at the CUDA key, and the host is behind it.
@@ -36,6 +39,7 @@ def device_kernel(operator: str) -> Callable[[Function], Function]:
                 handle = getattr(getattr(aten, name), overload or "default")
                 return on_the_host(handle, args, kwargs, str(missing))
 
+        DEVICE_KERNELS[operator] = function
         kernel(operator, "CUDA")(served)
         return function
 

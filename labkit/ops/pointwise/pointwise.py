@@ -218,7 +218,12 @@ def pointwise(
     return register
 
 
+ON_DEVICES: dict[str, Loop] = {}
+"""What serves device tensors, by the operator's full name: "add_.Tensor", "add.out"."""
+
+
 def _on_devices(name: str, function: Loop) -> None:
+    ON_DEVICES[name] = function
     for key in ("CUDA", "PrivateUse1"):
         kernel(name, key)(function)
 
