@@ -1,0 +1,99 @@
+"""Streams, events and the current device: one per thread, and labkit's queues behind them."""
+
+import threading
+
+import pytest
+import torch
+
+from tests.torch_device.apart import apart
+
+
+@apart
+def test_each_thread_has_its_device():
+    seen = []
+
+    def look():
+        seen.append(torch.lab.current_device())
+        torch.lab.set_device(1)
+        seen.append(torch.empty(1, device="lab").device.index)
+
+    with torch.lab.device(1):
+        assert torch.lab.current_device() == 1
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        with pytest.raises(ZeroDivisionError), torch.lab.device(0):
+            raise ZeroDivisionError
+        assert torch.lab.current_device() == 1
+    assert (seen, torch.lab.current_device()) == ([0, 1], 0)
+    with pytest.raises(RuntimeError, match="no device lab:5"):
+        torch.lab.set_device(5)
+
+
+@apart
+def test_the_accelerator_is_this_one():
+    assert torch.accelerator.current_accelerator() == torch.device("lab")
+    assert (torch.accelerator.device_count(), torch.lab.device_count()) == (2, 2)
+    assert torch.accelerator.is_available()
+
+
+@apart
+def test_work_goes_to_the_current_stream_and_waits_there():
+    queue = torch.lab._devices[0].driver.queue
+    x = torch.ones(3, device="lab")
+    torch.lab.synchronize()
+    side = torch.Stream("lab")
+    assert side != torch.lab.current_stream()
+    with side:
+        assert torch.lab.current_stream() == side
+        y = x + 1
+    assert queue.log[-1].stream == side.stream_id
+    assert not side.query()
+    event = side.record_event()
+    torch.lab.current_stream().wait_event(event)
+    z = y * 3
+    assert z.tolist() == [6, 6, 6]
+    assert event.query()
+    assert side.query()
+
+
+@apart
+def test_time_passes_between_two_events():
+    start, end = (torch.Event("lab", enable_timing=True) for _ in range(2))
+    start.record()
+    torch.ones(3, device="lab") + 1
+    end.record()
+    torch.lab.synchronize()
+    assert start.elapsed_time(end) > 0
+
+
+@apart
+def test_a_backward_runs_on_the_stream_of_its_forward():
+    queue = torch.lab._devices[0].driver.queue
+    x = torch.ones(3, device="lab", requires_grad=True)
+    side = torch.Stream("lab")
+    with side:
+        loss = (x * 2).sum()
+        loss.backward()
+    mine = [work for work in queue.log if work.stream == side.stream_id and work.kind == "kernel"]
+    assert {work.name for work in mine} >= {"lab_mul", "lab_sum"}
+    side.synchronize()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+@apart
+def test_a_failing_kernel_is_told_when_somebody_waits():
+    table = torch.ones(3, 2, device="lab")
+    found = torch.nn.functional.embedding(torch.tensor([7], device="lab"), table)
+    with pytest.raises(RuntimeError, match="lab_embedding"):
+        found.cpu()
+    assert table.sum().item() == 6
+
+
+@apart
+def test_pinned_memory_may_be_left_to_its_stream():
+    x = torch.arange(6.0).pin_memory()
+    assert x.is_pinned() and x[2:].is_pinned() and not torch.ones(2).is_pinned()
+    there = x.to("lab", non_blocking=True)
+    assert torch.lab._devices[0].driver.queue.last(0) is not None, "nothing waited"
+    assert there.tolist() == x.tolist()
