@@ -1,5 +1,7 @@
 """The autograd layer: it passes on a part of its corpus, and a broken side is found."""
 
+from random import Random
+
 import pytest
 
 from labkit.autograd.engine import ready_queue
@@ -29,6 +31,15 @@ def test_an_operator_is_equal_on_every_question(entry):
     found = list(opinfo.compare(3, "small", entry))
     assert [each for each in found if not each.passed] == []
     assert len(found) >= 3
+
+
+def test_the_seed_chooses_the_numbers_of_the_samples():
+    (info,) = (each for each in opinfo._op_db() if opinfo.name_of(each) == "mul")
+
+    def drawn(seed):
+        return [sample.input.tolist() for _, sample in opinfo._samples(info, Random(seed), 1_000)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
 
 
 def test_another_order_is_found(monkeypatch):

@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from labkit.conformance.autograd import opinfo
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.device import Device
@@ -163,11 +164,11 @@ def run_samples(names, op_names, tolerances=None, strides=True, limit=6, dtypes_
         for dtype in sorted(info.supported_dtypes("cpu"), key=str):
             if dtype not in DTYPES or (dtypes_wanted and dtype not in dtypes_wanted):
                 continue
-            torch.manual_seed(0)
+            opinfo.seed_samples(0)
             mode.context = f"{info.full_name} {dtype}:"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                samples = itertools.islice(info.sample_inputs("cpu", dtype), limit)
+                samples = itertools.islice(opinfo.samples_of(info, dtype), limit)
                 for sample in samples:
                     with mode:
                         call(info.op, sample.input, *sample.args, **sample.kwargs)

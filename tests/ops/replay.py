@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from labkit.conformance.autograd import opinfo
 from labkit.conformance.sides import LABKIT_DTYPES
 from labkit.core import device, tensor_impl
 from labkit.core.memory_format import MemoryFormat
@@ -152,10 +153,9 @@ def samples(name, dtype=torch.float64, limit=None):
     for info in infos:
         if dtype not in info.supported_dtypes("cpu"):
             continue
-        torch.manual_seed(0)
-        np.random.seed(0)  # noqa: NPY002  what the samples draw from
+        opinfo.seed_samples(0)
         wants = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-        every = list(info.sample_inputs("cpu", dtype, requires_grad=wants))
+        every = list(opinfo.samples_of(info, dtype, requires_grad=wants))
         count = len(every) if limit is None else min(limit, len(every))
         for place in np.linspace(0, len(every) - 1, count, dtype=int):
             yield info, every[place]
@@ -174,6 +174,6 @@ def calls_of(name, dtype=torch.float64, backward=True, limit=None, names=None):
             results = info.op(sample.input, *sample.args, **sample.kwargs)
             wanting = tensors_in(results) if backward else []
             for each in wanting:
-                torch.manual_seed(1)
+                torch.default_generator.manual_seed(1)
                 each.backward(torch.randn_like(each), retain_graph=True)
         yield from recorder.calls

@@ -101,11 +101,25 @@ def _op_db() -> list[Any]:
     return list(op_db)
 
 
+def seed_samples(seed: int) -> None:
+    """Every generator that `samples_of` draws from starts over."""
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats the stack per device
+    np.random.seed(seed)  # noqa: NPY002  what the entries draw from
+    random.seed(seed)
+
+
+def samples_of(info: Any, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
+    """The entry's samples on the CPU, from the generators as they stand.
+
+    Differs  `info.sample_inputs` starts every generator over before each sample, always from one
+             seed, and walks the stack each time for a unittest to tell: milliseconds a sample.
+    """
+    yield from info.sample_inputs_func(info, "cpu", dtype, requires_grad)
+
+
 def _samples(info: Any, rng: random.Random, limit: int) -> list[tuple[int, Any]]:
     """Some of the entry's samples, with their numbers; the same tensors at every call."""
-    torch.manual_seed(rng.randrange(1 << 30))
-    np.random.seed(rng.randrange(1 << 30))  # noqa: NPY002  what the entries draw from
-    random.seed(rng.randrange(1 << 30))
+    seed_samples(rng.randrange(1 << 30))
     dtypes = info.supported_dtypes("cpu")
     dtype = next(
         (each for each in (torch.float64, torch.int64, torch.bool) if each in dtypes), None
@@ -114,7 +128,7 @@ def _samples(info: Any, rng: random.Random, limit: int) -> list[tuple[int, Any]]
         return []
     wants = info.supports_autograd and dtype is torch.float64
     try:
-        every = list(info.sample_inputs("cpu", dtype, requires_grad=wants))
+        every = list(samples_of(info, dtype, requires_grad=wants))
     except Exception:  # some entries need SciPy, or a device, to make their samples
         return []
     numbered = list(enumerate(every))
