@@ -1,5 +1,6 @@
 """The doctor sees what is there, what is missing and what is broken, on machines made to order."""
 
+import ast
 import json
 import os
 import subprocess
@@ -33,6 +34,18 @@ def machine(tmp_path):
     return Machine(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def here():
+    return doctor.report()
+
+
+def packages_imported(source):
+    """The names that a piece of code imports, packages before what is in them."""
+    statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import)]
+    names = {alias.name for statement in statements for alias in statement.names}
+    return sorted({name.partition(".")[0] for name in names} | names)
+
+
 class Machine:
     """A PATH and a set of importable packages of our making, and the doctor run on them."""
 
@@ -41,11 +54,15 @@ class Machine:
         self.programs.mkdir()
         self.packages.mkdir()
         self.python = sys.executable
-        self.package("torch", WORKING_TORCH)  # the real one takes seconds to import
+        self.package("torch", WORKING_TORCH)  # the real ones take seconds to import
+        for name in packages_imported(examine.IMPORTS):
+            self.package(name, "")
 
     def package(self, name, source, version=None):
-        (self.packages / name).mkdir(exist_ok=True)
-        (self.packages / name / "__init__.py").write_text(source, encoding="utf-8")
+        """A package of that source; "a.b" is a package in another one."""
+        folder = self.packages.joinpath(*name.split("."))
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text(source, encoding="utf-8")
         if version:
             record = self.packages / f"{name}-{version}.dist-info"
             record.mkdir()
@@ -74,12 +91,11 @@ class Machine:
         return result.returncode, answer["driver"], findings
 
 
-def test_this_machine_runs_the_lab():
-    report = doctor.report()
-    assert report.lab_runs
-    assert report["PyTorch"].status == report["packages"].status == "ok"
-    assert {finding.part for finding in report} >= {"Python", "GPU", "CuPy", "NVRTC", "Chromium"}
-    assert "no sandbox" in report["others' files"].meaning
+def test_this_machine_runs_the_lab(here):
+    assert here.lab_runs
+    assert here["PyTorch"].status == here["packages"].status == "ok"
+    assert {finding.part for finding in here} >= {"Python", "GPU", "CuPy", "NVRTC", "Chromium"}
+    assert "no sandbox" in here["others' files"].meaning
 
 
 def test_a_python_without_torch_is_told(machine, tmp_path):
@@ -158,8 +174,8 @@ def test_a_working_compiler_behind_a_broken_one_is_pointed_at(machine):
     assert "clang version 19.1.7" in findings["C++ compiler"].found
 
 
-def test_the_driver_is_the_one_that_labkit_takes():
-    assert doctor.report().driver == cuda.device().kind
+def test_the_driver_is_the_one_that_labkit_takes(here):
+    assert here.driver == cuda.device().kind
 
 
 @pytest.mark.parametrize(("wish", "expected"), [("emulator", EMULATOR), ("gpu", "cupy")])
