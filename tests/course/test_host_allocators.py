@@ -44,6 +44,23 @@ class Arena:
         self.used = 0
 
 
+class OwnDataPtr:
+    def __init__(self, address, device, context=None, deleter=None):
+        self.address, self.device = address, device
+        self.context, self.deleter = context, deleter
+
+    def __del__(self):
+        if self.deleter is not None:
+            self.deleter(self.context)
+
+
+@answers.right("arena_allocator")
+class OfOwnDataPtrs(Arena):
+    def allocate(self, nbytes):
+        pointer = super().allocate(nbytes)
+        return OwnDataPtr(pointer.address, CPU, pointer, DataPtr.clear)
+
+
 @answers.wrong("arena_allocator", "frees on reset regardless")
 class ResetsAnyway(Arena):
     def reset(self):
@@ -171,7 +188,79 @@ class Catches(Arena):
             return DataPtr(0, CPU)
 
 
-# --- deleter_once
+# --- move
+
+
+class Owner:
+    def __init__(self, address, deleter=None):
+        self.address, self.deleter = address, deleter
+
+    def __del__(self):
+        if self.deleter is not None:
+            self.deleter(self.address)
+
+
+@answers.right("move")
+def move(pointer):
+    moved = Owner(pointer.address, pointer.deleter)
+    pointer.address, pointer.deleter = 0, None
+    return moved
+
+
+@answers.wrong("move", "leaves the old one as it is")
+def copies(pointer):
+    return Owner(pointer.address, pointer.deleter)
+
+
+@answers.wrong("move", "leaves the old one as it is")
+def only_the_address(pointer):
+    moved = Owner(pointer.address, pointer.deleter)
+    pointer.address = 0
+    return moved
+
+
+@answers.wrong("move", "empties before it reads")
+def empties_first(pointer):
+    pointer.address, pointer.deleter = 0, None
+    return Owner(pointer.address, pointer.deleter)
+
+
+@answers.wrong("move", "frees at the move")
+def frees(pointer):
+    moved = Owner(pointer.address, pointer.deleter)
+    pointer.deleter(pointer.address)
+    pointer.address, pointer.deleter = 0, None
+    return moved
+
+
+# --- serves
+
+
+@answers.right("serves")
+def serves(registrations):
+    best = registrations[0]
+    for each in registrations:
+        if each[1] >= best[1]:
+            best = each
+    return best[0]
+
+
+@answers.wrong("serves", "the last one")
+def the_last(registrations):
+    return registrations[-1][0]
+
+
+@answers.wrong("serves", "the first of the highest")
+def first_of_the_highest(registrations):
+    return max(registrations, key=lambda each: each[1])[0]
+
+
+@answers.wrong("serves", "the lowest priority")
+def lowest(registrations):
+    return min(reversed(registrations), key=lambda each: each[1])[0]
+
+
+# --- last_handle and deleter_once
 
 
 class Shared:
@@ -233,6 +322,86 @@ class Foreign:
 
     def __del__(self):
         self.close()
+
+
+@answers.right("last_handle")
+class Handle:
+    def __init__(self, address, release, shared=None):
+        self.shared = shared or Shared(address, release)
+
+    def view(self):
+        self.need().count += 1
+        return type(self)(0, None, self.shared)
+
+    def move(self):
+        shared, self.shared = self.need(), None
+        return type(self)(0, None, shared)
+
+    def need(self):
+        if self.shared is None:
+            raise ValueError("this handle is empty")
+        return self.shared
+
+    def close(self):
+        shared, self.shared = self.shared, None
+        if shared is not None:
+            shared.count -= 1
+            if not shared.count:
+                shared.release(shared.address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+
+@answers.wrong("last_handle", "releases for every view")
+class HandlePerView(Handle):
+    def view(self):
+        shared = self.need()
+        return type(self)(shared.address, shared.release)
+
+
+@answers.wrong("last_handle", "releases at a move")
+class HandleAtMove(Handle):
+    def move(self):
+        shared = self.need()
+        moved = type(self)(shared.address, shared.release)
+        self.close()
+        return moved
+
+
+@answers.wrong("last_handle", "an exception passes and nothing is released")
+class HandleLeaks(Handle):
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+        else:
+            self.shared = None
+
+
+@answers.wrong("last_handle", "swallows the exception")
+class HandleSwallows(Handle):
+    def __exit__(self, *error):
+        self.close()
+        return True
+
+
+@answers.wrong("last_handle", "releases again when the handle is dropped")
+class HandleTwice(Handle):
+    def close(self):
+        shared = self.shared
+        super().close()
+        self.kept = shared or getattr(self, "kept", None)
+
+    def __del__(self):
+        self.close()
+        if getattr(self, "kept", None) and not self.kept.count:
+            self.kept.release(self.kept.address)
 
 
 @answers.wrong("deleter_once", "runs per view")
@@ -324,13 +493,13 @@ def remembers_the_first_address():
 @answers.wrong("deleter_once", READS)
 class ReadsTheChecker(Foreign):
     def close(self):
-        module = sys.modules["labkit.course.exercises.host_allocators"]
+        module = sys.modules["labkit.course.exercises._handle_lives"]
         frame = sys._getframe(1)
         while frame is not None and "steps" not in frame.f_locals:
             frame = frame.f_back
         if frame is not None:
             try:
-                module._expected_life(frame.f_locals["steps"])
+                module.expected_life(frame.f_locals["steps"])
             except BaseException:
                 self.shared = None
         super().close()

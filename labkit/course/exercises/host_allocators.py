@@ -1,13 +1,23 @@
 """Host allocators: a bump arena for storages, and foreign memory released exactly once."""
 
 import gc
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from labkit.core.allocator import CPUAllocator, DataPtr
 from labkit.core.storage import Storage
-from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._handle_lives import (
+    ALONE,
+    KINDS,
+    Step,
+    a_life_of,
+    drive_life,
+    expected_life,
+    fewer_lives,
+    show_life,
+)
+from labkit.course.exercises._pointer_steps import move, serves
 
 NOTEBOOK = "2_core_code/8_host_allocators"
 
@@ -16,8 +26,6 @@ CONSTANT = "returns the literal answer of the example in the statement"
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
 CATCHES = "catches every exception and returns a default"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
-
-Step = tuple[Any, ...]
 
 # --- arena_allocator
 
@@ -65,6 +73,18 @@ def _a_program(rng: Rng, size: int) -> tuple[int, list[Step]]:
     return capacity, steps
 
 
+def _programs_of(*kinds: str) -> Callable[[Rng, int], tuple[int, list[Step]]]:
+    """The same programs, with these steps only."""
+
+    def program(rng: Rng, size: int) -> tuple[int, list[Step]]:
+        capacity, steps = _a_program(rng, size)
+        names = {step[1] for step in steps if step[0] == "make"}
+        kept = [step for step in steps if step[0] in kinds]
+        return capacity, [step for step in kept if step[0] != "drop" or step[1] in names]
+
+    return program
+
+
 class ArenaRun:
     """Runs the steps on storages that the arena serves."""
 
@@ -81,7 +101,7 @@ class ArenaRun:
         except MemoryError:
             self.log.append(f"make {name}, {nbytes} bytes: full")
             return
-        if not isinstance(pointer, DataPtr):
+        if not hasattr(pointer, "deleter"):  # labkit's DataPtr, or the reader's own
             raise TypeError(f"allocate returns a DataPtr, got {type(pointer).__name__}")
         storage = Storage.from_data_ptr(pointer, nbytes)
         del pointer
@@ -179,23 +199,19 @@ def _first_line(evidence: Evidence) -> str:
 
 arena_allocator = Exercise(
     id="host_allocators.arena_allocator",
-    statement=(
-        "Write class Arena with __init__(source, nbytes), allocate(nbytes) -> DataPtr and reset(). "
-        "It takes nbytes bytes once from source.allocate(nbytes), whose address is a multiple of "
-        "64, and hands them out front to back, each piece at a multiple of 64. 0 bytes get a "
-        "DataPtr with address 0 on the cpu, which is nobody's. MemoryError when a piece does not "
-        "fit. reset() starts again at the front; while storages are alive it raises RuntimeError "
-        "with their number as a word of its message. The source's memory goes back when the arena "
-        "and the last storage are gone. After Arena(source, 256), two pieces of 10 bytes lie at "
-        "offsets 0 and 64."
-    ),
     rules=("no allocator of labkit but the source",),
     case=_a_program,
     expected=_expected_arena,
     drive=_drive_arena,
     smaller=_fewer_arena,
-    cases=150,
-    minutes=20,
+    rung="core",
+    stages=(
+        Stage("pieces", case=_programs_of("make", "drop")),
+        Stage("reset", case=_programs_of("make", "drop", "reset")),
+        Stage("with views"),
+    ),
+    cases=80,
+    minutes=15,
     difficulty=3,
     hints=(
         Hint(
@@ -228,199 +244,73 @@ arena_allocator = Exercise(
     ),
 )
 
-# --- deleter_once
+# --- last_handle, deleter_once
 
-
-def _a_life(rng: Rng, size: int) -> tuple[list[Step]]:
-    steps: list[Step] = []
-    names: list[str] = []
-    for number in range(3 + 4 * size):
-        name = f"h{number}"
-        kind = rng.choice(
-            ("adopt", "view", "view", "move", "close", "close", "drop", "raise", "elsewhere", "due")
-        )
-        if kind == "adopt" or not names:
-            steps.append(("adopt", name))
-            names.append(name)
-        elif kind in ("view", "move"):
-            steps.append((kind, name, rng.choice(names)))
-            names.append(name)
-        elif kind == "due":
-            steps.append((kind,))
-        else:
-            steps.append((kind, rng.choice(names)))
-    return (steps,)
-
-
-class Life:
-    """Runs the steps on handles of foreign memory, and logs who released what, and where."""
-
-    def __init__(self, handle_class: Any) -> None:
-        self.make = handle_class
-        self.home = threading.get_ident()
-        self.handles: dict[str, Any] = {}
-        self.released: list[str] = []
-        self.log: list[str] = []
-        self.owner = 0
-
-    def release(self, address: int) -> None:
-        """The release function of the foreign memory."""
-        where = "at home" if threading.get_ident() == self.home else "in another thread"
-        self.released.append(f"{address:#x} released {where}")
-
-    def adopt(self, name: str) -> None:
-        """Memory of somebody else's, of a new address."""
-        self.owner += 4096
-        self.handles[name] = self.make(self.owner, self.release)
-
-    def view(self, name: str, of: str) -> None:
-        """One more handle."""
-        if of in self.handles:
-            self._derive(name, of, "view")
-
-    def move(self, name: str, of: str) -> None:
-        """A handle that takes over from an old one."""
-        if of in self.handles:
-            self._derive(name, of, "move")
-
-    def _derive(self, name: str, of: str, how: str) -> None:
-        try:
-            self.handles[name] = getattr(self.handles[of], how)()
-        except ValueError:
-            self.log.append(f"{how} of {of} refused")
-
-    def close(self, name: str) -> None:
-        """Give a handle up; it may be given up already."""
-        if name in self.handles:
-            self.handles[name].close()
-
-    def drop(self, name: str) -> None:
-        """The last reference to a handle goes."""
-        self.handles.pop(name, None)
-        gc.collect(0)
-
-    def elsewhere(self, name: str) -> None:
-        """Give a handle up in another thread."""
-        if name in self.handles:
-            thread = threading.Thread(target=self.handles[name].close)
-            thread.start()
-            thread.join()
-
-    def due(self) -> None:
-        """At home: what has to be released here is released."""
-        self.make.run_due()
-
-    def raise_(self, name: str) -> None:
-        """An exception passes through `with handle`."""
-        if name not in self.handles:
-            return
-        try:
-            with self.handles[name]:
-                raise KeyError(name)
-        except KeyError:
-            return
-        self.log.append("the exception was swallowed")
-
-    def step(self, kind: str, *arguments: str) -> None:
-        """One step, and what was released by it."""
-        getattr(self, "raise_" if kind == "raise" else kind)(*arguments)
-        self.log += [f"{kind} {' '.join(arguments)}: {line}" for line in self.released]
-        self.released.clear()
-
-    def end(self) -> list[str]:
-        """All handles go, here, in the order they were made; then what is due is released."""
-        for name in sorted(self.handles, key=lambda name: int(name[1:])):
-            self.step("drop", name)
-        self.step("due")
-        return self.log
-
-
-def _drive_life(answer: Any, steps: list[Step]) -> list[str]:
-    life = Life(answer)
-    for step in steps:
-        life.step(*step)
-    return life.end()
-
-
-def _expected_life(steps: list[Step]) -> list[str]:
-    held: dict[str, int | None] = {}
-    log: list[str] = []
-    due: list[int] = []
-    owner = 0
-
-    def give_up(name: str, what: str, home: bool = True) -> None:
-        address = held.get(name)
-        if address is None:
-            return
-        held[name] = None
-        if address not in held.values():
-            if home:
-                log.append(f"{what}: {address:#x} released at home")
-            else:
-                due.append(address)
-
-    def step(kind: str, *names: str) -> None:
-        nonlocal owner
-        what = f"{kind} {' '.join(names)}"
-        if kind == "adopt":
-            owner += 4096
-            held[names[0]] = owner
-        elif kind in ("view", "move") and names[1] in held:
-            address = held[names[1]]
-            if address is None:
-                log.append(f"{kind} of {names[1]} refused")
-                return
-            held[names[0]] = address
-            if kind == "move":
-                held[names[1]] = None
-        elif kind in ("close", "raise", "drop", "elsewhere"):
-            give_up(names[0], what, kind != "elsewhere")
-            if kind == "drop":
-                held.pop(names[0], None)
-        elif kind == "due":
-            log.extend(f"{what}: {address:#x} released at home" for address in due)
-            due.clear()
-
-    for each in steps:
-        step(*each)
-    for name in sorted(held, key=lambda name: int(name[1:])):
-        step("drop", name)
-    step("due")
-    return log
-
-
-def _fewer_lives(steps: list[Step]) -> Iterator[Any]:
-    yield (steps[: len(steps) // 2],)
-    for at in range(len(steps)):
-        yield ([*steps[:at], *steps[at + 1 :]],)
-
-
-def _show_life(steps: list[Step]) -> str:
-    return "; ".join(f"{kind}({', '.join(names)})" for kind, *names in steps)
-
+last_handle = Exercise(
+    id="host_allocators.last_handle",
+    rules=("plain Python: nothing of labkit",),
+    case=a_life_of(*ALONE),
+    expected=expected_life,
+    drive=drive_life,
+    smaller=fewer_lives,
+    show=show_life,
+    rung="core",
+    stages=(
+        Stage("close", case=a_life_of("adopt", "close", "drop")),
+        Stage("move", case=a_life_of("adopt", "close", "drop", "move")),
+        Stage("view", case=a_life_of("adopt", "close", "drop", "view", "view")),
+        Stage("with", case=a_life_of("adopt", "view", "raise", "drop")),
+        Stage("together"),
+    ),
+    cases=80,
+    minutes=15,
+    difficulty=3,
+    banned=("labkit.core.allocator", "labkit.core.storage"),
+    hints=(
+        Hint(
+            "A handle that moved is empty: what it held belongs to the new one now.",
+            stage="move",
+        ),
+        Hint(
+            "Released too early or twice. The count belongs to the memory, not to the handle: let "
+            "all handles of an address share one object.",
+            when=lambda evidence: len(evidence.value) > len(evidence.right),
+        ),
+        Hint(
+            "`__exit__` closes the handle and returns nothing: then the exception goes on.",
+            stage="with",
+        ),
+        "`__exit__` and `__del__` both end in `close()`, and `close()` empties the handle before "
+        "it does anything else.",
+        "One shared object per address, with a count: `view` adds one, `close` takes one away, "
+        "`move` does neither.",
+    ),
+    must_fail=(
+        "releases for every view",
+        "releases at a move",
+        "an exception passes and nothing is released",
+        "swallows the exception",
+        "releases again when the handle is dropped",
+    ),
+)
 
 deleter_once = Exercise(
     id="host_allocators.deleter_once",
-    statement=(
-        "Write class Foreign: a handle of memory that somebody else made. Foreign(address, "
-        "release) adopts it. view() gives one more handle; move() gives a handle that takes over, "
-        "and leaves this one empty. close() gives the handle up; so does `with handle:` at its "
-        "end, also when an exception passes, and so does dropping the last reference to it. "
-        "Closing an empty handle does nothing; view and move of one raise ValueError. When the "
-        "last handle of an address is given up, release(address) runs, once, in the thread that "
-        "adopted it: at once if that is the thread we are in, otherwise when the adopting thread "
-        "next calls Foreign.run_due(), in the order they became due. After f = Foreign(4096, r), "
-        "g = f.move() and f.close(), nothing was released; g.close() releases."
-    ),
     rules=("plain Python with threading: nothing of labkit",),
-    case=_a_life,
-    expected=_expected_life,
-    drive=_drive_life,
-    smaller=_fewer_lives,
-    show=_show_life,
+    case=a_life_of(*KINDS),
+    expected=expected_life,
+    drive=drive_life,
+    smaller=fewer_lives,
+    show=show_life,
+    rung="boss",
+    stages=(
+        Stage("one thread", case=a_life_of(*ALONE)),
+        Stage("another thread", case=a_life_of("adopt", "elsewhere", "due", "drop")),
+        Stage("all of it"),
+    ),
     cases=200,
     processes=True,
-    minutes=20,
+    minutes=25,
     difficulty=4,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
@@ -450,4 +340,4 @@ deleter_once = Exercise(
     ),
 )
 
-EXERCISES = (arena_allocator, deleter_once)
+EXERCISES = (move, serves, last_handle, arena_allocator, deleter_once)
