@@ -5,7 +5,10 @@ stands in the metadata alone. A chapter without `form` has the older, longer fir
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 KEYS: dict[str, type | tuple[type, ...]] = {
     "title": str,
@@ -106,10 +109,13 @@ def front_matter_text(about: dict[str, Any]) -> str:
 
 
 def _one_line(about: Mapping[str, Any]) -> str:
-    """`45 min + 30 min exercises · after: Strides · builds: a 60-line engine`."""
+    """`45 min + 30 min exercises · after: Strides · builds: a 60-line engine`.
+
+    Chapters that are planned, and not written yet, are nothing to read before.
+    """
     parts = [f"{about['minutes']} min + {about['exercise_minutes']} min exercises"]
-    if about["needs"]:
-        parts.append(f"after: {', '.join(map(short_name, about['needs']))}")
+    if written := [name for name in about["needs"] if (NOTEBOOKS / f"{name}.ipynb").is_file()]:
+        parts.append(f"after: {', '.join(map(short_name, written))}")
     if about["builds"]:
         parts.append(f"builds: {about['builds']}")
     return " · ".join(parts)

@@ -49,7 +49,7 @@ def test_dispatch_view(lab):
 
     table.scroll_into_view_if_needed()
     table.locator("[data-slot='96']").click()
-    table.get_by_text("rule 7 decides").wait_for()
+    table.get_by_text("step 7 decides").wait_for()
     lab.screenshot("dispatch_table", of=table)
     lab.press("ArrowUp")
     lab.wait_until("t.table['cells'][t.cell]['slot']", "AutogradNestedTensor")

@@ -282,6 +282,14 @@ course.checked({"D1-2.3-c": found == 3}, settles={'D1-2.3-d': "more"})
 """
 
 
+def test_the_first_line_names_no_chapter_that_is_not_written():
+    about = from_text(FORM_2)["metadata"]["labkit"]
+    planned = {**about, "needs": ["2_core_code/3_strides", "2_core_code/99_not_there"]}
+    assert "· after: Strides · builds" in front_matter_text(planned)
+    alone = front_matter_text({**about, "needs": ["2_core_code/99_not_there"]})
+    assert "exercises · builds" in alone
+
+
 def test_a_chapter_of_form_2_has_one_line_of_front_matter_and_hidden_cells():
     notebook = from_text(FORM_2)
     front, ask, measure, table = notebook["cells"]

@@ -105,6 +105,20 @@ def test_a_table_has_a_reason_and_the_rules_asked_for_every_cell():
         dispatch_table("aten::add.Tensor", "Nowhere")
 
 
+def test_a_small_view_has_some_slots_of_one_operator():
+    whole, small = (
+        dispatch_table("aten::relu", slots=slots) for slots in ((), ("Meta", "AutogradMeta"))
+    )
+    slots = [cell["slot"] for cell in small.table["cells"]]
+    assert [slots[number] for number in small.shown] == ["Meta", "AutogradMeta"]
+    assert small.cell == small.shown[0]
+    assert (whole.shown, whole.searches, small.searches) == ([], True, False)
+    assert ">AutogradFunctionality<" in small.svg() and ">Tracer<" not in small.svg()
+    assert small.svg().count("<rect") < whole.svg().count("<rect") - 130
+    with pytest.raises(ValueError, match="Autograd has no slot"):
+        dispatch_table("aten::relu", slots=["CPU", "Autograd"])
+
+
 def test_masks_of_a_table_skip_what_falls_through():
     view = dispatch_table("aten::add.Tensor")
     cpu = DispatchKeySet.from_raw_repr(int(view.table["masks"][0]))

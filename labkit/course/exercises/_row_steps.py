@@ -121,9 +121,12 @@ def _filled(kernels: Kernels, fallbacks: Kernels) -> Kernels:
 
 
 def drawn_row(
-    kernels: Sequence[tuple[str, Kernel]], fallbacks: Mapping[str, Kernel], slot: str
+    kernels: Sequence[tuple[str, Kernel]],
+    fallbacks: Mapping[str, Kernel],
+    slot: str,
+    slots: Sequence[str] = (),
 ) -> Any:
-    """The table of an operator with these kernels, oldest first, opened at a slot."""
+    """The table of an operator with these kernels, oldest first, or some slots, opened at one."""
     from labkit import show
 
     dispatcher = Dispatcher(bare=True)
@@ -131,7 +134,7 @@ def drawn_row(
     op = dispatcher._operator("yours::expected")
     for key, kernel in kernels:
         op.register(DispatchKey[key], kernel)
-    return show.dispatch_table(op, slot)
+    return show.dispatch_table(op, slot, slots)
 
 
 def _first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
@@ -139,7 +142,7 @@ def _first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
     kernels, fallbacks = (
         {key: Kernel(None, name) for key, name in given.items()} for given in case.inputs
     )
-    return drawn_row(list(kernels.items()), fallbacks, wrong)
+    return drawn_row(list(kernels.items()), fallbacks, wrong, SIX)
 
 
 def _wrong_slots(evidence: Any) -> set[str]:
@@ -181,7 +184,7 @@ small_row = Exercise(
             "A slot that nothing fills is left out of the result.",
             when=lambda evidence: evidence.value.keys() > evidence.right.keys(),
         ),
-        "For each of the six slots ask the rules in order, and stop at the first that fits.",
+        "For each of the six slots go through the steps in order, and stop at the first kernel.",
     ),
     must_fail=(
         "the formula never steps aside",

@@ -1,4 +1,4 @@
-"""Dispatch tables: key sets as words, and the rules that fill an operator's row."""
+"""Dispatch tables: key sets as words, and the steps that fill an operator's row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -273,7 +273,7 @@ def _judge_row(case: Case, got: Any) -> Any:
 
 
 def _opened_at_the_first_wrong_cell(case: Case, got: Any, _right: Any) -> Any:
-    """The right row, with the rules asked about the first cell that the answer has otherwise."""
+    """The right row, with the steps asked about the first cell that the answer has otherwise."""
     registrations, fallbacks = case.inputs
     right = _printed(registrations, fallbacks)
     wrong = [slot for slot in map(str, RUNTIME_KEYS) if got.get(slot) != right.get(slot)]
@@ -297,7 +297,7 @@ def _at(*slots: str) -> Any:
 fill_the_row = Exercise(
     id="dispatch_table.fill_the_row",
     rung="boss",
-    rules=("work the rules out yourself: nothing of labkit.dispatch, no dump of torch",),
+    rules=("work the steps out yourself: nothing of labkit.dispatch, no dump of torch",),
     case=_an_operator,
     judge=_judge_row,
     show=_show_program,
@@ -306,7 +306,7 @@ fill_the_row = Exercise(
     stages=(
         Stage("no alias", only=_without_alias),
         Stage("real operators", case=_a_shipped_operator),
-        Stage("all ten rules"),
+        Stage("all ten steps"),
     ),
     minutes=35,
     difficulty=4,
@@ -331,9 +331,9 @@ fill_the_row = Exercise(
             "Is the cell a fallthrough? It is printed as one, in front of the kernel's name.",
             when=lambda evidence: "fallthrough" in evidence.expected,
         ),
-        "Follow the rules in order and stop at the first hit. The order of registration decides "
+        "Follow the steps in order and stop at the first hit. The order of registration decides "
         "only between kernels of one key.",
-        "Rule 4 is a question, not a cell: does the backend list of this autograd slot contain a "
+        "Step 4 is a question, not a cell: does the backend list of this autograd slot contain a "
         "key that has a kernel? A composite explicit kernel answers yes for all of them.",
     ),
     must_fail=(

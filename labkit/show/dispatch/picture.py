@@ -45,24 +45,32 @@ def dispatch(
     return view.open_at(at)
 
 
-def dispatch_table(op: Any, slot: str = "CPU") -> DispatchView:
+def dispatch_table(op: Any, slot: str = "", slots: Sequence[str] = ()) -> DispatchView:
     """Every slot of the operator's table with its kernel, the reason, and the rules asked.
 
-    op    an operator of PyTorch or labkit, or its name
-    slot  the cell to begin with
+    op     an operator of PyTorch or labkit, or its name
+    slot   the cell to begin with; left out: CPU, or the first of `slots`
+    slots  the small view: only these, and their bits in one word to toggle
 
-    While Python is there, the page searches all operators and shows the one chosen.
+    While Python is there, the page searches all operators and shows the one chosen; a small view
+    has this operator alone.
 
     Raises   KeyError     no operator of that name
              TypeError    neither an operator nor a name
              ValueError   no such slot
     """
-    key = DispatchKey.parse(slot)
+    shown = [_slot_number(name) for name in slots]
+    cell = _slot_number(slot) if slot or not shown else shown[0]
+    find, load = (None, None) if shown else (find_operators, _table)
+    return DispatchView(KEYS, _table(op), find=find, load=load, cell=cell, shown=shown)
+
+
+def _slot_number(name: str) -> int:
+    """The place of a slot in the table; "" is CPU."""
+    key = DispatchKey.parse(name or "CPU")
     if key not in RUNTIME_KEYS:
         raise ValueError(f"{key} has no slot of its own")
-    return DispatchView(
-        KEYS, _table(op), cell=RUNTIME_KEYS.index(key), find=find_operators, load=_table
-    )
+    return RUNTIME_KEYS.index(key)
 
 
 def _table(op: Any) -> dict[str, Any]:

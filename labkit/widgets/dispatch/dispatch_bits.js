@@ -2,7 +2,9 @@
 const big = (text) => (text === null || text === undefined ? null : BigInt(text));
 
 // Key sets as BigInt words, and the dispatcher's own arithmetic on them.
-function dispatchBits({ functionalities, backends, per_backend }) {
+//
+// rows, columns   the functionalities and backends to draw: those of the slots shown, or all
+function dispatchBits({ functionalities, backends, per_backend }, shown = []) {
   const count = backends.length;
   const backendMask = (1n << BigInt(count)) - 1n;
   const full = (1n << BigInt(count + functionalities.length)) - 1n;
@@ -26,6 +28,12 @@ function dispatchBits({ functionalities, backends, per_backend }) {
   const slotAt = (f, backend) => firstSlot[f + 1] + (severally[f] ? backend : 0);
   // The place of the bit that wins, -1 when none does.
   const winnerOf = (word) => (highest(word) < 0 ? -1 : placeOf(highest(word)));
+  const drawn = (names, isShown) =>
+    names.map((_, i) => i).filter((i) => !shown.length || isShown(i));
+  const rows = drawn(functionalities, (f) =>
+    shown.some((slot) => slot >= slotAt(f, 0) && slot <= slotAt(f, severally[f] ? count - 1 : 0)));
+  const columns = drawn(backends, (b) =>
+    rows.some((f) => severally[f] && shown.includes(slotAt(f, b))));
   // Removing keys takes functionality bits only: nobody owns a backend bit.
   const minus = (word, other) => word & (backendMask | (full & ~other));
   const names = (word, slots) =>
@@ -43,6 +51,8 @@ function dispatchBits({ functionalities, backends, per_backend }) {
     backends,
     severally,
     count,
+    rows,
+    columns,
     bit,
     has,
     placeOf,

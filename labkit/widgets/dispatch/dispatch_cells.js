@@ -9,10 +9,11 @@ function dispatchCells(shared) {
     stale: (cell) => cell.stale,
     empty: (cell) => !cell.kernel,
     fallthrough: (cell) => cell.fallthrough,
-    "rule 1": (cell) => cell.rule === 1,
+    "step 1": (cell) => cell.rule === 1,
   };
   let filter = "all",
     registration = null;
+  const small = model.get("shown").length > 0;
   const search = dispatchSearch(shared),
     rules = dispatchRules(shared);
   const schema = h("div", { class: "lk-mono lk-muted lk-schema" }),
@@ -24,7 +25,7 @@ function dispatchCells(shared) {
     {},
     model.get("searches") ? search.element : null,
     schema,
-    tools,
+    small ? null : tools,
     h("div", { class: "lk-cells-body" }, grid, rules.element),
     registered,
   );
@@ -60,7 +61,7 @@ function dispatchCells(shared) {
               "data-slot": slot,
               style: cell.kernel ? `--lk-rule:${ruleColour(cell.rule)}` : "",
               title: `${cell.slot}: ${text(cell.reason)}`,
-              "aria-label": `${cell.slot}, rule ${cell.rule}, ${text(cell.reason)}${cell.stale ? ", stale" : ""}`,
+              "aria-label": `${cell.slot}, step ${cell.rule}, ${text(cell.reason)}${cell.stale ? ", stale" : ""}`,
               on: { click: () => save({ cell: slot, rule: cells[slot].asked.length - 1 }) },
             },
             cell.kernel ? `${cell.rule}${cell.stale ? "!" : ""}` : cell.stale ? "!" : "",
@@ -74,7 +75,7 @@ function dispatchCells(shared) {
       h(
         "td",
         {
-          colspan: bits.backends.length - 1,
+          colspan: bits.columns.length - 1,
           class: `lk-said lk-muted${chosen(cells[slot]) ? "" : " lk-dim"}`,
         },
         h(
@@ -86,19 +87,19 @@ function dispatchCells(shared) {
         ),
       ),
     ];
-    const rows = bits.functionalities
-      .map((name, f) =>
+    const rows = bits.rows
+      .map((f) =>
         h(
           "tr",
           {},
-          h("th", { scope: "row" }, name),
+          h("th", { scope: "row" }, bits.functionalities[f]),
           ...(bits.severally[f]
-            ? bits.backends.map((_, b) => square(bits.slotAt(f, b), 1))
+            ? bits.columns.map((b) => square(bits.slotAt(f, b), 1))
             : alone(bits.slotAt(f, 0))),
         ),
       )
       .reverse();
-    rows.push(h("tr", {}, h("th", { scope: "row" }, "Undefined"), ...alone(0)));
+    if (!small) rows.push(h("tr", {}, h("th", { scope: "row" }, "Undefined"), ...alone(0)));
     grid.replaceChildren(
       h(
         "table",
@@ -110,7 +111,9 @@ function dispatchCells(shared) {
             "tr",
             {},
             h("th", {}),
-            ...bits.backends.map((name) => h("th", { class: "lk-up" }, h("span", {}, name))),
+            ...bits.columns.map((b) =>
+              h("th", { class: "lk-up" }, h("span", {}, bits.backends[b])),
+            ),
           ),
         ),
         h("tbody", {}, ...rows),

@@ -7,6 +7,7 @@
 function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, label }) {
   const { h } = lk,
     { functionalities, backends, severally, placeOf, has } = bits;
+  const side = bits.columns;
   const mark = (column, place) => {
     if (column.word === null) return h("td", { class: "lk-bit lk-later" });
     const on = has(column.word, place),
@@ -54,14 +55,14 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
       ),
     ),
     h("th", { class: "lk-gap" }),
-    ...backends.map((name, b) =>
+    ...side.map((b) =>
       h(
         "th",
         {
           class: `lk-up lk-thin${word !== null && has(word, b) ? " lk-present" : ""}`,
           title: `backend bit ${b}`,
         },
-        h("span", {}, name),
+        h("span", {}, backends[b]),
       ),
     ),
     h("th", {}),
@@ -74,10 +75,10 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
     const place = placeOf(f),
       on = word !== null && has(word, place);
     const runtime = severally[f]
-      ? backends.map((_, b) =>
+      ? side.map((b) =>
           h("td", { class: `lk-bit${on && has(word, b) ? " lk-on lk-key" : ""}` }),
         )
-      : [h("td", { colspan: backends.length, class: `lk-bit${on ? " lk-on lk-key" : ""}` })];
+      : [h("td", { colspan: side.length, class: `lk-bit${on ? " lk-on lk-key" : ""}` })];
     return h(
       "tr",
       { class: place === winner ? "lk-wins" : "" },
@@ -98,7 +99,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
         h("th", { scope: "row", title: `bit ${b}` }, `backend ${backends[b]}`),
         ...columns.map((column) => mark(column, b)),
         h("td", { class: "lk-gap" }),
-        h("td", { colspan: backends.length }),
+        h("td", { colspan: side.length }),
         h("td", { class: "lk-note lk-muted" }, notes[b] || ""),
       ),
     );

@@ -22,7 +22,7 @@ def hops_picture(call: Mapping[str, Any], label: str) -> str:
         y = 62 + ROW * row
         picture.line([(10, y - 15), (WIDTH - 10, y - 15)], LINE)
         origin = hop["source"] not in (None, hop["slot"])
-        why = f"{hop['reason']}, rule {hop['rule']}" + (f", {hop['source']}" if origin else "")
+        why = f"{hop['reason']}, step {hop['rule']}" + (f", {hop['source']}" if origin else "")
         mark = "?" if hop["assumed"] else str(row + 1)
         texts = (mark, hop["via"], hop["slot"], why, hop["kernel"])
         rooms = (2, 11, 33, 34, 45)
@@ -43,9 +43,18 @@ def verdict(call: Mapping[str, Any]) -> str:
     return f"really ran: {ran} ({agrees}){raised}"
 
 
-def table_picture(table: Mapping[str, Any], keys: Mapping[str, Sequence[str]], label: str) -> str:
+def table_picture(
+    table: Mapping[str, Any],
+    keys: Mapping[str, Sequence[str]],
+    label: str,
+    shown: Sequence[int] = (),
+) -> str:
     """Every slot with the number of the rule that filled it; strongest functionality on top."""
-    rows = slot_rows(keys)
+    rows = [
+        (name, [slot for slot in slots if not shown or slot in shown])
+        for name, slots in slot_rows(keys)
+    ]
+    rows = [(name, slots) for name, slots in rows if slots]
     top = 40 + CELL * len(rows)
     picture = Picture(740, top + 24 + 16 * len(table["rules"]), label)
     picture.text(12, 20, label, bold=True)

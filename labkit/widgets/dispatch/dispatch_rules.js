@@ -1,4 +1,4 @@
-// One cell: what it holds and why, and the rules that were asked about it, one at a time.
+// One cell: what it holds and why, and the rules that were asked about it, step by step.
 //
 // Rules 4 and 10 fill nothing, which leaves a colour for each of the others.
 const ruleColour = (rule) => lk.palette[[1, 2, 3, 5, 6, 7, 8, 9].indexOf(Number(rule))] || "none";
@@ -6,7 +6,8 @@ const ruleColour = (rule) => lk.palette[[1, 2, 3, 5, 6, 7, 8, 9].indexOf(Number(
 function dispatchRules({ model, root, save }) {
   const { h } = lk,
     table = () => model.get("table"),
-    text = (i) => table().texts[i];
+    text = (i) => table().texts[i],
+    small = model.get("shown").length > 0;
   const details = h("div", { "aria-live": "polite" }),
     rules = h("div", {});
   let stepper = null;
@@ -24,13 +25,15 @@ function dispatchRules({ model, root, save }) {
     const origin = text(cell.source);
     details.replaceChildren(
       h("b", { class: "lk-mono" }, cell.slot),
-      h("span", { class: "lk-muted" }, ` slot ${model.get("cell")}`),
-      pair("canonical", kernel || "nothing"),
+      h("span", { class: "lk-muted" }, small ? "" : ` slot ${model.get("cell")}`),
+      pair(small ? "kernel" : "canonical", kernel || "nothing"),
       pair(
         "reason",
-        `${text(cell.reason)}, rule ${cell.rule}${origin ? `, registered for ${origin}` : ""}${cell.fallthrough ? "; falls through: its key is skipped" : ""}`,
+        `${text(cell.reason)}, step ${cell.rule}${origin ? `, registered for ${origin}` : ""}${cell.fallthrough ? "; falls through: its key is skipped" : ""}`,
       ),
-      cell.stored === null
+      small && cell.stored === null
+        ? ""
+        : cell.stored === null
         ? pair(
             "stored",
             stale
@@ -54,13 +57,13 @@ function dispatchRules({ model, root, save }) {
     stepper = lk.stepper({
       count: steps,
       index: at,
-      label: "rule",
+      label: "step",
       change: (i) => save({ rule: i }),
       text: (i) =>
         i === steps - 1
-          ? `rule ${cell.rule} decides`
+          ? `step ${cell.rule} decides`
           : i === 3
-            ? "a question for rule 6"
+            ? "a question for step 6"
             : "does not apply, on to the next",
     });
     rules.replaceChildren(stepper.element, h("ol", { class: "lk-rule-list" }));

@@ -2,7 +2,8 @@
 function render({ model, el }) {
   const { h } = lk,
     root = lk.root(el, `dispatch of ${model.get("table").operator}`);
-  const bits = dispatchBits(model.get("bit_names")),
+  root.classList.toggle("lk-dispatch-small", model.get("shown").length > 0);
+  const bits = dispatchBits(model.get("bit_names"), model.get("shown")),
     allBits = bits.functionalities.length + bits.count;
   const slots = () => model.get("table").cells.map((cell) => cell.slot);
   const calls = model.get("calls"),
@@ -34,6 +35,8 @@ function render({ model, el }) {
     );
   // The bits worth a row: all that occur in a word that adds, in any context.
   const usedRows = (extra = []) => {
+    if (model.get("shown").length)
+      return new Set([...bits.rows.map((f) => bits.placeOf(f)), ...bits.columns]);
     const rows = new Set();
     let word = 0n;
     for (const { hops } of calls)

@@ -55,6 +55,9 @@ class DispatchView(LabWidget):
     found = traitlets.Dict({"query": "", "names": []}, help="the names that answer it").tag(
         sync=True
     )
+    shown = traitlets.List(
+        traitlets.Int(), help="indices of the slots of a small view; none: all slots"
+    ).tag(sync=True)
     wanted = traitlets.Unicode("", help="the operator to show").tag(sync=True)
 
     def __init__(
@@ -116,7 +119,7 @@ class DispatchView(LabWidget):
     def svg(self) -> str:
         """The hops of the context shown as a table; without a call, the table's slots."""
         if not self.calls:
-            return table_picture(self.table, self.bit_names, repr(self))
+            return table_picture(self.table, self.bit_names, repr(self), self.shown)
         return hops_picture(self.calls[min(self.context, len(self.calls) - 1)], repr(self))
 
 

@@ -3,6 +3,7 @@ function dispatchWhatIf(shared) {
   const { h } = lk,
     { bits, model, calls, call, frame, slots } = shared;
   const matrix = h("div", {});
+  const small = model.get("shown").length > 0;
   let edited = null;
   function startWords() {
     const hop = calls.length
@@ -17,6 +18,15 @@ function dispatchWhatIf(shared) {
         included: big(hop.included_bits),
         excluded: big(hop.excluded_bits),
       };
+    // a small view has one word, and no thread that adds to it
+    if (small) {
+      const [weakest, strongest] = [bits.rows[0], bits.rows.at(-1)];
+      return {
+        arguments: bits.bit(bits.columns[0]) | bits.bit(bits.placeOf(weakest)) | bits.bit(bits.placeOf(strongest)),
+        included: 0n,
+        excluded: 0n,
+      };
+    }
     const of = (name) => bits.bit(bits.placeOf(bits.functionalities.indexOf(name)));
     return {
       arguments: bits.bit(0) | of("Dense") | of("ADInplaceOrView") | of("AutogradFunctionality"),
@@ -30,7 +40,7 @@ function dispatchWhatIf(shared) {
     const table = model.get("table"),
       text = (i) => table.texts[i];
     const after = bits.minus(edited.arguments | edited.included, edited.excluded);
-    const mask = big(table.masks[bits.backendOf(after)]),
+    const mask = small ? -1n : big(table.masks[bits.backendOf(after)]),
       left = after & mask,
       slot = bits.slotOf(left),
       cell = table.cells[slot];
@@ -77,7 +87,7 @@ function dispatchWhatIf(shared) {
         "div",
         { class: "lk-row" },
         h("span", {}, "Toggle bits: what would a call run?"),
-        shared.rowsButton(),
+        small ? null : shared.rowsButton(),
         lk.button("reset", "back to the words of the call", () => {
           edited = null;
           shared.draw();
@@ -86,14 +96,21 @@ function dispatchWhatIf(shared) {
       h(
         "div",
         { class: "lk-outcome", "aria-live": "polite" },
-        h("b", { class: "lk-mono" }, `slot ${slot}: ${cell.slot}`),
-        ` ${text(cell.reason)}, rule ${cell.rule}`,
-        cell.stale ? h("span", { class: "lk-alert" }, " (stale: the stored cell runs)") : null,
-        h("div", { class: "lk-mono lk-muted" }, runs || "no kernel: the call is an error"),
-        h("div", { class: "lk-mono" }, bits.written(left, slots())),
+        small ? "the call goes to " : "",
+        h("b", { class: "lk-mono" }, small ? cell.slot : `slot ${slot}: ${cell.slot}`),
+        ...(small
+          ? []
+          : [
+              ` ${text(cell.reason)}, step ${cell.rule}`,
+              cell.stale
+                ? h("span", { class: "lk-alert" }, " (stale: the stored cell runs)")
+                : null,
+              h("div", { class: "lk-mono lk-muted" }, runs || "no kernel: the call is an error"),
+              h("div", { class: "lk-mono" }, bits.written(left, slots())),
+            ]),
       ),
       dispatchMatrix(bits, {
-        columns,
+        columns: small ? columns.slice(0, 1) : columns,
         word: left,
         winner,
         rows: shared.usedRows([...Object.values(start), ...Object.values(edited), bits.bit(1)]),
