@@ -4,6 +4,8 @@ import contextlib
 
 import torch
 
+from labkit.course.checks import outcomes
+from labkit.course.exercises import find
 from tests.course.answers import Answers
 
 answers = Answers("checkpoint")
@@ -131,4 +133,64 @@ def pytorchs_own(function, *args, **kwargs):
     return checkpoint(function, *args, use_reentrant=False, **kwargs)
 
 
+# --- pack_half and best_segments
+
+
+def pack_half(tensor):
+    return tensor.to(torch.float16)
+
+
+def unpack_half(kept):
+    return kept.to(torch.float32)
+
+
+answers.right("pack_half")((pack_half, unpack_half))
+answers.wrong("pack_half", "keeps the tensor as it is")((lambda t: t, lambda t: t))
+answers.wrong("pack_half", "hands back half precision")((pack_half, lambda kept: kept))
+answers.wrong("pack_half", "keeps half of the numbers")(
+    (lambda t: pack_half(t)[: len(t) // 2], unpack_half)
+)
+
+
+def divisors(n):
+    return [k for k in range(1, n + 1) if n % k == 0]
+
+
+@answers.right("best_segments")
+def best_segments(n):
+    return min(divisors(n), key=lambda k: k + 2 * n // k)
+
+
+@answers.wrong("best_segments", "takes the root, whether or not it divides")
+def root(n):
+    return max(1, round((2 * n) ** 0.5))
+
+
+@answers.wrong("best_segments", "returns the number of tensors")
+def fewest_tensors(n):
+    return min(k + 2 * n // k for k in divisors(n))
+
+
+@answers.wrong("best_segments", "takes the larger of two equals")
+def larger(n):
+    return min(reversed(divisors(n)), key=lambda k: k + 2 * n // k)
+
+
+@answers.wrong("best_segments", "forgets the factor 2")
+def without_two(n):
+    return min(divisors(n), key=lambda k: k + n // k)
+
+
 test_answers = answers.tests()
+
+
+def test_a_checkpoint_that_misses_one_thing_passes_the_stages_before_it():
+    def states(answer):
+        found = outcomes(find("checkpoint.checkpoint"), answer, 11)
+        return {outcome.name: outcome.state for outcome in found}
+
+    no_stop, no_state = states(made(early=False)), states(made(restore=False))
+    assert no_stop["gradients"] == no_stop["once"] == no_stop["random numbers"] == "done"
+    assert no_stop["early stop"] == no_stop["everything"] == "wrong"
+    assert no_state["once"] == no_state["early stop"] == "done"
+    assert no_state["random numbers"] == "wrong"

@@ -6,22 +6,30 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._checkpoint_steps import best_segments, pack_half
 
 NOTEBOOK = "3_internals/5c_checkpoint"
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 LONG = 1_500
+CALM = ("linear", "linear", "tanh", "relu", "square")
+KINDS = (*CALM, "dropout", "dropout", "nested")
+RESULTS = ("result", "asks for gradients", "gradients", "tensors between kept by forward")
 
 
 def _checkpoint_case(rng: Rng, size: int) -> tuple[dict[str, Any]]:
     if size == 30:
         layers: list[Any] = ["linear", "tanh"] * (LONG // 2)
         return ({"layers": layers, "rows": 1, "width": 1, "seed": 1, "grad": True, "twice": False,
-                 "rest": "tensor", "scale": None, "together": True},)  # fmt: skip
-    kinds = ("linear", "linear", "tanh", "relu", "dropout", "dropout", "square", "nested")
-    layers = []
+                 "rest": "tensor", "scale": None},)  # fmt: skip
+    return (_spec(rng, size, KINDS),)
+
+
+def _spec(rng: Rng, size: int, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """Some layers of these kinds, and how the function is called."""
+    layers: list[Any] = []
     for _ in range(2 + size // 5 + rng.randint(0, 1)):
         kind = rng.choice(kinds)
         if kind == "nested":
@@ -29,7 +37,7 @@ def _checkpoint_case(rng: Rng, size: int) -> tuple[dict[str, Any]]:
             layers.append(inner)
         else:
             layers.append(kind)
-    spec = {
+    return {
         "layers": ["linear", *layers, "tanh"],
         "rows": rng.randint(1, 4),
         "width": rng.randint(1, 4),
@@ -38,9 +46,17 @@ def _checkpoint_case(rng: Rng, size: int) -> tuple[dict[str, Any]]:
         "twice": rng.chance(0.25),
         "rest": rng.choice(("tensor", "tensor", "tuple", "dict")),
         "scale": rng.choice((None, 3.0)),
-        "together": rng.chance(0.7),
     }
-    return (spec,)
+
+
+def _asked(*names: str, kinds: tuple[str, ...] = CALM) -> Stage:
+    """The stage named first: one backward through layers of these kinds; asks for these things."""
+
+    def case(rng: Rng, size: int) -> tuple[dict[str, Any]]:
+        spec = _spec(rng, min(size, 20), kinds)
+        return (spec | {"grad": True, "twice": False, "asks": (*RESULTS, *names[1:])},)
+
+    return Stage(names[0], case=case)
 
 
 class _Work:
@@ -138,7 +154,7 @@ def _observed(wrap: Any, spec: dict[str, Any], checked: bool) -> dict[str, Any]:
             {"of a long chain": max(extra.values())} if checked and extra else {}
         )  # fmt: skip
         found["runs to the end"] = work.ends
-        return found
+        return {name: value for name, value in found.items() if name in spec.get("asks", found)}
     finally:
         torch.set_rng_state(before)
 
@@ -163,9 +179,6 @@ def _checkpoint_truth(spec: dict[str, Any]) -> dict[str, Any]:
 
 checkpoint = Exercise(
     id="checkpoint.checkpoint",
-    statement="Write checkpoint(function, *args, **kwargs): the result of function, without "
-    "keeping what it saves for backward; backward computes that again, once, with the same random "
-    "numbers, and stops as soon as it has all.",
     case=_checkpoint_case,
     expected=_checkpoint_truth,
     drive=_drive_checkpoint,
@@ -175,15 +188,15 @@ checkpoint = Exercise(
         "one more forward per backward call: 4/3 of the work of a step",
     ),
     tolerance=1e-9,
-    cases=80,
+    cases=60,
     sizes=30,
-    seconds=6,
+    seconds=2,
     banned=("torch.utils.checkpoint.*",),
     hints=(
         Hint("Dropout gradients differ run to run", when=lambda e: "dropout" in e.input
              and "gradients" in e.property),
-        "Which state did the forward see?",
-        "Save generator state, replay under it, hand out saved values in order",
+        "Begin with version 3 of the chapter, and hand args and kwargs on",
+        "Take the state of the random numbers before the first run, and put it back for the second",
         Hint("Other code has drawn numbers since: put the generator back when you are done",
              when=lambda e: "random" in e.property),
         Hint("Compute all saved tensors in one go, when the first of them is asked for",
@@ -203,8 +216,15 @@ checkpoint = Exercise(
         "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
         "or waiting for ever)",
     ),
-    minutes=25,
+    stages=(
+        _asked("gradients"),
+        _asked("once", "layers that ran too often"),
+        _asked("random numbers", "next random numbers", kinds=(*CALM, "dropout", "dropout")),
+        _asked("early stop", "layers that ran too often", "runs to the end"),
+        Stage("everything"),
+    ),
+    minutes=15,
     difficulty=4,
 )  # fmt: skip
 
-EXERCISES = (checkpoint,)
+EXERCISES = (pack_half, checkpoint, best_segments)
