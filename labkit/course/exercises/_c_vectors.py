@@ -274,18 +274,18 @@ generic_add = Exercise(
     picture=_added_beside,
     hints=(
         Hint(
-            "The compiler stops: {got}. An unknown type or an undefined reference is a dtype that "
+            "The compiler stops. An unknown type or an undefined reference is a dtype that "
             "was never made; stdbool.h and stdint.h have bool and the types that end in _t.",
             when=lambda e: _says("does not compile")(e) and e.stage != "guard",
         ),
         Hint(
-            "The compiler stops: {got}. This check includes add.h twice, as two headers of a "
+            "The compiler stops. This check includes add.h twice, as two headers of a "
             "program might. Redefinitions mean that the guard is missing.",
             when=_says("does not compile"),
             stage="guard",
         ),
         Hint(
-            "Some names stand more than once, or nowhere: {got}. The list is the only place for "
+            "Some names stand more than once, or nowhere. The list is the only place for "
             "them; everything else is made from Num and num.",
             when=lambda e: bool(e.value.get("dtypes not listed exactly once")),
         ),
