@@ -69,8 +69,8 @@ move = Exercise(
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(
-            "The old one still has something. Afterwards its address is 0 and its deleter None: "
-            "{got}",
+            "Look at the old one after the move: its address should be 0, its deleter None, and "
+            "nothing freed.",
             when=lambda e: _line(e, 0),
         ),
         Hint(

@@ -217,6 +217,14 @@ arena_allocator = Exercise(
         Hint(
             "A view kept the storage alive, and the storage its DataPtr. You need no list of "
             "tensors: count DataPtr contexts.",
+            when=lambda evidence: (
+                "reset" in _first_line(evidence).split("|")[0]
+                and any(step[0] == "view" for step in evidence.inputs[1])
+            ),
+        ),
+        Hint(
+            "How many pieces are out? `allocate` knows when one goes out, and the deleter of its "
+            "DataPtr when it comes back.",
             when=lambda evidence: "reset" in _first_line(evidence).split("|")[0],
         ),
         Hint(
@@ -272,13 +280,13 @@ last_handle = Exercise(
             stage="move",
         ),
         Hint(
+            "`__exit__` closes the handle and returns nothing: then the exception goes on.",
+            when=lambda evidence: evidence.stage == "with" or "swallowed" in evidence.got,
+        ),
+        Hint(
             "Released too early or twice. The count belongs to the memory, not to the handle: let "
             "all handles of an address share one object.",
             when=lambda evidence: len(evidence.value) > len(evidence.right),
-        ),
-        Hint(
-            "`__exit__` closes the handle and returns nothing: then the exception goes on.",
-            stage="with",
         ),
         "`__exit__` and `__del__` both end in `close()`, and `close()` empties the handle before "
         "it does anything else.",

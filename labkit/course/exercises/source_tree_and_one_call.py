@@ -167,8 +167,14 @@ path_of_a_call = Exercise(
         ),
         Hint(
             "A call without a tensor argument has no key to go by: which slot picks a backend from "
-            "the device argument instead? A call that writes or makes a view has one hop more.",
-            when=lambda evidence: "hops" in evidence.property or not evidence.inputs[0]["tensors"],
+            "the device argument instead?",
+            when=lambda evidence: not evidence.inputs[0]["tensors"],
+        ),
+        Hint(
+            "A call that writes to a tensor, or makes a view, has one hop more than `add`.",
+            when=lambda evidence: (
+                "hops" in evidence.property and "ADInplaceOrView" in evidence.expected
+            ),
         ),
         Hint(
             "Who records the node? Run the call in the grad mode of the case and look at its "
