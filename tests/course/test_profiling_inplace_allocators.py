@@ -3,6 +3,7 @@ from collections import Counter
 
 import pytest
 
+from labkit.course.exercise import Rng
 from labkit.course.exercises import find
 from tests.course.answers import Answers, reads_frames
 
@@ -14,6 +15,66 @@ CATCHES = "catches every exception and returns a default"
 SLOW = "is right on small cases and exceeds the size limit on large ones"
 SLOW += " (quadratic, recursive or waiting for ever)"
 DEFAULT = "is right on the default stream or device and wrong on another one"
+
+# --- grown, lowest
+
+
+@answers.right("grown")
+def grown_lines(before, after):
+    return {line for line in after if after[line] > before.get(line, 0)}
+
+
+@answers.right("grown")
+def by_subtraction(before, after):
+    return set(Counter(after) - Counter(before))
+
+
+@answers.wrong("grown", "leaves out lines that are new")
+def known_lines(before, after):
+    return {line for line in before if after.get(line, 0) > before[line]}
+
+
+@answers.wrong("grown", "names those that stayed as they were")
+def not_smaller(before, after):
+    return {line for line in after if after[line] >= before.get(line, 0)}
+
+
+@answers.wrong("grown", "names the one that grew most")
+def most(before, after):
+    found = Counter(after) - Counter(before)
+    return {line for line, _ in found.most_common(1)}
+
+
+@answers.wrong("grown", "names all that are there")
+def all_lines(before, after):
+    return set(after)
+
+
+@answers.right("lowest")
+def lowest_values(seen, *, lines=None, of=min):
+    lines = lines or {line for one in seen for line in one}
+    return {line: of(one.get(line, 0) for one in seen) for line in lines}
+
+
+@answers.wrong("lowest", "knows the lines of the first moment alone")
+def first_moment(seen):
+    return {line: min(one.get(line, 0) for one in seen) for line in seen[0]}
+
+
+@answers.wrong("lowest", "leaves out moments where a line is missing")
+def where_present(seen):
+    return {line: min(one[line] for one in seen if line in one) for line in lowest_values(seen)}
+
+
+@answers.wrong("lowest", "takes the last moment")
+def last_moment(seen):
+    return {line: seen[-1].get(line, 0) for line in lowest_values(seen)}
+
+
+@answers.wrong("lowest", "takes the highest value")
+def highest(seen):
+    return lowest_values(seen, of=max)
+
 
 # --- leak_detective
 
@@ -161,6 +222,25 @@ def waits_for_ever(step, snapshot):
     while not (found := find_leak(step, snapshot)):
         pass
     return found
+
+
+def test_a_stage_asks_what_it_says():
+    exercise = find("profiling_inplace_allocators.leak_detective")
+    texts = {
+        stage.name: [stage.case(Rng(number), 3)[0] for number in range(12)]
+        for stage in exercise.stages[:-1]
+    }
+    assert all("step % 1] =" in text and "step < 0" in text for text in texts["growing"])
+    assert all("step % 1 == 0" in text for text in texts["full after a while"])
+    assert len({len(exercise.expected(text)["growing"]) for text in texts["growing"]}) == 2
+    assert all(len(exercise.expected(text)["growing"]) > 1 for text in texts["several"])
+
+
+def test_the_picture_is_the_memory_of_the_program():
+    exercise = find("profiling_inplace_allocators.leak_detective")
+    case = exercise.make(3, 5, 1)
+    picture = exercise.picture(case, None, exercise.expected(*case.inputs))
+    assert "segments" in repr(picture)
 
 
 def test_every_mechanism_is_there_and_only_two_are_clean():
