@@ -4,6 +4,7 @@ Source   torch/csrc/autograd/functions/accumulate_grad.h  AccumulateGrad
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from labkit.autograd.handles import Hooks
@@ -73,13 +74,16 @@ class AccumulateGrad(Node):
         else:
             meta.grad = aten.add.Tensor(meta.grad, grad)
 
-    def call_post_accumulate_hooks(self) -> None:
+    def call_post_accumulate_hooks(self, call: Callable[..., Any] | None = None) -> None:
         """Each has seen the leaf, with its gradient.
+
+        call   the engine's `call_hook`, where it wants to know
 
         Raises   RuntimeError   one returned something
         """
         for hook in tuple((self.variable.autograd_meta.post_accumulate_hooks or {}).values()):
-            result = hook(self.variable)
+            leaf = self.variable
+            result = call(self, "post-accumulate", hook, leaf) if call else hook(leaf)
             if result is not None:
                 raise RuntimeError(
                     "Tensor post accumulate grad hooks should return None; "

@@ -4,6 +4,7 @@ import contextlib
 
 import torch
 
+from labkit.course.exercise import Case
 from labkit.course.exercises.hooks import every_hook as every_hook_exercise
 from labkit.course.exercises.hooks import hook_log as hook_log_exercise
 from labkit.course.stages import stage_exercises
@@ -375,3 +376,12 @@ def test_the_gradient_a_hook_writes_into_may_be_somebody_elses():
     a.register_hook(lambda grad: grad.mul_(10))
     (a + b).backward(torch.ones(2))
     assert b.grad.tolist() == [10.0, 10.0]
+
+
+def test_the_picture_walks_the_first_backward_with_the_hooks_by_name():
+    program = [("leaf", "w0"), ("call", "t0", {"w0": 2}), ("hook", "h1", "pre", "t0", 3)]
+    program += [("hook", "h2", "stored", "w0", "watch"), ("backward", "t0"), ("backward", "t0")]
+    walk = hook_log_exercise.picture(Case((program,)), None, None)
+    texts = [frame["text"] for frame in walk.frames]
+    assert texts.index("a hook of t0Backward #0 fires: pre h1") < len(texts) - 3
+    assert texts[-2] == "a hook of AccumulateGrad w0 fires: post-accumulate h2"

@@ -254,7 +254,7 @@ class GraphTask:
     ) -> Any:
         """What the hook returns.
 
-        kind   tensor, retain_grad, pre, post
+        kind   tensor, retain_grad, pre, post, post-accumulate
         slot   of a tensor's hooks: which input of the node
         """
         return hook(*values)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercises._hook_picture import walk
 from labkit.course.exercises._hook_steps import clip, firing_order, through
 
 NOTEBOOK = "3_internals/5_hooks"
@@ -209,6 +210,7 @@ hook_log = Exercise(
     expected=_truth,
     smaller=_fewer_steps,
     show=lambda program: "\n".join(map(str, program)),
+    picture=walk,
     rules=("plain Python; torch and labkit are out of reach",),
     cases=80,
     sizes=8,
@@ -242,6 +244,7 @@ every_hook = Exercise(
     expected=_truth,
     smaller=_fewer_steps,
     show=lambda program: "\n".join(map(str, program)),
+    picture=walk,
     rules=("plain Python; torch and labkit are out of reach",),
     cases=100,
     sizes=8,
