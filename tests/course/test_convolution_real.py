@@ -3,7 +3,9 @@ import math
 import numpy as np
 
 from labkit.course import conv_bench
-from labkit.course.exercises.convolution_real import FIRST, ORDERS, REGULAR
+from labkit.course.exercises import _gemm_rung
+from labkit.course.exercises._conv_cases import ORDERS
+from labkit.course.exercises._gemm_rung import REGULAR
 from tests.course.answers import Answers
 
 answers = Answers("convolution_real")
@@ -16,144 +18,147 @@ def changed(text, *changes):
     return lambda: text
 
 
-BACKWARD = """extern "C" __global__
-void backward_input(const float* dy, const float* w, float* dx, Conv conv) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= conv.N * conv.C * conv.H * conv.W) return;
-    const int v = i % conv.W, h = i / conv.W % conv.H;
-    const int c = i / conv.W / conv.H % conv.C, n = i / conv.W / conv.H / conv.C;
-    const int channels = conv.C / conv.groups, outputs = conv.K / conv.groups;
-    const int group = c / channels;
-    float sum = 0;
-    for (int k = group * outputs; k < (group + 1) * outputs; ++k)
-        for (int r = 0; r < conv.R; ++r)
-            for (int s = 0; s < conv.S; ++s) {
-                const int down = h + conv.pad_h - r * conv.dilation_h;
-                const int across = v + conv.pad_w - s * conv.dilation_w;
-                if (down < 0 || across < 0) continue;
-                if (down % conv.stride_h || across % conv.stride_w) continue;
-                const int p = down / conv.stride_h, q = across / conv.stride_w;
-                if (p >= conv.P || q >= conv.Q) continue;
-                sum += dy[((n * conv.K + k) * conv.P + p) * conv.Q + q] *
-                       w[((k * channels + c % channels) * conv.R + r) * conv.S + s];
-            }
-    dx[i] = sum;
-}
+# --- product_size, matrix_entry
 
-extern "C" __global__
-void backward_weight(const float* x, const float* dy, float* dw, Conv conv) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    const int channels = conv.C / conv.groups, outputs = conv.K / conv.groups;
-    if (i >= conv.K * channels * conv.R * conv.S) return;
-    const int s = i % conv.S, r = i / conv.S % conv.R;
-    const int c = i / conv.S / conv.R % channels, k = i / conv.S / conv.R / channels;
-    const int from = k / outputs * channels + c;
-    float sum = 0;
-    for (int n = 0; n < conv.N; ++n)
-        for (int p = 0; p < conv.P; ++p)
-            for (int q = 0; q < conv.Q; ++q) {
-                const int h = p * conv.stride_h - conv.pad_h + r * conv.dilation_h;
-                const int v = q * conv.stride_w - conv.pad_w + s * conv.dilation_w;
-                if (h < 0 || h >= conv.H || v < 0 || v >= conv.W) continue;
-                sum += dy[((n * conv.K + k) * conv.P + p) * conv.Q + q] *
-                       x[((n * conv.C + from) * conv.H + h) * conv.W + v];
-            }
-    dw[i] = sum;
-}
 
-extern "C" __global__ void backward_bias(const float* dy, float* db, Conv conv) {
-    const int k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k >= conv.K) return;
-    float sum = 0;
-    for (int n = 0; n < conv.N; ++n)
-        for (int i = 0; i < conv.P * conv.Q; ++i)
-            sum += dy[(n * conv.K + k) * conv.P * conv.Q + i];
-    db[k] = sum;
-}
-"""
+@answers.right("product_size")
+def product_size(x, w, out_size):
+    return w[0], x[0] * out_size[0] * out_size[1], w[1] * w[2] * w[3]
 
-answers.right("conv_backward")(changed(BACKWARD))
-answers.right("conv_backward")(  # every output asked instead of every tap
-    changed(
-        BACKWARD,
-        (
-            BACKWARD[BACKWARD.index("        for (int r") : BACKWARD.index("    dx[i]")],
-            """        for (int p = 0; p < conv.P; ++p)
-            for (int q = 0; q < conv.Q; ++q) {
-                const int down = h + conv.pad_h - p * conv.stride_h;
-                const int across = v + conv.pad_w - q * conv.stride_w;
-                const int r = down / conv.dilation_h, s = across / conv.dilation_w;
-                if (down < 0 || r * conv.dilation_h != down || r >= conv.R) continue;
-                if (across < 0 || s * conv.dilation_w != across || s >= conv.S) continue;
-                sum += dy[((n * conv.K + k) * conv.P + p) * conv.Q + q] *
-                       w[((k * channels + c % channels) * conv.R + r) * conv.S + s];
-            }
-""",
-        ),
+
+for why, answer in [
+    ("forgets the images", lambda x, w, out: (w[0], out[0] * out[1], w[1] * w[2] * w[3])),
+    ("forgets the taps", lambda x, w, out: (w[0], x[0] * out[0] * out[1], w[1])),
+    (
+        "takes the size of x for that of y",
+        lambda x, w, out: (w[0], x[0] * x[2] * x[3], w[1] * w[2] * w[3]),
+    ),
+]:
+    answers.wrong("product_size", why)(answer)
+
+
+@answers.right("matrix_entry")
+def matrix_entry(d, column, conv):
+    (_, _, height, width), (_, _, rows, taps) = conv.x, conv.w
+    (down, across), (P, Q) = conv.stride, conv.out_size
+    c, r, s = d // (rows * taps), d // taps % rows, d % taps
+    n, p, q = column // (P * Q), column // Q % P, column % Q
+    h = p * down - conv.padding[0] + r * conv.dilation[0]
+    v = q * across - conv.padding[1] + s * conv.dilation[1]
+    return (n, c, h, v) if 0 <= h < height and 0 <= v < width else None
+
+
+def with_(**other):
+    """The same for another convolution: one that lacks something."""
+    return lambda d, column, conv: matrix_entry(d, column, conv._replace(**other))
+
+
+answers.wrong("matrix_entry", "forgets the dilation")(with_(dilation=(1, 1)))
+
+
+class Sized:
+    """A convolution with another stride or padding, and the output size it had."""
+
+    def __init__(self, conv, **other):
+        self.x, self.w, self.out_size = conv.x, conv.w, conv.out_size
+        self.stride, self.padding, self.dilation = conv.stride, conv.padding, conv.dilation
+        self.__dict__.update(other)
+
+
+for why, other in [
+    ("forgets the stride", {"stride": (1, 1)}),
+    ("ignores the padding", {"padding": (0, 0)}),
+]:
+    answers.wrong("matrix_entry", why)(
+        lambda d, column, conv, other=other: matrix_entry(d, column, Sized(conv, **other))
     )
-)
 
 
-def wrong(why, *changes):
-    answers.wrong("conv_backward", why)(changed(BACKWARD, *changes))
+@answers.wrong("matrix_entry", "row and column of the taps swapped")
+def taps_swapped(d, column, conv):
+    _, channels, rows, taps = conv.w
+    c, rest = divmod(d, rows * taps)
+    other = Sized(conv, w=(1, channels, taps, rows))
+    return matrix_entry(c * rows * taps + rest % taps * rows + rest // taps, column, other) and (
+        matrix_entry(c * rows * taps + rest % rows * taps + rest // rows % taps, column, conv)
+    )
 
 
-REMAINDER = "                if (down % conv.stride_h || across % conv.stride_w) continue;\n"
-wrong("stride above 1 wrong", (REMAINDER, ""))
-wrong(
-    "stride above 1 wrong",
-    (REMAINDER, ""),
-    ("p = down / conv.stride_h, q = across / conv.stride_w", "p = down, q = across"),
-)
-wrong(
-    "weight flipped twice",
-    ("* conv.R + r) * conv.S + s];\n            }\n    dx", "* conv.R + conv.R - 1 - r) * conv.S + "
-     "conv.S - 1 - s];\n            }\n    dx"),
-)  # fmt: skip
-wrong(
-    "atomics with random order beyond tolerance",
-    ("float sum = 0;\n    for (int n = 0; n < conv.N; ++n)\n        for (int p", "dw[i] = 0;\n"
-     "    for (int n = 0; n < conv.N; ++n)\n        for (int p"),
-    ("sum += dy[((n * conv.K + k) * conv.P + p) * conv.Q + q] *\n                       x[",
-     "atomicAdd(dw + i, dy[((n * conv.K + k) * conv.P + p) * conv.Q + q] *\n        x["),
-    ("conv.H + h) * conv.W + v];", "conv.H + h) * conv.W + v]);"),
-    ("    dw[i] = sum;\n", ""),
-)  # fmt: skip
-wrong("groups mixed", ("const int from = k / outputs * channels + c;", "const int from = c;"))
-wrong(
-    "groups mixed",
-    ("int k = group * outputs; k < (group + 1) * outputs;", "int k = 0; k < conv.K;"),
-)
-wrong(
-    "bias gradient over the wrong axes",
-    ("dy[(n * conv.K + k) * conv.P * conv.Q + i]", "dy[(k * conv.N + n) * conv.P * conv.Q + i]"),
-)
-wrong(
-    "bias gradient over the wrong axes",
-    ("for (int n = 0; n < conv.N; ++n)\n        for (int i", "for (int n = 0; n < 1; ++n)\n"
-     "        for (int i"),
-)  # fmt: skip
-wrong(
-    "returns NaN or an uninitialised buffer where a value is expected",
-    ("    dx[i] = sum;", "    if (sum != 0) dx[i] = sum;"),
-)
-wrong(
-    FIRST,
-    ('extern "C" __global__ void backward_bias', "__device__ float kept[512];\n"
-     '__device__ int have;\nextern "C" __global__ void backward_bias'),
-    ("    db[k] = sum;", "    if (have == 0) kept[k % 512] = sum;\n    __syncthreads();\n"
-     "    have = 1;\n    db[k] = kept[k % 512];"),
-)  # fmt: skip
-wrong(
-    "is right only for square, even or contiguous shapes",
-    ("s < conv.S; ++s) {\n                const int down", "s < conv.R; ++s) {\n"
-     "                const int down"),
-)  # fmt: skip
-wrong(
-    "is right only for square, even or contiguous shapes",
-    ("conv.C + from) * conv.H + h) * conv.W", "conv.C + from) * conv.W + h) * conv.W"),
-)  # fmt: skip
+@answers.wrong("matrix_entry", "takes the height of x for that of y")
+def by_the_input(d, column, conv):
+    return matrix_entry(d, column, Sized(conv, out_size=conv.x[2:]))
 
+
+# --- gather
+
+
+@answers.right("gather")
+def gather(x, rows, columns, conv):
+    piece = np.zeros((len(rows), len(columns)), x.dtype)
+    last = conv.x[0] * math.prod(conv.out_size)
+    for i, d in enumerate(rows):
+        for j, column in enumerate(columns):
+            at = matrix_entry(d, column, conv) if d < conv.depth and column < last else None
+            if at is not None:
+                piece[i, j] = x[at]
+    return piece
+
+
+@answers.right("gather")
+def without_loops(x, rows, columns, conv):
+    (taps, across), (P, Q) = conv.w[2:], conv.out_size
+    d, column = rows[:, None], columns[None, :]
+    h = column // Q % P * conv.stride[0] - conv.padding[0] + d // across % taps * conv.dilation[0]
+    v = column % Q * conv.stride[1] - conv.padding[1] + d % across * conv.dilation[1]
+    n, c = column // (P * Q), d // (taps * across)
+    inside = (h >= 0) & (h < x.shape[2]) & (v >= 0) & (v < x.shape[3])
+    inside = inside & (d < conv.depth) & (n < x.shape[0])
+    n, c, h, v = (np.where(inside, one, 0) for one in (n, c, h, v))
+    return np.where(inside, x[n, c, h, v], 0).astype(x.dtype)
+
+
+def gathering(entry, ends=True):
+    def answer(x, rows, columns, conv):
+        piece = np.zeros((len(rows), len(columns)), x.dtype)
+        last = conv.x[0] * math.prod(conv.out_size)
+        for i, d in enumerate(rows):
+            for j, column in enumerate(columns):
+                at = (
+                    entry(d, column, conv)
+                    if not ends or (d < conv.depth and column < last)
+                    else None
+                )
+                if at is not None:
+                    piece[i, j] = x[at]
+        return piece
+
+    return answer
+
+
+answers.wrong("gather", "fails past the end")(gathering(matrix_entry, ends=False))
+answers.wrong("gather", "forgets the dilation")(gathering(with_(dilation=(1, 1))))
+
+
+@answers.wrong("gather", "reads the last row where the padding is")
+def wraps(x, rows, columns, conv):
+    right = without_loops(x, rows, columns, conv)
+    unpadded = gather(x, rows, columns, conv)
+    return np.where(right == 0, x[-1, -1, -1, -1], unpadded)
+
+
+@answers.wrong("gather", "forgets the images")
+def one_image(x, rows, columns, conv):
+    return gathering(lambda d, j, c: matrix_entry(d, j % math.prod(c.out_size), c))(
+        x, rows, columns, conv
+    )
+
+
+@answers.wrong("gather", "returns the piece turned")
+def as_columns(x, rows, columns, conv):
+    return gather(x, rows, columns, conv).T
+
+
+# --- implicit_gemm_rung
 
 GEMM = """template <typename T> __global__
 void conv2d_gemm(const T* x, const T* w, T* y, Conv conv) {
@@ -259,19 +264,17 @@ test_answers = answers.tests()
 
 def test_lanes_along_the_wrong_axis_of_w_exceed_the_gate():
     """Lanes take other rows of w: right values, more than twice the sectors."""
-    from labkit.course.exercises import convolution_real
-
     text = changed(
         GEMM,
         ("const int k = first_k + ty + 16 * j, e = slab + tx;",
          "const int k = first_k + tx + 16 * j, e = slab + ty;"),
         ("left[tx][ty + 16 * j] =", "left[ty][tx + 16 * j] ="),
     )  # fmt: skip
-    exercise = convolution_real.implicit_gemm_rung
+    exercise = _gemm_rung.implicit_gemm_rung
     inputs = (REGULAR, "float", "forward", 1)
     found = exercise.drive(text, *inputs)
     assert found.pop("sectors per multiply-add") == "0.019, gate 0.016"
-    assert all(value == convolution_real.PRODUCT[key] for key, value in found.items())
+    assert all(value == _gemm_rung.PRODUCT[key] for key, value in found.items())
 
 
 def test_the_tolerance_is_far_below_one_product():
