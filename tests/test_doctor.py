@@ -96,6 +96,7 @@ def test_this_machine_runs_the_lab(here):
     assert here["PyTorch"].status == here["packages"].status == "ok"
     assert {finding.part for finding in here} >= {"Python", "GPU", "CuPy", "NVRTC", "Chromium"}
     assert "no sandbox" in here["others' files"].meaning
+    assert here['device="lab"'].status == here['device="cuda"'].status
 
 
 def test_a_python_without_torch_is_told(machine, tmp_path):
@@ -107,6 +108,7 @@ def test_a_python_without_torch_is_told(machine, tmp_path):
     assert status == 1
     assert (findings["PyTorch"].status, findings["packages"].status) == ("missing", "missing")
     assert findings["PyTorch"].remedy == "python3 lab.py setup"
+    assert findings['device="lab"'].remedy == "python3 lab.py setup"
 
 
 def test_a_torch_that_cannot_be_imported_is_broken(machine):
@@ -150,6 +152,8 @@ def test_without_a_compiler_kernels_cannot_run_and_the_lab_still_opens(machine):
     status, driver, findings = machine.examine()
     assert (status, driver) == (0, None)
     assert findings["C++ compiler"].status == findings['device="cuda"'].status == "missing"
+    assert findings['device="lab"'].status == "missing"
+    assert findings['device="lab"'].remedy == findings["C++ compiler"].remedy
     assert "g++" in findings["C++ compiler"].remedy or "xcode" in findings["C++ compiler"].remedy
 
 

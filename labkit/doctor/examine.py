@@ -37,7 +37,7 @@ def report() -> Report:
     with ThreadPoolExecutor(len(examinations)) as pool:  # each waits for a process of its own
         found = {finding.part: finding for finding in pool.map(lambda look: look(), examinations)}
     driver = serving(found)
-    return Report((*found.values(), device(driver, found)), driver)
+    return Report((*found.values(), device(driver, found), lab_device(driver, found)), driver)
 
 
 def serving(found: dict[str, Finding]) -> str | None:
@@ -74,6 +74,22 @@ def device(driver: str | None, found: dict[str, Finding]) -> Finding:
     else:
         remedy = found["C++ compiler"].remedy
     return Finding(part, "missing", "no driver", meaning, remedy)
+
+
+def lab_device(driver: str | None, found: dict[str, Finding]) -> Finding:
+    """Whether PyTorch itself can run on labkit's device."""
+    part, torch_found, compiler_found = 'device="lab"', found["PyTorch"], found["C++ compiler"]
+    cost = "import labkit.torch_device fails: PyTorch's own tensors cannot be on labkit's device."
+    for needed in (torch_found, compiler_found):
+        if needed.status != "ok":
+            return Finding(part, "missing", f"no {needed.part}", cost, needed.remedy)
+    if driver is None:
+        return Finding(part, "missing", "no driver", cost, found["C++ compiler"].remedy)
+    meaning = (
+        "PyTorch itself on labkit's device, after import labkit.torch_device. Its shim is compiled "
+        "at the first import, for this very PyTorch."
+    )
+    return Finding(part, "ok", f"{driver}, under PyTorch {torch_found.found}", meaning)
 
 
 def python() -> Finding:

@@ -10,7 +10,7 @@ PyTorch name a row in `WITH_OUTPUTS` or `AS_THEY_ARE`.
 Source   torchgen/model.py  NativeFunctionsGroup.structured
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,16 +20,13 @@ from labkit.ops.cuda import copying
 from labkit.ops.cuda.expressions import EXPRESSIONS
 from labkit.ops.cuda.ranges import fill_range
 from labkit.ops.cuda.registering import DEVICE_KERNELS
-from labkit.ops.fallback import NoKernel, refused
 from labkit.ops.pointwise.pointwise import ON_DEVICES, OPERATORS, wrapped_number
-from labkit.ops.tensors import copy
 from labkit.torch_device.copies import Copies
 from labkit.torch_device.devices import Devices
 from labkit.torch_device.fallback import on_the_host
-from labkit.torch_device.twins import Twins
+from labkit.torch_device.serving import Function, Served
 
 KEY = "PrivateUse1"
-Function = Callable[..., Any]
 
 WITH_OUTPUTS = {
     "mm.out": "mm", "bmm.out": "bmm", "addmm.out": "addmm", "baddbmm.out": "baddbmm",
@@ -58,20 +55,22 @@ AS_THEY_ARE = (
 class Kernels:
     """What is registered, for as long as this object lives.
 
-    served  operator -> the function of labkit that serves it; another one may take its place
+    served  operator -> what serves it
     """
 
     def __init__(self, devices: Devices) -> None:
         self.devices = devices
         self.library = torch.library.Library("aten", "IMPL", KEY)
         self.every = torch.library.Library("_", "IMPL", KEY)
-        self.served: dict[str, Function] = {}
+        self.served: dict[str, Served] = {}
         self.every.fallback(on_the_host_boxed, KEY)
         self._register_copies()
         for name, function in _pointwise():
             self.serve(name, function, fits_output=_broadcast)
-        for name, function in _others():
-            self.serve(name, function)
+        for name, own in WITH_OUTPUTS.items():
+            self.serve(name, DEVICE_KERNELS[own], outputs=_outputs(name))
+        for name in AS_THEY_ARE:
+            self.serve(name, DEVICE_KERNELS[name])
         self.serve(
             "convolution_overrideable", DEVICE_KERNELS["convolution"],
             host=lambda *args: on_the_host(torch.ops.aten.convolution.default, args, {}),
@@ -86,49 +85,14 @@ class Kernels:
         self.library.impl("native_dropout_backward", native_dropout_backward, KEY)
         self.serve("arange.start_out", _arange, fits_output=_arange_fits)
 
-    def serve(
-        self,
-        name: str,
-        function: Function,
-        host: Function | None = None,
-        fits_output: Function | None = None,
-    ) -> None:
+    def serve(self, name: str, function: Function, **how: Any) -> None:
         """The operator's kernel is this function of labkit's, on twins of PyTorch's tensors.
 
-        name      "add.out"; its outputs are arguments of the function, by PyTorch's names
-        function  raises `NoKernel`, before it has written anything, where it cannot serve a call
-        host      what serves such a call; by default the operator's own kernel for the host
-        fits_output  the shape that `out` is given first, from the arguments: where an operator is
-                  not structured, it may come with any
+        name  "add.out"
+        how   the other fields of `Served`
         """
-        packet, _, overload = name.partition(".")
-        op = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        self.served[name] = function
-        types = [str(argument.type) for argument in op._schema.arguments]
-        of_tensors = [i for i, kind in enumerate(types) if kind in ("Tensor", "Optional[Tensor]")]
-
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            twins = Twins()
-            if fits_output is not None and "out" in kwargs:
-                shape = fits_output(*args)
-                if kwargs["out"].shape != shape:
-                    kwargs["out"].resize_(shape)
-            try:
-                given = twins.of(args)
-                for i in of_tensors:  # a Python number in a tensor's place comes as it is
-                    if i < len(given) and isinstance(given[i], int | float | complex):
-                        given[i] = wrapped_number(given[i])
-                named = {key: twins.of(value) for key, value in kwargs.items()}
-                if twins.index is None:
-                    raise NoKernel("no argument is on the device")
-                with self.devices.serving(twins.index), refused():
-                    return twins.back(self.served[name](*given, **named))
-            except NoKernel as missing:
-                if host is not None:
-                    return host(*args, **kwargs)
-                return on_the_host(op, args, kwargs, str(missing))
-
-        self.library.impl(name, kernel, KEY)
+        served = self.served[name] = Served(self.devices, _operator(name), function, **how)
+        self.library.impl(name, lambda *args, **kwargs: served(*args, **kwargs), KEY)
 
     def _register_copies(self) -> None:
         copies = Copies(self.devices)
@@ -185,28 +149,14 @@ def _with_number(into: Function) -> Function:
     return lambda self, other, *, out: into(self, wrapped_number(other), out=out)
 
 
-def _others() -> Iterator[tuple[str, Function]]:
-    for name, own in WITH_OUTPUTS.items():
-        yield name, _into_outputs(name, DEVICE_KERNELS[own])
-    for name in AS_THEY_ARE:
-        yield name, DEVICE_KERNELS[name]
-
-
-def _into_outputs(name: str, function: Function) -> Function:
-    """The function, its results moved into the outputs PyTorch has made."""
+def _operator(name: str) -> Any:
     packet, _, overload = name.partition(".")
-    schema = getattr(getattr(torch.ops.aten, packet), overload)._schema
-    names = [argument.name for argument in schema.arguments if argument.is_out]
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
-    def write(*args: Any, **kwargs: Any) -> Any:
-        outputs = [kwargs.pop(each) for each in names]
-        found = function(*args, **kwargs)
-        results = [found] if len(outputs) == 1 else found
-        for output, result in zip(outputs, results, strict=True):
-            copy.copy_(output, result)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    return write
+def _outputs(name: str) -> tuple[str, ...]:
+    arguments = _operator(name)._schema.arguments
+    return tuple([argument.name for argument in arguments if argument.is_out])
 
 
 def _fill(self: Any, value: Any) -> Any:

@@ -91,6 +91,8 @@ def test_an_output_grows_and_a_storage_is_resized():
     assert out.tolist() == [2, 2, 2]
     torch.abs(torch.tensor([-1.0, 2.0]).to("lab"), out=(out := torch.empty(0, device="lab")))
     assert out.tolist() == [1, 2]
+    torch.sum(torch.ones(2, 3, device="lab"), 1, out=(sums := torch.empty(0, device="lab")))
+    assert sums.tolist() == [3, 3]
     out.resize_(4)
     assert (out.shape, out[:2].tolist()) == ((4,), [1, 2])
     out.untyped_storage().resize_(0)

@@ -35,19 +35,19 @@ def test_a_poisoned_kernel_shows_in_the_losses(name):
     from labkit.ops.pointwise.pointwise import OPERATORS
     from labkit.torch_device.start import kernels
 
-    served = kernels().served
-    own = served[name]
+    served = kernels().served[name]
+    own = served.function
 
     def poisoned(*args, **kwargs):
         result = own(*args, **kwargs)
         OPERATORS["neg"].in_place(result)
         return result
 
-    served[name] = poisoned
+    served.function = poisoned
     try:
         found = models.losses(models.mlp, models.sgd, 3, "lab")
     finally:
-        served[name] = own
+        served.function = own
     right = models.losses(models.mlp, models.sgd, 3, "cpu")
     assert max(abs(a - b) for a, b in zip(found, right, strict=True)) > 1e-3
 

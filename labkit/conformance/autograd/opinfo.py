@@ -80,7 +80,7 @@ def run(seed: int, size: Size, only: str = "") -> Tally:
     """Compare the samples; see `compare`."""
     rng = random.Random(f"op_db {seed}")
     tally = Tally()
-    entries = [info for info in _op_db() if not only or name_of(info) == only]
+    entries = [info for info in op_db() if not only or name_of(info) == only]
     if len(entries) > OPERATORS[size]:
         entries = rng.sample(entries, OPERATORS[size])
     for info in entries:
@@ -94,11 +94,12 @@ def name_of(info: Any) -> str:
     return f"{info.name}.{info.variant_test_name}".rstrip(".")
 
 
-def _op_db() -> list[Any]:
+def op_db() -> list[Any]:
+    """PyTorch's table of operators and their samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from torch.testing._internal.common_methods_invocations import op_db
-    return list(op_db)
+        from torch.testing._internal.common_methods_invocations import op_db as entries
+    return list(entries)
 
 
 def seed_samples(seed: int) -> None:

@@ -1,0 +1,35 @@
+"""PyTorch on labkit's device beside PyTorch on the CPU, over PyTorch's own samples.
+
+The device changes a process for good, so the comparing is done in one of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from labkit.conformance.report import Comparison, InputError, Size
+
+NOT_MODELLED = (
+    "sparse and quantised tensors on the device",
+    "mode(out=), which PyTorch refuses by the device's name; fft.ihfftn(out=), which it ignores",
+    "speed: a kernel of the emulator takes as long as it takes",
+)
+
+
+def compare(seed: int, size: Size) -> Iterator[Comparison]:
+    """One comparison per question: forward, backward, in place, with `out=`.
+
+    Raises   InputError   the other process did not answer
+    """
+    command = [sys.executable, "-m", "labkit.conformance.torch_device.samples", str(seed), size]
+    settings = {"LABKIT_CUDA": os.environ.get("LABKIT_CUDA", "emulator"), "LABKIT_DEVICES": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | settings
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield Comparison(**json.loads(line))
+    if process.returncode:
+        raise InputError(f"{' '.join(command)} ended with status {process.returncode}")

@@ -1,0 +1,193 @@
+"""The comparing itself, in a process of its own: prints a line of JSON per question.
+
+Source   torch/testing/_internal/common_methods_invocations.py  op_db
+"""
+
+import json
+import random
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+import labkit.torch_device  # noqa: F401  names the device
+from labkit.conformance.autograd.opinfo import UNINITIALISED, name_of, op_db
+from labkit.conformance.report import Comparison, Size
+
+ENTRIES = {"small": 30, "full": 10_000}
+SAMPLES = {"small": 2, "full": 12}
+QUESTIONS = ("forward", "backward", "in place", "out=")
+DTYPES = (torch.float32, torch.int64, torch.bool)
+WITHOUT_OUT = {"fft.ihfft2", "fft.ihfftn", "mode"}
+"""Entries whose `out` PyTorch's own code leaves as it is, or refuses, except on CPU and CUDA."""
+SPARSE = ("sparse.", "to_sparse")
+"""Entries of layouts that the device has not got begin so."""
+TOLERANCE = 1e-4
+"""Relative, and absolute for numbers below 1: the kernels add up in another order."""
+
+
+class Tally:
+    """How many answers of each question were compared and equal, and what differed."""
+
+    def __init__(self) -> None:
+        self.compared: Counter[str] = Counter()
+        self.equal: Counter[str] = Counter()
+        self.different: dict[str, list[str]] = {question: [] for question in QUESTIONS}
+        self.entries: set[str] = set()
+        self.without: Counter[str] = Counter()
+        """Operator -> how often the host computed it."""
+
+    def ask(self, question: str, where: str, run: Callable[[Any], Any], sample: Any) -> None:
+        """Run it on both sides; what the CPU refuses is not asked."""
+        try:
+            expected = _answer(run, sample, "cpu")
+        except Exception:
+            return
+        self.compared[question] += 1
+        try:
+            trouble = difference(expected, _answer(run, sample, "lab"))
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+        self.equal[question] += not trouble
+        if trouble:
+            self.different[question].append(f"  {where}\n  {trouble}")
+
+
+def _answer(run: Callable[[Any], Any], sample: Any, device: str) -> list[Any]:
+    torch.manual_seed(0)
+    return list(tree_flatten(run(_moved(sample, device)))[0])
+
+
+def _moved(sample: Any, device: str) -> Any:
+    """The sample's tensors on the device, leaves of a graph where they were."""
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
+
+    return tree_map(move, (sample.input, sample.args, sample.kwargs))
+
+
+def difference(expected: list[Any], found: list[Any]) -> str:
+    """What differs first; "" when nothing does."""
+    if len(expected) != len(found):
+        return f"{len(found)} results, and the CPU has {len(expected)}"
+    for a, b in zip(expected, found, strict=True):
+        if not isinstance(a, torch.Tensor):
+            if a != b and not (a != a and b != b):
+                return f"{b!r}, and the CPU has {a!r}"
+            continue
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"{b.dtype} {tuple(b.shape)}, and the CPU has {a.dtype} {tuple(a.shape)}"
+        if a.dtype not in (torch.bool, torch.int64):
+            try:
+                torch.testing.assert_close(
+                    b.detach().cpu(), a.detach(), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True
+                )
+            except AssertionError as unequal:
+                return " ".join(str(unequal).split())[:300]
+        elif not torch.equal(a, b.cpu()):
+            return f"{b.cpu().tolist()}, and the CPU has {a.tolist()}"[:300]
+    return ""
+
+
+def ask_about(info: Any, where: str, sample: Any, tally: Tally) -> None:
+    """All questions about one sample of an entry."""
+    uninitialised = info.name in UNINITIALISED
+
+    def forward(moved: Any) -> Any:
+        result = info.op(moved[0], *moved[1], **moved[2])
+        return tree_map(lambda each: each.shape, result) if uninitialised else result
+
+    def backward(moved: Any) -> Any:
+        outputs = [each for each in tree_flatten(forward(moved))[0] if _differentiable(each)]
+        inputs = [each for each in tree_flatten(moved)[0] if _differentiable(each)]
+        seeds = [torch.linspace(-1, 1, each.numel()).view(each.shape) for each in outputs]
+        there = [s.to(each.device, each.dtype) for s, each in zip(seeds, outputs, strict=True)]
+        return torch.autograd.grad(outputs, inputs, there, allow_unused=True)
+
+    def in_place(moved: Any) -> Any:
+        with torch.no_grad():
+            target = moved[0].clone()
+            info.get_inplace()(target, *moved[1], **moved[2])
+            return target
+
+    def into(moved: Any) -> Any:
+        with torch.no_grad():
+            made = forward(moved)
+            out = tree_map(torch.empty_like, made)
+            info.op(moved[0], *moved[1], **moved[2], out=out)
+            return out
+
+    tally.ask("forward", where, forward, sample)
+    if sample.kwargs.get("out") is not None or uninitialised:
+        return
+    if info.supports_autograd:
+        tally.ask("backward", where, backward, sample)
+    if info.get_inplace() is not None and not sample.broadcasts_input:
+        tally.ask("in place", where, in_place, sample)
+    if info.supports_out and info.name not in WITHOUT_OUT:
+        tally.ask("out=", where, into, sample)
+
+
+def _differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def samples_of(info: Any, limit: int, rng: random.Random) -> list[Any]:
+    """Some of the entry's samples, of the first type it takes."""
+    dtype = next((each for each in DTYPES if each in info.supported_dtypes("cpu")), None)
+    if dtype is None:
+        return []
+    torch.manual_seed(rng.randrange(1 << 30))
+    wants = info.supports_autograd and dtype is torch.float32
+    try:
+        every = list(info.sample_inputs("cpu", dtype, requires_grad=wants))
+    except Exception:  # some entries need SciPy, or a device, to make their samples
+        return []
+    return rng.sample(every, min(limit, len(every)))
+
+
+def run(seed: int, size: Size, entries: list[Any] | None = None) -> Tally:
+    """Compare the samples that the seed chooses."""
+    rng = random.Random(f"torch_device {seed}")
+    tally = Tally()
+    chosen = op_db() if entries is None else entries
+    chosen = [info for info in chosen if not info.name.startswith(SPARSE)]
+    if len(chosen) > ENTRIES[size]:
+        chosen = rng.sample(chosen, ENTRIES[size])
+    for info in chosen:
+        for number, sample in enumerate(samples_of(info, SAMPLES[size], rng)):
+            tally.entries.add(name_of(info))
+            ask_about(info, f"{name_of(info)}, sample {number}, seed {seed}", sample, tally)
+    tally.without = Counter(torch.lab.fallbacks())
+    return tally
+
+
+def comparisons(tally: Tally) -> list[Comparison]:
+    """What is reported of it."""
+    computed = ", ".join(f"{name} {count}" for name, count in tally.without.most_common(8))
+    detours = f"{len(tally.without)} operators were computed on the host: {computed}, ..."
+    return [
+        Comparison(
+            f"{question} on the device, {len(tally.entries)} entries of op_db",
+            tally.compared[question],
+            tally.equal[question],
+            next(iter(tally.different[question]), None),
+            (detours,) if question == QUESTIONS[0] and tally.without else (),
+        )
+        for question in QUESTIONS
+        if tally.compared[question]
+    ]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for found in comparisons(run(int(sys.argv[1]), sys.argv[2])):  # type: ignore[arg-type]
+        print(json.dumps(asdict(found)), flush=True)
