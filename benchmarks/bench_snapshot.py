@@ -76,6 +76,12 @@ def peak_memory(path: Path) -> float:
     return int(output) * 1024 / GIB
 
 
+def processor_ms(system: Any) -> float:
+    """Of every process of the browser, and of this one, which serves the pages."""
+    processes = system.send("SystemInfo.getProcessInfo")["processInfo"]
+    return 1000 * (time.process_time() + sum(process["cpuTime"] for process in processes))
+
+
 def bench_viewers(
     path: Path, memory_viz: Path, d3: Path, chromium: str, repeats: int
 ) -> dict[str, Any]:
@@ -93,7 +99,10 @@ def bench_viewers(
             page.set_default_timeout(600_000)
             page.goto(pages.url)
             call = "async ([name, argument]) => (await import('/viewers.js'))[name](argument)"
+            system = browser.new_browser_cdp_session()
+            before = processor_ms(system)
             opened = page.evaluate(call, [function, argument])
+            opened["cpu"] = processor_ms(system) - before
             heap = page.context.new_cdp_session(page).send("Runtime.getHeapUsage")
             opened["heap"] = heap["usedSize"] + heap.get("backingStorageSize", 0)
             result = found.setdefault(name, {key: [] for key in opened})
@@ -123,12 +132,13 @@ def report(size: int, entries: int, found: dict[str, Any]) -> None:
         python = f", of it Python {row['python']:.0f}" if "python" in row else ""
         print(
             f"  {name:26} end to end {row['total']:7.0f} ms{python}; in the browser "
-            f"{row['browser']:6.0f} ms; heap {row['heap'] / 1e6:.0f} MB"
+            f"{row['browser']:6.0f} ms; CPU {row['cpu']:.0f} ms; heap {row['heap'] / 1e6:.0f} MB"
         )
     for view in VIEWS:
         print(
             f"  against {view}: {middle[view]['total'] / ours['total']:.1f} x end to end, "
-            f"{middle[view]['browser'] / ours['browser']:.1f} x in the browser"
+            f"{middle[view]['browser'] / ours['browser']:.1f} x in the browser, "
+            f"{middle[view]['cpu'] / ours['cpu']:.1f} x of processor time"
         )
     for name in ("memory_map", VIEWS[1]):
         for kind, times in found[name]["steps"].items():
