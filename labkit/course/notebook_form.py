@@ -53,7 +53,7 @@ def read_notebook(path: Path) -> Notebook:
     """
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a notebook: {error}") from error
     if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
         raise ValueError(f"{path} is not a notebook of format 4")

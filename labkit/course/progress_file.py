@@ -186,7 +186,7 @@ def _read() -> dict[str, Any]:
         return _empty()
     try:
         return _checked(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _moved_aside(file, str(error))
 
 
@@ -241,8 +241,9 @@ def _write(data: dict[str, Any]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
-            "w", dir=file.parent, prefix=".progress-", delete=False, encoding="utf-8"
-        ) as temporary:
+            "w", dir=file.parent, prefix=".progress-", delete=False, encoding="utf-8",
+            errors="backslashreplace",  # half a surrogate pair, as JSON writes it
+        ) as temporary:  # fmt: skip
             name = Path(temporary.name)
             json.dump(data, temporary, indent=1, ensure_ascii=False)
             temporary.flush()

@@ -123,7 +123,7 @@ def read_notebook(path: Path) -> Any:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RuntimeError(f"{path} is not a notebook: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
         raise RuntimeError(f"{path} is not a notebook of format 4: it has no list of cells")
@@ -194,6 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"labkit html: {error}", file=sys.stderr)
             return 1
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(render_page(notebook, path.stem.replace("_", " ")), encoding="utf-8")
+        text = render_page(notebook, path.stem.replace("_", " "))
+        page.write_text(text, encoding="utf-8", errors="replace")  # half a surrogate pair
         print(f"{page}  {page.stat().st_size / 1000:.0f} kB")
     return 0

@@ -99,7 +99,10 @@ def test_reset_forgets_one_or_all(file, capsys):
         b'{"version": 1, "exercises": {"toys.add_up": {"attempts": "many"}}}',
         b'{"version": 1, "exercises": {"toys.add_up": {"hints": [3]}}}',
         b'{"version": 1, "exercises": {"toys.add_up": {"history": [{}]}}}',
+        b'{"version": 1, "exercises": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     ],
+    ids=lambda damage: repr(damage[:60]),
 )  # fmt: skip
 def test_a_damaged_file_is_moved_aside_and_said_once(file, damage):
     file.parent.mkdir()
@@ -109,6 +112,16 @@ def test_a_damaged_file_is_moved_aside_and_said_once(file, damage):
     assert progress_file.state_of("toys.add_up").passed
     assert file.with_name("progress.json.damaged-1").read_bytes() == damage
     repr(progress())
+
+
+def test_half_a_surrogate_pair_in_the_file_is_kept_and_written_back(file):
+    kept = {"attempts": 1, "history": [{"failures": [["\ud800"]]}]}
+    file.parent.mkdir()
+    file.write_text(json.dumps({"version": 1, "exercises": {"toys.add_up": kept}}))
+    record_pass("toys.first")
+    assert progress_file.state_of("toys.first").passed
+    assert progress_file.state_of("toys.add_up").history == kept["history"]
+    assert [each.name for each in file.parent.glob(".progress-*")] == []
 
 
 def test_keys_of_a_later_version_do_not_hurt(file):

@@ -147,6 +147,12 @@ def test_the_device_with_the_longest_trace_is_shown_unless_another_is_named():
     assert columns({"segments": [{**small_snapshot()["segments"][0], "device": 3}]}).device == 3
 
 
+@pytest.mark.parametrize("device", [-1, 9])
+def test_a_device_of_which_there_is_nothing_is_refused(device):
+    with pytest.raises(SnapshotError, match=rf"of device {device}: it has traces of 1 devices"):
+        columns(small_snapshot(), device)
+
+
 @pytest.mark.parametrize("missing", ["pool_id", "time_us", "user_metadata", "frames", "stream"])
 def test_keys_that_older_releases_lack_get_defaults(missing):
     snapshot = small_snapshot()

@@ -100,6 +100,13 @@ def test_pinned_files_are_not_also_installed():
     assert [path for path in sorted(pinned_files()) if installed_file(path)] == []
 
 
+def test_a_file_nested_beyond_reason_is_no_notebook(tmp_path):
+    path = tmp_path / "deep.ipynb"
+    path.write_text('{"a":' * 50_000 + "1" + "}" * 50_000)
+    with pytest.raises(ValueError, match=r"deep\.ipynb is not a notebook"):
+        read_notebook(path)
+
+
 @pytest.mark.parametrize("module", exercises.modules())
 def test_exercise_module_belongs_to_a_chapter_of_the_plan(module):
     name = exercises.notebook_of(module)

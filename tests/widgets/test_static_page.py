@@ -97,8 +97,20 @@ def test_the_command_writes_pages_and_says_what_is_missing(tmp_path, capsys):
     assert "no notebook at" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "not json", '{"cells": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "not json", '{"cells": 3}', '{"a":' * 50_000 + "1" + "}" * 50_000],
+    ids=lambda content: content[:20],
+)  # fmt: skip
 def test_a_broken_notebook_is_named(tmp_path, capsys, content):
     (tmp_path / "bad.ipynb").write_text(content)
     assert cli.main(["html", "--as-is", str(tmp_path / "bad.ipynb"), str(tmp_path / "o.html")]) == 1
     assert "bad.ipynb" in capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_spoils_no_page(tmp_path):
+    cell = '{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "a\\ud800b"}'
+    source = f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'
+    (tmp_path / "odd.ipynb").write_text(source)
+    page = tmp_path / "odd.html"
+    assert cli.main(["html", "--as-is", str(tmp_path / "odd.ipynb"), str(page)]) == 0
+    assert "a?b" in page.read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ def columns(snapshot: Mapping[str, Any], device: int | None = None) -> Columns:
               segments
 
     Raises   SnapshotError   an entry lacks what every release wrote, or holds the wrong kind of
-                             value; the message names the entry
+                             value; the message names the entry; or nothing is of that device
     """
     with collector_paused():
         return _columns(snapshot, device)
@@ -76,8 +76,13 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
     if not isinstance(traces, list | tuple):
         raise SnapshotError(f"device_traces is a {type(traces).__name__}, not a list of traces")
     device = _chosen_device(segments, traces) if device is None else device
-    trace = traces[device] if device < len(traces) else []
     of_segment = _numbers(segments, "device", "segments", 0)
+    if device < 0 or (device >= max(len(traces), 1) and device not in of_segment):
+        raise SnapshotError(
+            f"nothing in the snapshot is of device {device}: it has traces of {len(traces)} "
+            f"devices, and segments of {sorted(set(of_segment.tolist()))[:8]}"
+        )
+    trace = traces[device] if device < len(traces) else []
     large = _coded(segments, "segment_type", _Codes("small"), "segments", _string, bool, "large")
     expandable = _coded(segments, "is_expandable", _Codes(False), "segments", _bool, bool, False)
     here = np.flatnonzero(of_segment == device)

@@ -67,11 +67,11 @@ def damage_told(doing: str) -> Iterator[None]:
 def entries_of(snapshot: Snapshot, device: int = 0) -> list[dict[str, Any]]:
     """The trace of one device, oldest entry first.
 
-    Raises   ValueError   the snapshot has no trace of that device
+    Raises   SnapshotError   the snapshot has no trace of that device
     """
     traces = snapshot.get("device_traces") or []
     if not 0 <= device < len(traces):
-        raise ValueError(f"the snapshot has traces of {len(traces)} devices, not of {device}")
+        raise SnapshotError(f"the snapshot has traces of {len(traces)} devices, not of {device}")
     entries: list[dict[str, Any]] = traces[device]
     return entries
 
