@@ -37,8 +37,9 @@ class Tensor:
     version    a list of one int
     made_at    the version at which `node` was right
     base       the tensor this one is a view of, never a view itself; None for a base
-    view_name  of a view: the node that made it. output_nr: which output of it this is
-    several    True when this may not be written since it comes from a function with several views
+    view_name  of a view: the name of the node that made it
+    output_nr  which output of that node this is
+    several    for the last exercise, as the two above
     """
 
     def __init__(
