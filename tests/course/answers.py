@@ -117,6 +117,13 @@ class Answers:
         return test_answers
 
 
+def first_hint(exercise, answer, seed=7):
+    """The text of the first hint that a failing answer earns."""
+    evidence = next(one for one in outcomes(exercise, answer, seed) if one.failures).failures[0]
+    hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+    return next(hint.text for hint in hints if hint.fits(evidence))
+
+
 def constant(exercise):
     """Always what is right for the largest case of another seed."""
     case = exercise.make(5, exercise.cases - 1, exercise.sizes)

@@ -4,7 +4,7 @@ import pytest
 
 from labkit import cuda
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("overwritten_batch")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -259,6 +259,20 @@ def test_the_picture_shows_the_pairs_that_nothing_orders():
     for answer, red in [(trusts_the_order, True), (never_consumed, True), (upload, False)]:
         picture = exercise.picture(case, exercise.drive(answer, *case.inputs), case.truth)
         assert (picture is not None) == red
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("first_overwrite", counts, "there is no fill"),
+        ("first_overwrite", never_waits, "Nothing was on its way"),
+        ("first_overwrite", copies_take_turns, "other copies do not"),
+        ("waits_for", buffer_of, "the number of the buffer"),
+        ("waits_for", neighbour, "in another buffer"),
+    ],
+)
+def test_the_first_hint_fits_the_wrong_answer(name, answer, words):
+    assert words in first_hint(find(f"overwritten_batch.{name}"), answer)
 
 
 test_answers = answers.tests()

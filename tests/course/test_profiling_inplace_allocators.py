@@ -5,7 +5,7 @@ import pytest
 
 from labkit.course.exercise import Rng
 from labkit.course.exercises import find
-from tests.course.answers import Answers, reads_frames
+from tests.course.answers import Answers, first_hint, reads_frames
 
 answers = Answers("profiling_inplace_allocators")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -236,11 +236,31 @@ def test_a_stage_asks_what_it_says():
     assert all(len(exercise.expected(text)["growing"]) > 1 for text in texts["several"])
 
 
-def test_the_picture_is_the_memory_of_the_program():
+def test_the_picture_marks_the_lines_that_were_named_wrongly_or_left_out():
     exercise = find("profiling_inplace_allocators.leak_detective")
-    case = exercise.make(3, 5, 1)
-    picture = exercise.picture(case, None, exercise.expected(*case.inputs))
-    assert "segments" in repr(picture)
+    cases = (exercise.make(3, number, 1) for number in range(40))
+    case = next(case for case in cases if "kept.append(new" in case.inputs[0])
+    right = exercise.expected(*case.inputs)
+    lines = case.inputs[0].splitlines()
+    named = {(("train.py", lines.index("def load(step):") + 2), ("train.py", 1))}
+    picture = exercise.picture(case, {"growing": named}, right)
+    marked = {mark["text"]: lines[mark["line"] - 1] for mark in picture.marks}
+    assert "new(" in marked["you name it, and it does not grow"]
+    assert "kept.append" in marked["it grows, and you do not name it"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("grown", most, "others have, too"),
+        ("grown", known_lines, "was not there before"),
+        ("lowest", first_moment, "is missing in your answer"),
+        ("leak_detective", keeps_the_losses, "you held the losses"),
+        ("leak_detective", first_and_last, "stops growing"),
+    ],
+)
+def test_the_first_hint_fits_the_wrong_answer(name, answer, words):
+    assert words in first_hint(find(f"profiling_inplace_allocators.{name}"), answer)
 
 
 def test_every_mechanism_is_there_and_only_two_are_clean():

@@ -3,10 +3,11 @@ import math
 import random
 
 import numpy as np
+import pytest
 import torch
 
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("strides_views_transfers")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -289,6 +290,21 @@ def test_the_image_of_the_statement():
     image = torch.arange(12).reshape(3, 4)
     right = exercise.expected(image, 2, 1, 2)["windows"]
     assert right.tolist() == [[[[0, 2], [8, 10]], [[1, 3], [9, 11]]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("windows_that_fit", every_place, "at every place"),
+        ("windows_that_fit", begins_inside, "not one fits"),
+        ("apart", exact, "settles nothing"),
+        ("as_strided_guard", only_stride_zero, "do meet"),
+        ("as_strided_guard", with_options(exact=False), "interleave"),
+        ("sliding_windows", forgets_the_offset, "strides of its own"),
+    ],
+)
+def test_the_first_hint_fits_the_wrong_answer(name, answer, words):
+    assert words in first_hint(find(f"strides_views_transfers.{name}"), answer)
 
 
 test_answers = answers.tests()

@@ -60,6 +60,10 @@ windows_that_fit = Exercise(
             when=lambda e: isinstance(e.value, int) and e.value == e.right - 1,
         ),
         Hint(
+            "You count a window at every place. The next one starts `step` places further.",
+            when=lambda e: e.value == e.inputs[0] - e.inputs[1] + 1,
+        ),
+        Hint(
             "The last window has to end inside, not only to begin there.",
             when=lambda e: isinstance(e.value, int) and e.value > e.right,
         ),

@@ -30,6 +30,12 @@ def _new(evidence: Evidence) -> bool:
     return bool(after.keys() - before.keys())
 
 
+def _some(evidence: Evidence) -> bool:
+    return (
+        isinstance(evidence.value, set) and bool(evidence.value) and evidence.value < evidence.right
+    )
+
+
 def _too_many(evidence: Evidence) -> bool:
     return isinstance(evidence.value, set) and bool(evidence.value - evidence.right)
 
@@ -47,6 +53,10 @@ grown = Exercise(
         Hint(
             "You name a line that has as many bytes as before, or fewer. Only more is growing.",
             when=_too_many,
+        ),
+        Hint(
+            "What you name has grown, and others have, too. Name each of them.",
+            when=_some,
         ),
         Hint(
             "A line that was not there before had 0 bytes. Did it grow? before.get(line, 0) asks "

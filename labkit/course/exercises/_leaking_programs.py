@@ -43,7 +43,7 @@ def train_step(step):
     loss = forward(step)
     optimizer_step(step)
     remember(step)
-    grown = new({batch})
+    scratch = new({batch})
     {lines}
     return loss
 """
@@ -60,9 +60,9 @@ MECHANISMS = {
     ),
     "joined": (
         "seen['all'] = new({leak} * (step + 1))",
-        "grown = None",
+        "scratch = None",
     ),
-    "clean": ("grown = None",),
+    "clean": ("scratch = None",),
     "handled": ("try:", "    load(step)", "except ValueError as error:", "    str(error)"),
 }
 """What a step does last: the first six never let go of something, the last two do."""

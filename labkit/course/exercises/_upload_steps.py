@@ -16,6 +16,11 @@ def _first_overwrite(steps: list[str]) -> int | None:
     return None
 
 
+def _no_fill(evidence: Evidence) -> bool:
+    (steps,), got = evidence.inputs, evidence.value
+    return isinstance(got, int) and not (0 <= got < len(steps) and steps[got] == "fill")
+
+
 def _later_than_right(evidence: Evidence) -> bool:
     got, right = evidence.value, evidence.right
     return isinstance(right, int) and (got is None or (isinstance(got, int) and got > right))
@@ -31,6 +36,11 @@ first_overwrite = Exercise(
     difficulty=1,
     rules=("plain Python",),
     hints=(
+        Hint(
+            "At the place that you return there is no fill: the answer is the place of a fill in "
+            "the list, from 0.",
+            when=_no_fill,
+        ),
         Hint(
             "Nothing was on its way any more: the host had waited since the last copy. Or nothing "
             "had been sent yet. Then a fill harms nobody.",
@@ -78,6 +88,10 @@ waits_for = Exercise(
         Hint(
             "Each buffer is still new for its first batch: this copy waits for nobody.",
             when=lambda e: _is_early(*e.inputs),
+        ),
+        Hint(
+            "That is the number of the buffer. Which batch lay there before this one?",
+            when=lambda e: e.inputs[0] >= e.inputs[1] and e.value == e.inputs[0] % e.inputs[1],
         ),
         Hint(
             "The batch just before lies in another buffer, as long as there is more than one.",

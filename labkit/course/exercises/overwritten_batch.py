@@ -192,7 +192,8 @@ def _drive_upload(answer: Any, values: tuple[Ints, ...], seed: int) -> Any:
 
 
 def _upload_in_words(values: tuple[Ints, ...], seed: int) -> str:
-    return f"{len(values)} batches, the device's queues in order {seed}"
+    batches = "1 batch" if len(values) == 1 else f"{len(values)} batches"
+    return f"{batches}, the device's queues in order {seed}"
 
 
 def _drawn(case: Case, got: Any, right: Any) -> Any:
@@ -250,13 +251,13 @@ safe_async_copy = Exercise(
             when=_finding("times the host waited"),
         ),
         Hint(
-            "On {input} a use may run before its batch has arrived. Record an event on the copy "
+            "With {input}, a use may run before its batch has arrived. Record an event on the copy "
             "stream, behind the copy, and let the use stream wait for it.",
             when=_finding("batches that may be read before they arrived"),
         ),
         Hint(
-            "On {input} there may be new data in a buffer whose old batch nobody has read yet. Who "
-            "says that it was consumed? An event behind the use, and the copy stream waits for it.",
+            "With {input}, there may be new data in a buffer whose old batch nobody has read yet. "
+            "Who says that it was used? An event behind the use, and the copy stream waits for it.",
             when=_finding("batches that may be overwritten before they were read"),
         ),
         Hint(
@@ -264,7 +265,7 @@ safe_async_copy = Exercise(
             "each other one by one. Batch n + 1 has a buffer of its own; only n + 2 has to wait.",
             when=_finding("batches read while the next one arrives"),
         ),
-        "One event per buffer and direction: 'arrived' and 'consumed'. Four in all.",
+        "One event per buffer and direction: 'arrived' and 'used'. Four in all.",
         "event.record() without a stream records on the current stream, which is neither of yours.",
     ),
     must_fail=(

@@ -96,21 +96,34 @@ def _shown_program(text: str) -> str:
 
 
 def _drawn(case: Case, got: Any, right: Any) -> Any:
-    """The program's memory after 40 steps, each block with the stack that asked for it."""
+    """The program, and the lines that were named wrongly or left out."""
     from labkit import show
 
-    program = Program(*case.inputs)
-    for _ in range(40):
-        program.step()
-    taken = program.snapshot()
-    program.close()
-    return show.memory(taken, what_if=())
+    named = got.get("growing") if isinstance(got, dict) else None
+    if not isinstance(named, set):
+        return None
+    marks = [
+        {"pane": 0, "line": stack[0][1], "severity": "error", "text": text}
+        for text, stacks in (
+            ("you name it, and it does not grow", named - right["growing"]),
+            ("it grows, and you do not name it", right["growing"] - named),
+        )
+        for stack in sorted(stacks)
+    ]
+    text = str(case.inputs[0])
+    return show.code({"title": "train.py", "text": text, "language": "python"}, marks=marks)
 
 
 def _accused(evidence: Evidence) -> set[Any]:
     """Stacks that were named and do not grow."""
     found = set(evidence.value["growing"]) if isinstance(evidence.value, dict) else set()
     return found - set(evidence.right["growing"])
+
+
+def _accused_forward(evidence: Evidence) -> bool:
+    lines = evidence.inputs[0].splitlines()
+    inside = {number for number, line in enumerate(lines, 1) if "= activation(" in line}
+    return any(line in inside for stack in _accused(evidence) for _, line in stack)
 
 
 def _missed(evidence: Evidence) -> set[Any]:
@@ -144,6 +157,11 @@ leak_detective = Exercise(
             "Memory is still held after you returned, or was held while you looked: by you. "
             "step() returns the loss, and a loss holds its graph. Do not keep it.",
             when=lambda e: e.value["bytes you still hold"] > 0,
+        ),
+        Hint(
+            "You accused the forward pass. Its memory lives as long as its loss, and while you "
+            "counted you held the losses that step() returned.",
+            when=_accused_forward,
         ),
         Hint(
             "You accused something that stops growing: optimizer state, a warm-up, a bounded "

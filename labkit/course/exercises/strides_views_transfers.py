@@ -170,8 +170,12 @@ as_strided_guard = Exercise(
         "last, two must meet; if every stride is larger than all that the smaller ones reach "
         "together, none do.",
         Hint(
+            "Two elements of {input} do meet. Write out its places: which one comes twice?",
+            when=lambda e: _part(1)(e) and e.right[1],
+        ),
+        Hint(
             "Strides 2 and 3 interleave: 0 2 4 and 3 5 7 never meet. Sorting the strides is a "
-            "quick yes, and says nothing when it fails. Enumerate {input}.",
+            "quick no, and says nothing when it fails. Write out the places of {input}.",
             when=_part(1),
         ),
         "Two questions: how far is the last element, and can two indices give one sum?",
@@ -244,8 +248,12 @@ def _fits(image: torch.Tensor, window: int, step: int, dilation: int) -> bool:
     return bool(dilation * (window - 1) < min(image.shape))
 
 
+def _is_plain(image: torch.Tensor) -> bool:
+    return bool(image.is_contiguous() and image.storage_offset() == 0)
+
+
 def _dense_fit(image: torch.Tensor, *numbers: int) -> bool:
-    return image.is_contiguous() and _fits(image, *numbers)
+    return _is_plain(image) and _fits(image, *numbers)
 
 
 def _beside(case: Case, got: Any, right: Any) -> Any:
@@ -276,7 +284,7 @@ sliding_windows = Exercise(
         Stage("neighbours", only=lambda *inputs: _dense_fit(*inputs) and inputs[2:] == (1, 1)),
         Stage("step", only=lambda *inputs: _dense_fit(*inputs) and inputs[2] > 1 == inputs[3]),
         Stage("dilation", only=lambda *inputs: _dense_fit(*inputs) and inputs[3] > 1),
-        Stage("any layout", only=lambda i, *n: _fits(i, *n) and not i.is_contiguous()),
+        Stage("any layout", only=lambda i, *n: _fits(i, *n) and not _is_plain(i)),
         Stage("none fits", only=lambda *inputs: not _fits(*inputs)),
         Stage("together"),
     ),
@@ -297,7 +305,7 @@ sliding_windows = Exercise(
         ),
         Hint(
             "The image has strides of its own, and perhaps an offset. Ask it: image.stride().",
-            when=lambda e: not e.inputs[0].is_contiguous(),
+            when=lambda e: not _is_plain(e.inputs[0]),
         ),
         Hint(
             "Inside a window one step is dilation rows or columns; between windows it is step.",
