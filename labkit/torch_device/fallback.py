@@ -42,6 +42,9 @@ def on_the_host(op: Any, args: Any, kwargs: dict[str, Any], why: str = NO_KERNEL
     given = {**dict(zip([a.name for a in op._schema.arguments], args, strict=False)), **kwargs}
     generator = detour.generator_of(given.values())
     host_args, host_kwargs = detour.to_host(list(args)), detour.to_host(kwargs)
+    for i, argument in enumerate(op._schema.arguments[: len(args)]):
+        if str(argument.type) == "Tensor" and not isinstance(args[i], torch.Tensor):
+            host_args[i] = _number(args[i])
     seeded = torch.Tag.nondeterministic_seeded in op.tags
     with detour.drawing_from(generator) if seeded else contextlib.nullcontext():
         results = op(*host_args, **host_kwargs)
@@ -49,6 +52,11 @@ def on_the_host(op: Any, args: Any, kwargs: dict[str, Any], why: str = NO_KERNEL
         if argument.is_write and argument.name in given:
             detour.write_back(given[argument.name])
     return detour.to_device(results)
+
+
+def _number(value: Any) -> torch.Tensor:
+    """A Python number in a tensor's place; as a 0-dim tensor it widens no other's type."""
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
 class _Detour:

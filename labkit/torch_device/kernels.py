@@ -21,9 +21,11 @@ from labkit.ops.cuda.expressions import EXPRESSIONS
 from labkit.ops.cuda.ranges import fill_range
 from labkit.ops.cuda.registering import DEVICE_KERNELS
 from labkit.ops.pointwise.pointwise import ON_DEVICES, OPERATORS, wrapped_number
+from labkit.torch_device import autocast
 from labkit.torch_device.copies import Copies
 from labkit.torch_device.devices import Devices
 from labkit.torch_device.fallback import on_the_host
+from labkit.torch_device.recurrent import CELLS
 from labkit.torch_device.serving import Function, Served
 
 KEY = "PrivateUse1"
@@ -64,6 +66,8 @@ class Kernels:
         self.every = torch.library.Library("_", "IMPL", KEY)
         self.served: dict[str, Served] = {}
         self.every.fallback(on_the_host_boxed, KEY)
+        self.casting = torch.library.Library("aten", "IMPL", autocast.KEY)
+        autocast.register(self.casting)
         self._register_copies()
         for name, function in _pointwise():
             self.serve(name, function, fits_output=_broadcast)
@@ -81,6 +85,8 @@ class Kernels:
                 torch.ops.aten.convolution_backward.default, _with_bias_sizes(*args), {}
             ),
         )  # fmt: skip
+        for name, cell in CELLS.items():
+            self.library.impl(name, cell, KEY)
         self.library.impl("native_dropout", native_dropout, KEY)
         self.library.impl("native_dropout_backward", native_dropout_backward, KEY)
         self.serve("arange.start_out", _arange, fits_output=_arange_fits)

@@ -64,6 +64,69 @@ def test_an_operator_without_a_kernel_is_counted_by_its_name():
 
 
 @apart
+def test_a_number_in_a_tensors_place_makes_the_detour_too():
+    x = torch.tensor([5, -5], device="lab")
+    assert torch.remainder(x, 3).tolist() == [2, 1]
+    assert torch.div(x, 2, rounding_mode="floor").tolist() == [2, -3]
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+@apart
+def test_recurrent_networks_have_their_cells(cell):
+    def run(device):
+        torch.manual_seed(2)
+        network = getattr(torch.nn, cell)(3, 4, 2).to(device)
+        x = torch.randn(5, 2, 3).to(device).requires_grad_()
+        out, state = network(x)
+        last = state[1] if cell == "LSTM" else state
+        (out.square().sum() + last.sum()).backward()
+        return [out, x.grad, *[each.grad for each in network.parameters()]]
+
+    with torch.lab.no_fallbacks():
+        found = run("lab")
+    for ours, theirs in zip(found, run("cpu"), strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@apart
+def test_autocast_chooses_the_types_it_chooses_on_a_gpu():
+    linear = torch.nn.Linear(4, 4, device="lab")
+    x = torch.randn(2, 4, device="lab")
+    with torch.autocast("lab", dtype=torch.bfloat16):
+        y = linear(x)
+        assert (y.dtype, (x @ x.t()).dtype) == (torch.bfloat16, torch.bfloat16)
+        assert torch.softmax(y, 1).dtype == torch.float32
+        assert (y + 1).dtype == torch.bfloat16
+        loss = torch.nn.functional.cross_entropy(y, torch.tensor([1, 2], device="lab"))
+    assert loss.dtype == torch.float32
+    loss.backward()
+    assert linear.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(y.float().cpu(), linear.cpu()(x.cpu()), atol=0.05, rtol=0.05)
+
+
+@apart
+def test_a_step_with_infinite_gradients_is_left_out_by_the_scaler():
+    w = torch.ones(3, device="lab", requires_grad=True)
+    optimizer = torch.optim.SGD([w], 0.5)
+    scaler = torch.amp.GradScaler("lab", init_scale=4.0)
+    for factor, expected in ((1.0, [0.5] * 3), (float("inf"), [0.5] * 3)):
+        optimizer.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert w.tolist() == expected
+    assert scaler.get_scale() == 2.0
+
+
+@apart
+def test_a_loader_pins_what_goes_to_the_device():
+    loader = torch.utils.data.DataLoader(torch.arange(6.0), batch_size=3, pin_memory=True)
+    batches = list(loader)
+    assert all(batch.is_pinned() for batch in batches)
+    assert [batch.to("lab", non_blocking=True).sum().item() for batch in batches] == [3, 12]
+
+
+@apart
 def test_an_element_type_without_a_kernel_is_a_detour_too():
     x = torch.eye(2, dtype=torch.float64, device="lab")
     torch.lab.reset_fallbacks()
