@@ -182,11 +182,7 @@ checkpoint = Exercise(
     case=_checkpoint_case,
     expected=_checkpoint_truth,
     drive=_drive_checkpoint,
-    rules=(
-        "torch.utils.checkpoint is out of reach; everything else of torch is yours",
-        "a nested checkpoint may keep its own arguments",
-        "one more forward per backward call: 4/3 of the work of a step",
-    ),
+    rules=("a nested checkpoint may keep its own arguments",),
     tolerance=1e-9,
     cases=60,
     sizes=30,
