@@ -105,10 +105,10 @@ def test_the_launcher_needs_nothing_installed():
     assert imported - sys.stdlib_module_names <= {"labkit", "packaging"}
 
 
-def test_cupy_is_imported_in_one_file():
+def test_cupy_is_imported_by_its_own_driver_only():
     importers = {
         module.relative_to(LABKIT).as_posix()
         for module in MODULES
         if "cupy" in top_level_packages_imported_by(module)
     }
-    assert importers <= {"cuda/cupy_driver.py"}
+    assert all(name.startswith("cuda/cupy_") for name in importers)

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.core.carried import carried
+
+KERNELS = carried("kernels", "kernels")
+"""Where `#include "lab.cuh"` is found."""
+
 _COMMENT_OR_STRING = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
 )

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import labkit.cuda as cuda
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.table import README, table
+from labkit.cuda.source import KERNELS
 
 RUNGS = [rung for rungs in LADDERS.values() for rung in rungs]
 each_file = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.core import compile_cache, host_compiler
-from labkit.core.carried import carried
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CudaError
+from labkit.cuda.source import KERNELS
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
-KERNELS = carried("kernels", "kernels")
-"""Where `#include "lab.cuh"` is found."""
 
 DYNAMIC_SHARED_LIMIT = 227 * 1024
 NATIVE = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"

@@ -5,19 +5,20 @@ import functools
 import itertools
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from labkit.cuda.driver import DeviceProperties, Dim3
 from labkit.cuda.emulator.arena import GRANULARITY, Arena
 from labkit.cuda.emulator.capture import Captures, checked
-from labkit.cuda.emulator.launching import run_kernel
+from labkit.cuda.emulator.events import Events
+from labkit.cuda.emulator.forked import close_to_children
+from labkit.cuda.emulator.launching import perform
 from labkit.cuda.emulator.module import Function, Module
-from labkit.cuda.emulator.queue import Work, WorkQueue
+from labkit.cuda.emulator.queue import WorkQueue
 from labkit.cuda.emulator.transfers import Transfers
-from labkit.cuda.emulator.worker import Command, Worker, default_threads, map_message
-from labkit.cuda.errors import CaptureError, CudaError, InvalidValueError
+from labkit.cuda.emulator.worker import Worker, default_threads
+from labkit.cuda.errors import CaptureError, InvalidValueError
 from labkit.cuda.operation import Node, Operation
 
 DEFAULT_CAPACITY = 4 << 30
@@ -27,32 +28,6 @@ DEFAULT_TIMEOUT_S = 20.0
 def _capacity_wanted() -> int:
     chosen = os.environ.get("LABKIT_EMULATOR_MEMORY")
     return int(float(chosen) * (1 << 20)) if chosen else DEFAULT_CAPACITY
-
-
-class _ForkedDevice:
-    """Stands where a driver's lock stood before a fork: in the child no call gets past it."""
-
-    def __enter__(self) -> NoReturn:
-        raise CudaError(
-            "this process was forked from one that had opened the device, and the device does not "
-            "come along: its memory and its work stay with the parent. Start processes that use "
-            'the device with multiprocessing.get_context("spawn")',
-            "cudaErrorInitializationError",
-        )
-
-    def __exit__(self, *error: object) -> None:
-        raise AssertionError("unreachable: nothing enters")
-
-
-_drivers: "weakref.WeakSet[EmulatorDriver]" = weakref.WeakSet()
-
-
-def _close_to_the_child() -> None:
-    for driver in _drivers:
-        driver._lock = _ForkedDevice()
-
-
-os.register_at_fork(after_in_child=_close_to_the_child)
 
 
 class EmulatorDriver:
@@ -87,11 +62,11 @@ class EmulatorDriver:
         self.queue = WorkQueue(seed)
         self._lock: contextlib.AbstractContextManager[Any] = threading.RLock()
         self._streams: dict[int, bool] = {0: True}
-        self._events: dict[int, Work | None] = {}
+        self._events = Events()
         self._handles = itertools.count(1)
         self._captures = Captures()
         self._open()
-        _drivers.add(self)
+        close_to_children(self)
 
     def _open(self) -> None:
         self.arena = Arena(self._capacity)
@@ -122,12 +97,8 @@ class EmulatorDriver:
 
     def properties(self) -> DeviceProperties:
         """What the emulated device claims to be: the warp and limits of every recent NVIDIA GPU."""
-        return DeviceProperties(
-            name="labkit emulator (this machine's processor, no GPU)",
-            total_memory=self.arena.capacity,
-            multi_processor_count=self._threads,
-            compute_capability=(8, 0),
-        )
+        name = "labkit emulator (this machine's processor, no GPU)"
+        return DeviceProperties(name, self.arena.capacity, self._threads, (8, 0))
 
     # Memory
 
@@ -177,18 +148,14 @@ class EmulatorDriver:
         """The memory is reachable at `address`, from Python and from kernels."""
         with self._lock:
             self.arena.map(address, size_bytes, handle)
-            self.worker.mappings[address] = (size_bytes, handle)
-            if self.worker.pid is not None:
-                self.worker.request(Command.MAP, map_message(address, size_bytes, handle))
+            self.worker.map(address, size_bytes, handle)
 
     def memory_unmap(self, address: int, size_bytes: int) -> None:
         """The room at `address` is empty again."""
         with self._lock:
             self.queue.run_until(None)
             self.arena.unmap(address, size_bytes)
-            del self.worker.mappings[address]
-            if self.worker.pid is not None:
-                self.worker.request(Command.UNMAP, map_message(address, size_bytes))
+            self.worker.unmap(address, size_bytes)
 
     # Copies
 
@@ -250,18 +217,13 @@ class EmulatorDriver:
                 return
             if self._captures and stream == 0:
                 raise CaptureError("the default stream cannot be used while a stream captures")
-            run = functools.partial(self._perform, operation)
+            run = self._run(operation)
             self.queue.enqueue(stream, operation.kind, operation.name, run)
 
-    def _perform(self, operation: Operation) -> None:
-        if operation.kind == "kernel":
-            run_kernel(self.worker, operation, self.timeout_s)
-        elif operation.kind == "memcpy":
-            self._transfers.copy(operation.dst, operation.src, operation.size_bytes)
-        elif operation.kind == "memset":
-            self._transfers.fill(operation.dst, operation.byte, operation.size_bytes)
-        elif operation.call is not None:
-            operation.call()
+    def _run(self, operation: Operation) -> Callable[[], None]:
+        return functools.partial(
+            perform, operation, self.worker, self._transfers, timeout_s=self.timeout_s
+        )
 
     def _check_stream(self, stream: int) -> None:
         if stream not in self._streams:
@@ -314,7 +276,7 @@ class EmulatorDriver:
         """What is queued on the stream from now on runs after the event; the host does not wait."""
         with self._lock:
             self._check_stream(stream)
-            self._check_event(event)
+            self._events.check(event)
             if self._captures.wait(stream, event):
                 return
             work = self._events[event]
@@ -335,18 +297,13 @@ class EmulatorDriver:
     def event_destroy(self, event: int) -> None:
         """The event is gone."""
         with self._lock:
-            self._check_event(event)
-            del self._events[event]
+            self._events.remove(event)
             self._captures.forget(event)
-
-    def _check_event(self, event: int) -> None:
-        if event not in self._events:
-            raise InvalidValueError(f"there is no event {event}", "cudaErrorInvalidResourceHandle")
 
     def event_record(self, event: int, stream: int) -> None:
         """The event completes once everything now queued on the stream has run."""
         with self._lock:
-            self._check_event(event)
+            self._events.check(event)
             self._check_stream(stream)
             if self._captures.record(event, stream):
                 return
@@ -357,9 +314,7 @@ class EmulatorDriver:
     def event_query(self, event: int) -> bool:
         """True when the event has completed; asking lets the device do one thing more."""
         with self._lock:
-            self._check_event(event)
-            work = self._events[event]
-            complete = work is None or work.done_as is not None
+            complete = self._events.is_complete(event)
             if not complete:
                 self.queue.step()
             return complete
@@ -367,9 +322,10 @@ class EmulatorDriver:
     def event_synchronize(self, event: int) -> None:
         """The event has completed."""
         with self._lock:
-            self._check_event(event)
+            self._events.check(event)
             self._captures.refuse("waiting for an event")
-            self.queue.run_until(self._events[event]) if self._events[event] else None
+            if (work := self._events[event]) is not None:
+                self.queue.run_until(work)
 
     def event_elapsed_ms(self, start: int, end: int) -> float:
         """Pieces of work the device did between the two events: steps, not milliseconds.
@@ -377,15 +333,7 @@ class EmulatorDriver:
         Raises   CudaError   one of them was not recorded, or has not completed
         """
         with self._lock:
-            done = []
-            for event in (start, end):
-                self._check_event(event)
-                work = self._events[event]
-                if work is None or work.done_as is None:
-                    code = "cudaErrorInvalidResourceHandle" if work is None else "cudaErrorNotReady"
-                    raise CudaError(f"event {event} has not completed", code)
-                done.append(work.done_as)
-            return float(done[1] - done[0])
+            return float(self._events.completed_as(end) - self._events.completed_as(start))
 
     # Modules and launches
 
@@ -466,14 +414,6 @@ class EmulatorDriver:
         with self._lock:
             self._check_stream(stream)
             self._captures.refuse("launching a graph")
-            root = self.queue.enqueue(stream, "graph", "graph begins", None)
-            made: list[Work] = []
-            for node in executable:
-                branch = -next(self._handles)  # each node has a queue of its own: only edges order
-                run = functools.partial(self._perform, node.operation)
-                after = [made[i] for i in node.after] or [root]
-                made.append(
-                    self.queue.enqueue(branch, node.operation.kind, node.operation.name, run, after)
-                )
-                self.queue.forget_stream(branch)
-            self.queue.enqueue(stream, "graph", "graph ends", None, made)
+            branches = [-next(self._handles) for _ in executable]
+            work = [self._run(node.operation) for node in executable]
+            self.queue.enqueue_graph(stream, branches, executable, work)

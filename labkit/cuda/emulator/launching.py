@@ -7,12 +7,27 @@ import sys
 from typing import Any
 
 from labkit.cuda.emulator.module import Function
+from labkit.cuda.emulator.transfers import Transfers
 from labkit.cuda.emulator.worker import Command, Worker, WorkerDied, WorkerRefused
 from labkit.cuda.errors import KernelFailure
 from labkit.cuda.operation import Operation
 
 _LAUNCH = struct.Struct("<QII3I3IIIQII")
 _ORDERS = {"forward": 0, "reverse": 1}
+
+
+def perform(
+    operation: Operation, worker: Worker, transfers: Transfers, *, timeout_s: float
+) -> None:
+    """The operation has been done."""
+    if operation.kind == "kernel":
+        run_kernel(worker, operation, timeout_s)
+    elif operation.kind == "memcpy":
+        transfers.copy(operation.dst, operation.src, operation.size_bytes)
+    elif operation.kind == "memset":
+        transfers.fill(operation.dst, operation.byte, operation.size_bytes)
+    elif operation.call is not None:
+        operation.call()
 
 
 def run_kernel(worker: Worker, operation: Operation, timeout_s: float) -> None:

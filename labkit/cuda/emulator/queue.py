@@ -8,9 +8,11 @@ import bisect
 import operator
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from labkit.cuda.operation import Node
 
 _PENDING_LIMIT = 1024  # then the oldest work runs: a queue has an end on a GPU, too
 
@@ -112,6 +114,26 @@ class WorkQueue:
         if len(self._pending) > _PENDING_LIMIT:
             self._execute(next(iter(self._pending.values())))
         return work
+
+    def enqueue_graph(
+        self,
+        stream: int,
+        branches: Sequence[int],
+        nodes: Sequence[Node],
+        work: Sequence[Callable[[], None]],
+    ) -> None:
+        """Every node is queued; what follows on the stream follows all of them.
+
+        branches   a queue of its own for each node, so that nothing but the edges orders them
+        """
+        root = self.enqueue(stream, "graph", "graph begins", None)
+        made: list[Work] = []
+        for branch, node, run in zip(branches, nodes, work, strict=True):
+            after = [made[place] for place in node.after] or [root]
+            one = node.operation
+            made.append(self.enqueue(branch, one.kind, one.name, run, after))
+            self.forget_stream(branch)
+        self.enqueue(stream, "graph", "graph ends", None, made)
 
     def last(self, stream: int) -> Work | None:
         """The work a wait for `stream` waits for."""

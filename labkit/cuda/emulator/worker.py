@@ -96,6 +96,18 @@ class Worker:
         """The running worker's process id."""
         return self._process.pid if self._process else None
 
+    def map(self, address: int, size_bytes: int, handle: int) -> None:
+        """The memory is reachable at the address, from the process that runs kernels as well."""
+        self.mappings[address] = (size_bytes, handle)
+        if self.pid is not None:
+            self.request(Command.MAP, map_message(address, size_bytes, handle))
+
+    def unmap(self, address: int, size_bytes: int) -> None:
+        """Nothing is at the address any more."""
+        del self.mappings[address]
+        if self.pid is not None:
+            self.request(Command.UNMAP, map_message(address, size_bytes))
+
     def request(self, command: Command, body: bytes = b"", timeout_s: float = 60.0) -> bytes:
         """The worker's answer.
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import NvrtcMissingError
+from labkit.cuda.source import KERNELS
 
 HOW = (
     "It needs no GPU and no driver. Install it with\n"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labkit.cuda import source as cuda_source
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import CompileError, InvalidValueError, NvrtcMissingError
 from labkit.cuda.inspect import libraries
 from labkit.cuda.inspect.compiled import Compiled, resources_in
+from labkit.cuda.source import KERNELS
 
 
 class _Nvrtc:

@@ -15,10 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import CompileError
 from labkit.cuda.inspect.compiled import AsmLine, Resources
 from labkit.cuda.inspect.nvrtc import compile_source
+from labkit.cuda.source import KERNELS
 
 FOLDER = KERNELS / "recorded"
 ARCH = "sm_90"

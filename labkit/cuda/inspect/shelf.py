@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.inspect.compiled import Compiled
 from labkit.cuda.inspect.nvrtc import compile_source
 from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.rung import Rung
+from labkit.cuda.source import KERNELS
 
 RECORD = KERNELS / "resources.json"
 ARCHS = ("sm_80", "sm_90", "sm_100")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.errors import InvalidValueError, UnsupportedFeatureError
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import AccessCounters, Report
+from labkit.cuda.source import KERNELS
 from labkit.cuda.trace import Trace
 
 Array = NDArray[Any]

@@ -1,7 +1,7 @@
 """`kernels/README.md`, written from the headers: `python -m labkit.cuda.shelf.table`."""
 
-from labkit.cuda.emulator.build import KERNELS
 from labkit.cuda.shelf import LADDERS
+from labkit.cuda.source import KERNELS
 
 README = KERNELS / "README.md"
 
