@@ -33,9 +33,7 @@ _GRAD_MODES = (
 )
 _RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "fork_rng")
 _FUNCTIONAL = (
-    "split", "meshgrid", "cartesian_prod", "block_diag", "einsum", "tensordot", "norm",
-    "atleast_1d", "atleast_2d", "atleast_3d", "unique", "unique_consecutive",
-    "nonzero",
+    "split", "norm", "atleast_1d", "atleast_2d", "atleast_3d", "unique", "nonzero",
 )  # fmt: skip
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},
@@ -83,7 +81,10 @@ def __getattr__(name: str) -> Any:
             return function
     else:
         return importlib.import_module(f"labkit.{name}")
-    raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    raise AttributeError(
+        f"module 'labkit' has no attribute {name!r}: it holds what its chapters and models need, "
+        "not all of PyTorch"
+    )
 
 
 def __dir__() -> list[str]:

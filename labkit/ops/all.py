@@ -16,8 +16,6 @@ from labkit.ops.convolution import (  # noqa: F401
     im2col,
     max_pooling,
     padding,
-    pixel_shuffle,
-    upsampling,
 )
 from labkit.ops.cuda import all as device_kernels  # noqa: F401
 from labkit.ops.indexing import (  # noqa: F401
@@ -37,14 +35,12 @@ from labkit.ops.layers import (  # noqa: F401
 from labkit.ops.linear_algebra import (  # noqa: F401
     attention,
     blas,
-    contraction,
     matmul,
     triangular,
 )
 from labkit.ops.pointwise import (  # noqa: F401
     activation,
     activation_pairs,
-    aliases,
     arithmetic,
     binary,
     complex_numbers,
@@ -59,12 +55,13 @@ from labkit.ops.random import (  # noqa: F401
     random_factories,
 )
 from labkit.ops.reduction import (  # noqa: F401
-    bucketization,
+    membership,
     reduction,
     scan,
     softmax,
     sorting,
     statistics,
+    truth,
 )
 from labkit.ops.shape import (  # noqa: F401
     joining,

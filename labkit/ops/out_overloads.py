@@ -26,11 +26,11 @@ from labkit.ops.random import (  # noqa: F401
     random_factories,
 )
 from labkit.ops.reduction import (  # noqa: F401
-    bucketization,
     reduction,
     scan,
     sorting,
     statistics,
+    truth,
 )
 from labkit.ops.registration import LIBRARY, kernel
 from labkit.ops.tensors import (  # noqa: F401
@@ -43,28 +43,18 @@ from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS
 _PLAIN = {
     "all": "all_out", "all.dim": "out", "all.dims": "dims_out", "amax": "out", "amin": "out",
     "any": "all_out", "any.dim": "out", "any.dims": "dims_out", "argmax": "out", "argmin": "out",
-    "argsort.stable": "stable_out", "bincount": "out", "bucketize.Tensor": "Tensor_out",
-    "complex": "out", "count_nonzero": "out", "count_nonzero.dim_IntList": "dim_IntList_out",
-    "cumprod": "out", "cumsum": "out", "diag": "out", "diag_embed": "out", "diff": "out",
-    "glu": "out", "histc": "out", "linalg_vector_norm": "out", "logcumsumexp": "out",
-    "logsumexp": "out", "max": "unary_out", "max.other": "out", "mean": "dtype_out",
-    "mean.dim": "out", "median": "out", "min": "unary_out", "min.other": "out", "msort": "out",
-    "multinomial": "out", "nanmean": "out", "nanmedian": "out", "nansum": "out",
-    "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out", "polar": "out", "prod": "out",
-    "prod.dim_int": "int_out", "searchsorted.Tensor": "Tensor_out",
-    "searchsorted.Scalar": "Scalar_out", "std.correction": "correction_out", "std.dim": "out",
-    "sum": "out", "sum.dim_IntList": "IntList_out", "trace": "out", "tril": "out", "triu": "out",
-    "var.correction": "correction_out", "var.dim": "out", "bernoulli": "out",
-    "normal.Tensor_Tensor": "Tensor_Tensor_out", "normal.Tensor_float": "Tensor_float_out",
-    "normal.float_Tensor": "float_Tensor_out",
+    "argsort.stable": "stable_out", "bernoulli": "out", "complex": "out", "count_nonzero": "out",
+    "count_nonzero.dim_IntList": "dim_IntList_out", "cumprod": "out", "cumsum": "out",
+    "linalg_vector_norm": "out", "logsumexp": "out", "max": "unary_out",
+    "max.other": "out", "mean": "dtype_out", "mean.dim": "out", "min": "unary_out",
+    "min.other": "out", "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out", "prod": "out",
+    "prod.dim_int": "int_out", "std.correction": "correction_out", "std.dim": "out", "sum": "out",
+    "sum.dim_IntList": "IntList_out", "tril": "out", "triu": "out",
+    "var.correction": "correction_out", "var.dim": "out",
 }  # fmt: skip
 _SEVERAL = {
-    "aminmax": ("out", "min", "max"), "cummax": ("out", "values", "indices"),
-    "cummin": ("out", "values", "indices"), "kthvalue": ("values", "values", "indices"),
     "max.dim": ("dim_max", "max", "max_values"), "min.dim": ("dim_min", "min", "min_indices"),
-    "median.dim": ("dim_values", "values", "indices"),
-    "nanmedian.dim": ("dim_values", "values", "indices"),
-    "mode": ("values", "values", "indices"), "sort": ("values", "values", "indices"),
+    "sort": ("values", "values", "indices"),
     "sort.stable": ("values_stable", "values", "indices"), "topk": ("values", "values", "indices"),
     "std_mean.correction": ("correction_out", "out0", "out1"),
     "var_mean.correction": ("correction_out", "out0", "out1"),
@@ -77,9 +67,9 @@ _FACTORIES = {
     "randint.low": "low_out", "randint.low_generator": "low_generator_out", "randperm": "out",
     "randperm.generator": "generator_out",
 }  # fmt: skip
-_STEP_BY_STEP = ("cumsum", "cumprod", "logcumsumexp", "sort")
+_STEP_BY_STEP = ("cumsum", "cumprod", "sort")
 """Those that read while they write: the output may be `self`, but no part of it."""
-_FOLLOW_THE_OUTPUT = ("sum", "prod", "cumsum", "cumprod", "nansum", "mean")
+_FOLLOW_THE_OUTPUT = ("sum", "prod", "cumsum", "cumprod", "mean")
 """With no `dtype` given these compute in the type of the output."""
 
 

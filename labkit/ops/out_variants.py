@@ -94,7 +94,6 @@ EXACT: tuple[tuple[str, Functional], ...] = (
     (f"addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, {_SCALES}", blas.addmm),
     (f"addmv.out(Tensor self, Tensor mat, Tensor vec, *, {_SCALES}", blas.addmv),
     (f"baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, {_SCALES}", blas.baddbmm),
-    (f"addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, {_SCALES}", blas.addbmm),
     ("matmul.out(Tensor self, Tensor other, *", _matmul),
     ("softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *", _softmax),
     ("log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *", _log_softmax),
@@ -113,7 +112,6 @@ EXACT: tuple[tuple[str, Functional], ...] = (
     ("masked_select.out(Tensor self, Tensor mask, *", masked.masked_select),
 )
 CASTING: tuple[tuple[str, Functional], ...] = (
-    (f"addr.out(Tensor self, Tensor vec1, Tensor vec2, *, {_SCALES}", blas.addr),
     ("cat.out(Tensor[] tensors, int dim=0, *", joining.cat),
     ("stack.out(Tensor[] tensors, int dim=0, *", joining.stack),
 )

@@ -10,22 +10,22 @@ from tests.autograd.both import graph_of
 
 UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh", "sigmoid", "logit", "erf",
-    "erfc", "erfinv", "lgamma", "sinc", "sign", "floor", "round", "trunc", "frac", "neg",
-    "reciprocal", "deg2rad", "relu", "square", "nan_to_num",
+    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh", "sigmoid", "erf",
+    "erfc", "sign", "floor", "round", "trunc", "frac", "neg",
+    "reciprocal", "relu", "square",
 )  # fmt: skip
 BINARY = (
-    "add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "hypot", "atan2",
-    "logaddexp", "logaddexp2", "xlogy", "copysign", "fmod", "remainder",
+    "add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "atan2",
+    "fmod", "remainder",
 )  # fmt: skip
-REDUCTIONS = ("sum", "mean", "prod", "var", "std", "amax", "amin", "nansum")
+REDUCTIONS = ("sum", "mean", "prod", "var", "std", "amax", "amin")
 SHAPES = (
     "a.view(12)", "a.t()", "a.permute(1, 0)", "a.expand(2, 3, 4)", "a.unsqueeze(1).squeeze(1)",
     "a[1]", "a[:, 1:3]", "a[::2]", "a[..., None]", "a.diagonal()", "a.unfold(1, 2, 1)",
     "a.split(2, 1)[1]", "a.chunk(2)[0]", "a.unbind(0)[1]", "a.flatten()", "a.clone()",
     "a.as_strided((2, 2), (1, 2), 1)", "a.as_strided((3, 3), (1, 1))", "a.cumsum(1)",
-    "a.cumprod(0)", "a.max(1)[0]", "a.min()", "a.median(1)[0]", "a.sort(1)[0]", "a.tril()",
-    "a.clamp(-0.5, 0.5)", "m.where(a > 0, a, a * 3)", "a.logsumexp(1)", "a.logcumsumexp(1)",
+    "a.cumprod(0)", "a.max(1)[0]", "a.min()", "a.sort(1)[0]", "a.tril()",
+    "a.clamp(-0.5, 0.5)", "m.where(a > 0, a, a * 3)", "a.logsumexp(1)",
     "m.cat([a, a * 2], 1)", "m.stack([a, a * 2])", "a.repeat(2, 2)", "a.flip(0)",
 )  # fmt: skip
 

@@ -16,21 +16,18 @@ def calls(r, x, g, y):
     yes, small = r.random() < 0.5, r.choice((0.5, 1))
     positive = y.exp() if y.is_floating_point() else y
     return [
-        (A.relu, x), (A.silu, x), (A.mish, x), (A.hardsigmoid, x), (A.hardswish, x), (A.gelu, x),
+        (A.relu, x), (A.silu, x), (A.hardsigmoid, x), (A.hardswish, x), (A.gelu, x),
         (A.threshold, x, r.choice((0, 1.5)), r.choice((-1, 20))),
         (A.threshold_backward, g, x, small), (A.leaky_relu, x, r.choice((0.01, 0.3))),
         (A.leaky_relu_backward, g, x, 0.2, yes), (A.elu, x, small, r.choice((1, 2)), 0.7),
-        (A.elu_backward, g, small, 2, 0.7, yes, x), (A.celu, x, r.choice((1.0, 0.5, 0))),
-        (A.gelu_backward, g, x), (A.silu_backward, g, x), (A.mish_backward, g, x),
+        (A.elu_backward, g, small, 2, 0.7, yes, x),
+        (A.gelu_backward, g, x), (A.silu_backward, g, x),
         (A.hardtanh, x, r.choice((-1, 0)), r.choice((1, 6))), (A.hardtanh_backward, g, x, -1, 1),
         (A.hardsigmoid_backward, g, x), (A.hardswish_backward, g, x),
         (A.softplus, x, small, r.choice((20, 2))),
         (A.softplus_backward, g, x, small, r.choice((20, 2))),
-        (A.softshrink, x, r.choice((0.5, 1, -1))), (A.hardshrink, x, small),
-        (A.softshrink_backward, g, x, 0.5), (A.hardshrink_backward, g, x, 0.5),
         (A.sigmoid_backward, g, y), (A.tanh_backward, g, y), (A.log_sigmoid_forward, x),
-        (A.logit_backward, g, x, r.choice((None, 0.1))), (A.log_sigmoid_backward, g, x, positive),
-        (A._prelu_kernel, x, y), (A._prelu_kernel_backward, g, x, y), (A.glu, x, r.choice((-1, 0))),
+        (A.log_sigmoid_backward, g, x, positive),
     ]  # fmt: skip
 
 
@@ -48,7 +45,7 @@ def test_random_activations(seed):
         if operator in (A.gelu, A.gelu_backward):
             kwargs["approximate"] = r.choice(("none", "tanh", "erf"))
         fuzz.strides = operator.default not in OTHER_LAYOUT
-        fuzz.pointwise = operator is not A.glu
+        fuzz.pointwise = True
         fuzz(operator.default, *args, **kwargs)
     assert fuzz.answered > 700
     assert fuzz.refused > 200

@@ -9,8 +9,7 @@ import torch
 import labkit as lab
 from tests.beside import assert_beside, outcome, refusal
 
-SAME_DTYPE = ["ceil", "floor", "trunc", "round", "neg", "sign", "sgn", "abs", "bitwise_not",
-              "signbit"]  # fmt: skip
+SAME_DTYPE = ["ceil", "floor", "trunc", "round", "neg", "sign", "sgn", "abs", "bitwise_not"]
 DTYPES = ["bool", "int32", "int64", "float16", "float32", "float64", "complex64"]
 
 
@@ -80,7 +79,26 @@ def test_an_error_names_the_dimension_that_torch_names(index):
         assert refusal(lambda m: m.ones(2, 3, 4).__setitem__(index, 1.0), lab) == ours
 
 
-@pytest.mark.parametrize("name", ["cat", "stack", "hstack", "vstack"])
+DIVIDED = {
+    "halves by a complex number": lambda m: m.zeros(2, dtype=m.float16) / m.tensor(2 - 3j),
+    "a truth value to the power 1": lambda m: m.tensor([True, False]) ** True,
+    "a truth value to the power 0": lambda m: m.tensor([True, False]) ** False,
+    "a spread of nothing": lambda m: m.tensor([-0j, -1 + 0j]).std(correction=2),
+    "infinite parts": lambda m: m.isinf(m.zeros(5, 4, 1, dtype=m.complex64)[:, ::2]).stride(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("asked", DIVIDED.values(), ids=DIVIDED)
+def test_ends_of_arithmetic(asked):
+    def answer(m):
+        found = asked(m)
+        return found if isinstance(found, tuple) else str(found.tolist())
+
+    assert_beside(answer)
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
 def test_joining_nothing_is_refused_as_torch_refuses_it(name):
     assert_beside(lambda m: getattr(m, name)([]))
 

@@ -10,17 +10,14 @@ A = torch.ops.aten
 CALLS = {
     A.sum.IntList_out: ([0],), A.mean.out: ([-1],), A.prod.int_out: (0,), A.amax.out: ([0],),
     A.argmax.out: (0,), A.any.out: (0,), A.all.all_out: (), A.var.correction_out: ([0],),
-    A.logsumexp.out: ([0],), A.cumsum.out: (0,), A.cumprod.out: (-1,), A.median.out: (),
+    A.logsumexp.out: ([0],), A.cumsum.out: (0,), A.cumprod.out: (-1,),
     A.linalg_vector_norm.out: (2, [0]), A.norm.out: (2, [0]), A.tril.out: (), A.triu.out: (1,),
-    A.nansum.out: ([0],), A.diff.out: (), A.count_nonzero.out: (), A.max.unary_out: (),
-    A.histc.out: (4,), A.std.out: ([0],),
+    A.count_nonzero.out: (), A.max.unary_out: (),
+    A.std.out: ([0],),
 }  # fmt: skip
 SEVERAL = {
     A.max.dim_max: (("max", "max_values"), (0,)), A.min.dim_min: (("min", "min_indices"), (0,)),
     A.sort.values: (("values", "indices"), ()), A.topk.values: (("values", "indices"), (1,)),
-    A.kthvalue.values: (("values", "indices"), (1,)), A.mode.values: (("values", "indices"), ()),
-    A.cummax.out: (("values", "indices"), (0,)), A.aminmax.out: (("min", "max"), ()),
-    A.median.dim_values: (("values", "indices"), (0,)),
 }  # fmt: skip
 FACTORIES = {
     A.zeros.out: ([2, 3],), A.full.out: ([3], 2), A.eye.m_out: (2, 3), A.arange.out: (5,),
@@ -42,9 +39,7 @@ def test_results_are_written_where_the_caller_wants_them():
                 fuzz(operator, x, *args, out=torch.zeros(sizes, dtype=dtype))
         for operator, (names, args) in SEVERAL.items():
             x = random_tensor(r, torch.float64, [3, 4], special=False)
-            second = torch.float64 if operator is A.aminmax.out else torch.int64
-            kinds = (torch.float64, second)
-            outs = [torch.zeros(0, dtype=kind) for kind in kinds]
+            outs = [torch.zeros(0, dtype=kind) for kind in (torch.float64, torch.int64)]
             fuzz(operator, x, *args, **dict(zip(names, outs, strict=True)))
     for operator, args in FACTORIES.items():
         fuzz(operator, *args, out=torch.zeros(4))
@@ -72,4 +67,4 @@ def test_every_schema_is_pytorchs():
         theirs = str(getattr(getattr(torch.ops.aten, base), overload or "default")._schema)
         assert str(operator.schema) == theirs
         checked += 1
-    assert checked > 900
+    assert checked > 700

@@ -10,10 +10,10 @@ from labkit.ops.reduction import reduction
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 
 A = torch.ops.aten
-NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "any",
-         "all", "count_nonzero", "logsumexp", "nansum", "var", "std", "var_mean", "std_mean",
-         "norm", "linalg_vector_norm", "median", "nanmedian"]  # fmt: skip
-INFOS = [*NAMES, "linalg.vector_norm", "var_unbiased", "std_unbiased", "nanmean"]
+NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any",
+         "all", "count_nonzero", "logsumexp", "var", "std", "var_mean", "std_mean",
+         "norm", "linalg_vector_norm"]  # fmt: skip
+INFOS = [*NAMES, "linalg.vector_norm", "var_unbiased", "std_unbiased"]
 
 
 def test_torchs_samples_of_reductions():
@@ -40,15 +40,14 @@ def arguments(r, x):
     dim, dims = any_dim(r, x), any_dims(r, x)
     order = r.choice((0, 1, 2, 3, -1, 0.5, float("inf"), -float("inf")))
     return [
-        ((A.sum.dim_IntList, A.mean.dim, A.nansum.default), (dims, keepdim), {"dtype": dtype}),
+        ((A.sum.dim_IntList, A.mean.dim), (dims, keepdim), {"dtype": dtype}),
         ((A.prod.dim_int,), (dim, keepdim), {"dtype": dtype}),
         ((A.amax.default, A.amin.default, A.logsumexp.default), (dims or [], keepdim), {}),
-        ((A.max.dim, A.min.dim, A.any.dim, A.all.dim, A.mode.default), (dim, keepdim), {}),
+        ((A.max.dim, A.min.dim, A.any.dim, A.all.dim), (dim, keepdim), {}),
         ((A.argmax.default, A.argmin.default), (r.choice((None, dim)), keepdim), {}),
-        ((A.aminmax.default,), (), {"dim": r.choice((None, dim)), "keepdim": keepdim}),
         ((A.any.dims, A.all.dims), (dims, keepdim), {}),
         ((A.count_nonzero.dim_IntList,), (dims or [],), {}),
-        ((A.any.default, A.all.default, A.max.default, A.min.default, A.median.default), (), {}),
+        ((A.any.default, A.all.default, A.max.default, A.min.default), (), {}),
         ((A.prod.default, A.sum.default, A.mean.default), (), {"dtype": dtype}),
         (
             (A.var.correction, A.std.correction),
@@ -57,7 +56,6 @@ def arguments(r, x):
         ),
         ((A.linalg_vector_norm.default,), (order, dims, keepdim), {}),
         ((A.norm.ScalarOpt_dim,), (r.choice((None, order)), dims or [], keepdim), {}),
-        ((A.median.dim, A.nanmedian.dim), (dim, keepdim), {}),
     ]
 
 
@@ -69,8 +67,6 @@ def test_random_reductions(seed):
         x = random_tensor(r, r.choice(COMPUTING), ties=r.random() < 0.3)
         operators, args, kwargs = r.choice(arguments(r, x))
         operator = r.choice(operators)
-        if operator is A.mode.default and x.is_floating_point():
-            x = x.nan_to_num()  # PyTorch sorts by < alone, which NaN confuses
         fuzz.tolerance = 5e-3 if operator in (A.prod.default, A.prod.dim_int) else None
         fuzz(operator, x, *args, **kwargs)
     assert fuzz.answered > 400

@@ -49,19 +49,15 @@ def test_random_factories(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_triangles_and_diagonals(seed):
+def test_random_triangles(seed):
     r = random.Random(seed)
     fuzz = Fuzz()
     for _ in range(400):
         x = random_tensor(r, r.choice(COMPUTING))
         y = random_tensor(r, r.choice((x.dtype, x.dtype, torch.float32)), x.shape)
         k = r.randrange(-3, 4)
-        dims = r.randrange(-3, 3), r.randrange(-3, 3)
         operator, *args = r.choice([
-            (A.tril.default, x, k), (A.triu.default, x, k), (A.diag_embed.default, x, k, *dims),
-            (A.tril_indices.default, r.randrange(5), r.randrange(5), k), (A.trace.default, x),
-            (A.triu_indices.default, r.randrange(5), r.randrange(5), k),
-            (A.complex.default, x, y), (A.polar.default, x, y),
+            (A.tril.default, x, k), (A.triu.default, x, k), (A.complex.default, x, y),
         ])  # fmt: skip
         fuzz(operator, *args)
     assert fuzz.answered > 150

@@ -9,8 +9,6 @@ ROWS: list[Row] = [
         jvp=LINEAR),
     row("stack", "StackBackward0", tensors="stack_backward(grad, dim, tensors.dtype)",
         jvp=LINEAR),
-    row("block_diag", "BlockDiagBackward0",
-        tensors="block_diag_backward(grad, tensors.sizes, tensors.dtype)"),
     row("repeat", "RepeatBackward0", self="repeat_backward(grad, repeats, self.sizes)",
         jvp=LINEAR),
     *[row(name, node, self=formula) for name, node, formula in (
@@ -21,8 +19,5 @@ ROWS: list[Row] = [
         ("t_", "TBackward1", "t(grad)"),
         ("transpose_", "TransposeBackward1", "aten.transpose.int(grad, dim0, dim1)"),
     )],
-    row("roll", "RollBackward0",
-        self="roll_backward(grad, shifts, dims)", jvp=LINEAR),
     row("flip", "FlipBackward0", self="flip(grad, dims)", jvp=LINEAR),
-    row("rot90", "Rot90Backward0", self="rot90(grad, -k, dims)", jvp=LINEAR),
 ]  # fmt: skip

@@ -17,33 +17,6 @@ ROWS: list[Row] = [
                     "self.numel())",
         self="mse_double_backward(grad * grad_output, self, reduction)",
         target="-mse_double_backward(grad * grad_output, target, reduction)"),
-    row("smooth_l1_loss", "SmoothL1LossBackward0",
-        self=f"smooth_l1_loss_backward({BACK}, reduction, beta)",
-        target="smooth_l1_loss_backward(grad, target, self, reduction, beta)",
-        jvp="reduced(smooth_l1_loss_backward(self_t, self_p, target_p, 0, beta) + "
-            "smooth_l1_loss_backward(target_t, target_p, self_p, 0, beta), reduction)"),
-    row("smooth_l1_loss_backward", "SmoothL1LossBackwardBackward0",
-        grad_output=f"summed_like(smooth_l1_loss_backward({BACK}, 0, beta), grad_output.sizes, "
-                    "reduction, self.numel())",
-        self="smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)",
-        target="-smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)"),
-    row("huber_loss", "HuberLossBackward0",
-        self=f"huber_loss_backward({BACK}, reduction, delta)",
-        target="huber_loss_backward(grad, target, self, reduction, delta)",
-        jvp="reduced(huber_loss_backward(self_t, self_p, target_p, 0, delta) + "
-            "huber_loss_backward(target_t, target_p, self_p, 0, delta), reduction)"),
-    row("huber_loss_backward", "HuberLossBackwardBackward0",
-        grad_output=f"summed_like(huber_loss_backward({BACK}, 0, delta), grad_output.sizes, "
-                    "reduction, self.numel())",
-        self="huber_double_backward(grad * grad_output, self, target, reduction, delta)",
-        target="-huber_double_backward(grad * grad_output, self, target, reduction, delta)"),
-    row("soft_margin_loss", "SoftMarginLossBackward0",
-        self=f"soft_margin_loss_backward({BACK}, reduction)",
-        jvp="reduced(soft_margin_loss_backward(self_t, self_p, target, 0), reduction)"),
-    row("soft_margin_loss_backward", "SoftMarginLossBackwardBackward0",
-        grad_output=f"summed_like(soft_margin_loss_backward({BACK}, 0), grad_output.sizes, "
-                    "reduction, self.numel())",
-        self="soft_margin_double_backward(grad * grad_output, self, target, reduction)"),
     row("binary_cross_entropy", "BinaryCrossEntropyBackward0",
         self=f"binary_cross_entropy_backward({BACK}, weight, reduction)",
         target="binary_cross_entropy_target(grad, self, weight, reduction)"),

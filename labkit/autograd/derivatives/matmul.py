@@ -41,22 +41,4 @@ ROWS: list[Row] = [
         batch2="maybe_multiply(bmm(conj(aten.transpose.int(batch1, 1, 2)), grad), conj(alpha))",
         jvp="maybe_multiply(self_t, beta) + maybe_multiply(bmm(batch1_t, batch2_p), alpha)"
             " + maybe_multiply(bmm(batch1_p, batch2_t), alpha)"),
-    row("addbmm", "AddbmmBackward0",
-        self="maybe_multiply(grad, conj(beta))",
-        batch1="maybe_multiply(bmm(over_batch(grad, batch1.sizes, batch2.sizes), "
-               "conj(aten.transpose.int(batch2, 1, 2))), conj(alpha))",
-        batch2="maybe_multiply(bmm(conj(aten.transpose.int(batch1, 1, 2)), "
-               "over_batch(grad, batch1.sizes, batch2.sizes)), conj(alpha))",
-        jvp="maybe_multiply(self_t, beta)"
-            " + maybe_multiply(aten.sum.dim_IntList(bmm(batch1_t, batch2_p), [0]), alpha)"
-            " + maybe_multiply(aten.sum.dim_IntList(bmm(batch1_p, batch2_t), [0]), alpha)"),
-    row("addr", "AddrBackward0",
-        self="maybe_multiply(grad, conj(beta))",
-        vec1="maybe_multiply(mv(grad, conj(vec2)), conj(alpha))",
-        vec2="maybe_multiply(mv(t(grad), conj(vec1)), conj(alpha))",
-        jvp="maybe_multiply(self_t, beta) + maybe_multiply(outer(vec1_t, vec2_p), alpha)"
-            " + maybe_multiply(outer(vec1_p, vec2_t), alpha)"),
-    row("_trilinear", "TrilinearBackward0",
-        {"i1, i2, i3": "trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, "
-                       "needs)"}),
 ]  # fmt: skip

@@ -4,7 +4,6 @@ from labkit.autograd.derivatives.row import Row, row
 
 LINEAR = "auto_linear"
 WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
-SCALES = {1: "scales", 2: "scales_h, scales_w", 3: "scales_d, scales_h, scales_w"}
 ZEROS = "aten.zeros_like.default(self)"
 
 
@@ -31,26 +30,6 @@ def _pooling(rank: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def _padding(mode: str, rank: int) -> list[Row]:
-    name, node = f"{mode}_pad{rank}d", f"{mode.title()}Pad{rank}D"
-    return [
-        row(name, f"{node}Backward0", self=f"{name}_backward(grad, self, padding)", jvp=LINEAR),
-        row(f"{name}_backward", f"{node}BackwardBackward0",
-            grad_output=f"{name}(grad, padding)", self=ZEROS),
-    ]  # fmt: skip
-
-
-def _resizing(word: str, rank: int, align: str) -> list[Row]:
-    name, node = f"upsample_{word}{rank}d", f"Upsample{word.title()}{rank}D"
-    return [
-        row(name, f"{node}Backward0",
-            self=f"{name}_backward(grad, output_size, self.sizes, {align}{SCALES[rank]})",
-            jvp=LINEAR),
-        row(f"{name}_backward", f"{node}BackwardBackward0",
-            grad_output=f"{name}(grad, output_size, {align}{SCALES[rank]})", jvp=LINEAR),
-    ]  # fmt: skip
-
-
 ROWS: list[Row] = [
     row("convolution", "ConvolutionBackward0",
         {"input, weight, bias": "convolution_gradients(grad, input, weight, bias.sizes, "
@@ -63,23 +42,9 @@ ROWS: list[Row] = [
     row("col2im", "Col2ImBackward0",
         self="im2col(grad, kernel_size, dilation, padding, stride)", jvp=LINEAR),
     *_pooling(2), *_pooling(3),
-    row("adaptive_max_pool2d", "AdaptiveMaxPool2DBackward0",
-        self="adaptive_max_pool2d_backward(grad, self, result1)",
-        differentiable_outputs=(True, False)),
-    row("adaptive_max_pool2d_backward", "AdaptiveMaxPool2DBackwardBackward0",
-        grad_output="max_pool_double_backward(grad, indices, 2)", self=ZEROS),
     row("constant_pad_nd", "ConstantPadNdBackward0",
         self="constant_pad_back(grad, pad)",
         jvp="constant_pad_nd(self_t, pad, 0)"),
-    *[each for mode in ("reflection", "replication") for rank in (1, 2, 3)
-      for each in _padding(mode, rank)],
-    *[each for rank in (1, 2, 3) for each in _resizing("nearest", rank, "")],
-    *[each for rank, word in ((1, "linear"), (2, "bilinear"), (3, "trilinear"))
-      for each in _resizing(word, rank, "align_corners, ")],
-    row("pixel_shuffle", "PixelShuffleBackward0",
-        self="pixel_unshuffle(grad, upscale_factor)", jvp=LINEAR),
-    row("pixel_unshuffle", "PixelUnshuffleBackward0",
-        self="pixel_shuffle(grad, downscale_factor)", jvp=LINEAR),
     row("native_batch_norm", "NativeBatchNormBackward0",
         {"input, weight, bias": "batch_norm_gradients(grad, input, weight, running_mean, "
                                 "running_var, result1, result2, training, eps, needs)"},

@@ -4,11 +4,9 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from labkit.autograd.formulas.basics import ones_like, zeros_like
-from labkit.autograd.formulas.pointwise import ge, gt, le, lt, power, zero_where
+from labkit.autograd.formulas.pointwise import gt, le, lt, power, zero_where
 from labkit.autograd.state import STATE
 from labkit.ops.aten import aten
 
@@ -19,15 +17,6 @@ def silu_self(grad: Any, self: Any) -> Any:
         return aten.silu_backward.default(grad, self)
     sigmoid = aten.sigmoid.default(self)
     return grad * sigmoid * (1.0 + self * (1.0 - sigmoid))
-
-
-def mish_self(grad: Any, self: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_mish_backward."""
-    if not STATE.grad:
-        return aten.mish_backward.default(grad, self)
-    sigmoid = aten.sigmoid.default(self)
-    soft = aten.tanh.default(aten.softplus.default(self))
-    return grad * (soft + self * sigmoid * (1.0 - soft * soft))
 
 
 def gelu_double_backward(grad: Any, grad_output: Any, self: Any, approximate: str) -> Any:
@@ -84,67 +73,3 @@ def log_sigmoid_double_backward(grad: Any, self: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  log_sigmoid_double_backward."""
     sigmoid = aten.sigmoid.default(self)
     return grad * (sigmoid - 1) * sigmoid
-
-
-def glu_double_backward_grad_output(grad: Any, self: Any, dim: int) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward_grad_output."""
-    dim %= self.dim()
-    half = self.sizes[dim] // 2
-    first = aten.narrow.default(self, dim, 0, half)
-    product = aten.glu_backward.default(ones_like(first), self, dim) * grad
-    return aten.narrow.default(product, dim, 0, half) + aten.narrow.default(
-        product, dim, half, half
-    )
-
-
-def glu_double_backward(grad: Any, grad_output: Any, self: Any, dim: int) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  glu_double_backward."""
-    dim %= self.dim()
-    half = self.sizes[dim] // 2
-
-    def halves(tensor: Any) -> tuple[Any, Any]:
-        return (
-            aten.narrow.default(tensor, dim, 0, half),
-            aten.narrow.default(tensor, dim, half, half),
-        )
-
-    (first, second), (of_first, of_second) = halves(self), halves(grad)
-    sigmoid = aten.sigmoid.default(second)
-    slope = (1 - sigmoid) * sigmoid
-    curve = slope * (1 - 2 * sigmoid)
-    second_slope = slope * grad_output
-    return aten.cat.default(
-        [
-            of_second * second_slope,
-            of_first * second_slope + of_second * first * curve * grad_output,
-        ],
-        dim,
-    )
-
-
-def prelu_double_backward_grad_output(grads: Sequence[Any], self: Any, weight: Any) -> Any:
-    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
-    of_self, of_weight = grads
-    positive = ge(self, 0)
-    if of_self is None:
-        return zero_where(positive, of_weight * self)
-    inside = of_self * weight
-    if of_weight is not None:
-        inside = inside + of_weight * self
-    return aten.where.self(positive, of_self, inside)
-
-
-def prelu_double_backward_self(grads: Sequence[Any], grad_output: Any, self: Any) -> Any:
-    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
-    if grads[1] is None:
-        return zeros_like(self)
-    return zero_where(ge(self, 0), grad_output * grads[1])
-
-
-def prelu_double_backward_weight(
-    grads: Sequence[Any], grad_output: Any, self: Any, weight: Any
-) -> Any:
-    """Source   tools/autograd/derivatives.yaml  _prelu_kernel_backward."""
-    if grads[0] is None:
-        return zeros_like(self)
-    return zero_where(ge(self, 0), grad_output * grads[0])

@@ -40,22 +40,6 @@ def stack_backward(grad: Any, dim: int, dtypes: Sequence[DType]) -> list[Any]:
     return [_for_type(each, dtype) for each, dtype in zip(slices, dtypes, strict=True)]
 
 
-def block_diag_backward(
-    grad: Any, sizes: Sequence[Sequence[int]], dtypes: Sequence[DType]
-) -> list[Any]:
-    """To each tensor its block, in its own shape."""
-    parts, row, column = [], 0, 0
-    for own, dtype in zip(sizes, dtypes, strict=True):
-        height, width = (1,) * (2 - len(own)) + tuple(own)
-        block = aten.narrow.default(_for_type(grad, dtype), 0, row, height)
-        block = aten.narrow.default(block, 1, column, width)
-        for _ in range(2 - len(own)):
-            block = aten.squeeze.dim(block, 0)
-        parts.append(block)
-        row, column = row + height, column + width
-    return parts
-
-
 def repeat_backward(grad: Any, repeats: Sequence[int], sizes: Sequence[int]) -> Any:
     """The sum over all copies.
 
@@ -76,8 +60,3 @@ def repeat_backward(grad: Any, repeats: Sequence[int], sizes: Sequence[int]) -> 
     if copies:
         grad = aten.sum.dim_IntList(aten.reshape.default(grad, split), copies)
     return grad
-
-
-def roll_backward(grad: Any, shifts: Sequence[int], dims: Sequence[int]) -> Any:
-    """Rolled back, the last roll first."""
-    return aten.roll.default(grad, [-shift for shift in reversed(shifts)], list(reversed(dims)))

@@ -36,30 +36,6 @@ def mse_double_backward(grad: Any, like: Any, reduction: int) -> Any:
     return _shared(aten.mul.Scalar(grad, 2), like.numel(), reduction)
 
 
-def smooth_l1_double_backward(
-    grad: Any, self: Any, target: Any, reduction: int, beta: float
-) -> Any:
-    """One over beta inside the parabola."""
-    distance = aten.abs.default(self - target)
-    inside = aten._to_copy.default(aten.lt.Scalar(distance, beta), dtype=grad.dtype)
-    slope = aten.div.Scalar(inside, beta) if beta else inside
-    return _shared(grad * slope, self.numel(), reduction)
-
-
-def huber_double_backward(grad: Any, self: Any, target: Any, reduction: int, delta: float) -> Any:
-    """One inside the parabola."""
-    distance = aten.abs.default(self - target)
-    inside = aten._to_copy.default(aten.lt.Scalar(distance, delta), dtype=grad.dtype)
-    return _shared(grad * inside, self.numel(), reduction)
-
-
-def soft_margin_double_backward(grad: Any, self: Any, target: Any, reduction: int) -> Any:
-    """The slope of the logistic function, times the square of the target."""
-    logistic = aten.sigmoid.default(-(target * self))
-    slope = target * target * logistic * (1 - logistic)
-    return _shared(grad * slope, self.numel(), reduction)
-
-
 def _weighted(grad: Any, weight: Any) -> Any:
     return grad if weight is None else grad * weight
 

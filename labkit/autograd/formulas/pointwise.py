@@ -208,26 +208,6 @@ def acosh_self(grad: Any, self: Any) -> Any:
     return grad * aten.rsqrt.default(self * self - 1)
 
 
-def logit_self(grad: Any, self: Any, eps: float | None) -> Any:
-    """NaN or zero outside the bounds.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  infinitely_differentiable_logit_backward
-    """
-    slope = grad / (self * (1.0 - self))
-    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
-    inside = aten.logical_and.default(ge(self, low), le(self, high))
-    outside = aten.logical_not.default(inside)
-    return aten.masked_fill.Scalar(slope, outside, math.nan if eps is None else 0.0)
-
-
-def sinc_self(grad: Any, self: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  sinc_backward."""
-    pi_x = self * math.pi
-    square = self * self * math.pi
-    slope = (pi_x * aten.cos.default(pi_x) - aten.sin.default(pi_x)) / square
-    return zero_where(eq(square, 0.0), grad * conj(slope))
-
-
 def sgn_self(grad: Any, self: Any, result: Any) -> Any:
     """Zero for real numbers; a complex sign moves along its circle.
 
@@ -251,13 +231,6 @@ def angle_self(grad: Any, self: Any) -> Any:
     return zero_where(eq(self, 0.0), value)
 
 
-def polar_backward(grad: Any, result: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  polar_backward."""
-    of_abs = aten.real.default(conj(grad) * aten.sgn.default(result))
-    of_angle = aten.real.default(conj(grad) * (result * 1j))
-    return of_abs, of_angle
-
-
 def atan2_backward(grad: Any, self: Any, other: Any, needs: Sequence[bool]) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  atan2_backward."""
     square = self * self + other * other
@@ -266,20 +239,3 @@ def atan2_backward(grad: Any, self: Any, other: Any, needs: Sequence[bool]) -> A
         grad * other * inverse if needs[0] else None,
         grad * -self * inverse if needs[1] else None,
     )
-
-
-def xlogy_self(grad: Any, self: Any, other: Any) -> Any:
-    """Zero where zero met a logarithm that is not a number."""
-    mask = aten.logical_and.default(eq(self, 0.0), le(other, 0.0))
-    return zero_where(mask, aten.xlogy.Tensor(grad, other))
-
-
-def xlog1py_self(grad: Any, self: Any, other: Any) -> Any:
-    """As above, one further to the left."""
-    mask = aten.logical_and.default(eq(self, 0.0), le(other, -1.0))
-    return zero_where(mask, aten.special_xlog1py.default(grad, other))
-
-
-def copysign_self(grad: Any, self: Any, result: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  copysign_tensor_self_backward."""
-    return grad * zero_where(eq(self, 0), result / self)

@@ -9,7 +9,6 @@ from typing import Any
 
 from labkit.autograd.formulas.basics import conj, ones_like, zeros
 from labkit.autograd.state import STATE
-from labkit.core.formats import largest_finite
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -64,15 +63,6 @@ def mean_backward(grad: Any, sizes: Sequence[int], dims: Dims, keepdim: bool) ->
     Source   torch/csrc/autograd/FunctionsManual.cpp  mean_backward
     """
     return sum_backward(grad, sizes, dims, keepdim) / reduced_count(sizes, dims)
-
-
-def nansum_backward(grad: Any, self: Any, dims: Dims, keepdim: bool) -> Any:
-    """As a sum; nothing for what was NaN.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  nansum_backward
-    """
-    is_number = aten.logical_not.default(aten.isnan.default(self))
-    return sum_backward(grad, self.sizes, dims, keepdim) * is_number
 
 
 def prod_backward(
@@ -240,21 +230,6 @@ def extreme_jvp(self: Any, tangent: Any, result: Any, dims: Dims, keepdim: bool)
     return chosen / aten.sum.dim_IntList(mask, _listed(dims), keepdim)
 
 
-def aminmax_backward(
-    self: Any, dim: int | None, keepdim: bool, grads: Sequence[Any], low: Any, high: Any
-) -> Any:
-    """Those of both extremes, added.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  aminmax_backward
-    """
-    parts = [
-        extreme_backward(grad, self, result, dim, keepdim)
-        for grad, result in zip(grads, (low, high), strict=True)
-        if grad is not None
-    ]
-    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
 def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
     """The softmax, times the gradient.
 
@@ -362,35 +337,6 @@ def cumprod_jvp(tangent: Any, self: Any, result: Any, dim: int) -> Any:
         weighted = others * aten.narrow.default(tangent, dim, 0, last + 1)
         parts.append(aten.sum.dim_IntList(weighted, [dim], True))
     return aten.cat.default(parts, dim)
-
-
-def cummaxmin_backward(grad: Any, self: Any, indices: Any, dim: int) -> Any:
-    """The gradient of every step, added where its extreme was.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  cummaxmin_backward
-    """
-    if self.numel() == 0:
-        return self
-    nothing = zeros(self.sizes, self.dtype, self.device)
-    return aten.scatter_add.default(nothing, dim, indices, grad)
-
-
-def logcumsumexp_backward(grad: Any, self: Any, result: Any, dim: int) -> Any:
-    """Softmax-like shares, summed from each place to the end, in logarithms.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  logcumsumexp_backward
-    """
-    if grad.dim() == 0 or grad.numel() == 0:
-        return grad
-    size = aten.log.default(aten.abs.default(grad))
-    parts = []
-    least = -largest_finite(grad.dtype)
-    for mask in (aten.gt.Scalar(grad, 0), aten.lt.Scalar(grad, 0)):
-        signed = aten.masked_fill.Scalar(size, aten.logical_not.default(mask), least)
-        backward = aten.flip.default(signed - result, [dim])
-        scanned = aten.flip.default(aten.logcumsumexp.default(backward, dim), [dim])
-        parts.append(aten.exp.default(scanned + self))
-    return parts[0] - parts[1]
 
 
 def is_recording() -> bool:

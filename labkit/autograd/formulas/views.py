@@ -197,12 +197,3 @@ def _places(
 
 def _ones(places: Any, dtype: Any) -> Any:
     return ones_like(aten._to_copy.default(places, dtype=dtype))
-
-
-def trace_backward(grad: Any, sizes: Sequence[int]) -> Any:
-    """The gradient on the diagonal of zeros.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  trace_backward_symint
-    """
-    line = aten.expand.default(grad, [min(sizes)])
-    return aten.diagonal_backward.default(line, list(sizes), 0, 0, 1)

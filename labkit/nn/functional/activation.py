@@ -8,11 +8,8 @@ Source   torch/nn/functional.py
 from labkit.core.dtype import DType
 from labkit.nn.functional.faces import Tensor, face
 
-prelu = face("prelu")
 logsigmoid = face("log_sigmoid")
 gelu = face("gelu")
-hardshrink = face("hardshrink")
-softshrink = face("softshrink")
 softplus = face("softplus")
 one_hot = face("one_hot")
 
@@ -36,16 +33,6 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:  # 
     return _chosen("elu", inplace)(input, alpha)
 
 
-def selu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
-    """`elu` scaled so that mean 0 and variance 1 stay."""
-    return _chosen("selu", inplace)(input)
-
-
-def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:  # noqa: A002
-    """`elu` with a slope that is continuous for every alpha."""
-    return _chosen("celu", inplace)(input, alpha)
-
-
 def leaky_relu(
     input: Tensor,  # noqa: A002
     negative_slope: float = 0.01,
@@ -65,21 +52,9 @@ def threshold(
     return _chosen("threshold", inplace)(input, threshold, value)
 
 
-def glu(input: Tensor, dim: int = -1) -> Tensor:  # noqa: A002
-    """One half times the sigmoid of the other."""
-    if input.dim() == 0:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
-    return face("glu")(input, dim)
-
-
 def silu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     """The input times its sigmoid."""
     return _chosen("silu", inplace)(input)
-
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
-    """The input times the hyperbolic tangent of its softplus."""
-    return _chosen("mish", inplace)(input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
@@ -102,16 +77,6 @@ def hardtanh(
     if min_val > max_val:
         raise ValueError(f"min_val {min_val} cannot be greater than max_val {max_val}")
     return _chosen("hardtanh", inplace)(input, min_val, max_val)
-
-
-def tanhshrink(input: Tensor) -> Tensor:  # noqa: A002
-    """The input less its hyperbolic tangent."""
-    return input - input.tanh()
-
-
-def softsign(input: Tensor) -> Tensor:  # noqa: A002
-    """The input over one more than its size."""
-    return input / (input.abs() + 1)
 
 
 def sigmoid(input: Tensor) -> Tensor:  # noqa: A002
@@ -139,16 +104,6 @@ def softmax(
     return face("softmax")(input, _dim_of(dim, input.dim()), dtype)
 
 
-def softmin(
-    input: Tensor,  # noqa: A002
-    dim: int | None = None,
-    _stacklevel: int = 3,
-    dtype: DType | None = None,
-) -> Tensor:
-    """`softmax` of the negative."""
-    return face("softmax")(-input, _dim_of(dim, input.dim()), dtype)
-
-
 def log_softmax(
     input: Tensor,  # noqa: A002
     dim: int | None = None,
@@ -173,58 +128,3 @@ def dropout(
     """In training, elements set to 0 with probability p and the others scaled up."""
     _check_probability(p)
     return _chosen("dropout", inplace)(input, p, training)
-
-
-def alpha_dropout(
-    input: Tensor,  # noqa: A002
-    p: float = 0.5,
-    training: bool = False,
-    inplace: bool = False,
-) -> Tensor:
-    """Dropout that keeps mean and variance of what `selu` gives."""
-    _check_probability(p)
-    return _chosen("alpha_dropout", inplace)(input, p, training)
-
-
-def _feature_dropout(input_: Tensor, p: float, training: bool, inplace: bool, ranks: str) -> Tensor:
-    _check_probability(p)
-    single, batch = (int(rank) for rank in ranks)
-    if input_.dim() not in (single, batch):
-        raise RuntimeError(
-            f"Expected a {single}-D or {batch}-D input, but received a {input_.dim()}-D input"
-        )
-    drop = _chosen("feature_dropout", inplace)
-    if input_.dim() == batch:
-        return drop(input_, p, training)
-    return drop(input_.unsqueeze(0), p, training).squeeze(0)
-
-
-def dropout1d(
-    input: Tensor,  # noqa: A002
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-) -> Tensor:
-    """Dropout of whole channels of [N, C, L] or [C, L]."""
-    return _feature_dropout(input, p, training, inplace, "23")
-
-
-def dropout2d(
-    input: Tensor,  # noqa: A002
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-) -> Tensor:
-    """Dropout of whole channels of [N, C, H, W]."""
-    _check_probability(p)
-    return _chosen("feature_dropout", inplace)(input, p, training)
-
-
-def dropout3d(
-    input: Tensor,  # noqa: A002
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-) -> Tensor:
-    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W]."""
-    return _feature_dropout(input, p, training, inplace, "45")

@@ -7,13 +7,11 @@ Source   torch/nn/functional.py
 
 from collections.abc import Sequence
 
-from labkit.autograd import no_grad
 from labkit.nn.functional.faces import Size, Tensor, face, spread
 
 Optional = Tensor | None
 
 linear = face("linear")
-bilinear = face("bilinear")
 conv1d = face("conv1d")
 conv2d = face("conv2d")
 conv3d = face("conv3d")
@@ -21,8 +19,6 @@ conv_transpose1d = face("conv_transpose1d")
 conv_transpose2d = face("conv_transpose2d")
 conv_transpose3d = face("conv_transpose3d")
 scaled_dot_product_attention = face("scaled_dot_product_attention")
-pixel_shuffle = face("pixel_shuffle")
-pixel_unshuffle = face("pixel_unshuffle")
 
 
 def unfold(
@@ -62,17 +58,16 @@ def embedding(
     """The rows of `weight` that `input` names.
 
     padding_idx  a row that gets no gradient, counted from the back when negative
-    max_norm     rows that are longer are first shortened to it, in place
 
-    Raises   ValueError   a padding row outside the table
+    Raises   ValueError            a padding row outside the table
+             NotImplementedError   a `max_norm`: rows are not shortened here
     """
+    if max_norm is not None:
+        raise NotImplementedError(f"embedding(max_norm={max_norm}): rows are not shortened here")
     rows = weight.size(0)
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise ValueError(f"padding_idx {padding_idx} must be within the {rows} rows")
     padding = -1 if padding_idx is None else padding_idx % rows
-    if max_norm is not None:
-        with no_grad():
-            face("embedding_renorm_")(weight, input.contiguous(), max_norm, norm_type)
     return face("embedding")(weight, input, padding, scale_grad_by_freq, sparse)
 
 
@@ -156,31 +151,6 @@ def rms_norm(
 ) -> Tensor:
     """The last dimensions divided by their root mean square."""
     return face("rms_norm")(input, normalized_shape, weight, eps)
-
-
-def local_response_norm(
-    input: Tensor,  # noqa: A002
-    size: int,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    k: float = 1.0,
-) -> Tensor:
-    """Every element divided by a power of the mean square of its neighbouring channels."""
-    if input.dim() < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()})")
-    if input.numel() == 0:
-        return input
-    square = input.mul(input)
-    before, behind = size // 2, (size - 1) // 2
-    if input.dim() == 3:
-        padded = face("pad")(square.unsqueeze(1), [0, 0, before, behind])
-        mean = face("avg_pool2d")(padded, [size, 1], 1).squeeze(1)
-    else:
-        N, C, *rest = input.shape
-        boxes = square.view(N, 1, C, rest[0], -1)
-        padded = face("pad")(boxes, [0, 0, 0, 0, before, behind])
-        mean = face("avg_pool3d")(padded, [size, 1, 1], 1).squeeze(1).view(N, C, *rest)
-    return input / mean.mul(alpha).add(k).pow(beta)
 
 
 def normalize(

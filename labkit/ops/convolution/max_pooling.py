@@ -11,10 +11,9 @@ import numpy as np
 
 from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import Array, new_raw, new_tensor, refuse_unless, wide
+from labkit.ops.arrays import new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
-from labkit.ops.convolution.adaptive_pooling import ranges
-from labkit.ops.convolution.windows import check_input, spread_out, strides_like, windows_over
+from labkit.ops.convolution.windows import strides_like, windows_over
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
 
@@ -223,58 +222,3 @@ def max_pool1d(
 ) -> TensorImpl:
     """The largest element of every window of [N, C, L] or [C, L]."""
     return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
-
-
-def _largest_in(cells: Array, flat: Array) -> tuple[Array, Array]:
-    """The largest of the last dimension and the entry of `flat` beside it; the last NaN if any."""
-    at = cells.argmax(-1)
-    missing = np.isnan(cells)
-    if missing.any():
-        last = cells.shape[-1] - 1 - missing[..., ::-1].argmax(-1)
-        at = np.where(missing.any(-1), last, at)
-    return np.take_along_axis(cells, at[..., None], -1)[..., 0], flat[at]
-
-
-@kernel("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", variants="")
-def adaptive_max_pool2d(self: TensorImpl, output_size: Sequence[int]) -> Pair:
-    """The largest element of each of H by W nearly equal cells, and its flat position."""
-    out = spread_out("output_size", output_size, 2)
-    check_input(self, 2)
-    refuse_unless("adaptive_max_pool2d", self.dtype, ("floating",))
-    values = copy.values(self)
-    height, width = self.sizes[-2:]
-    flat = np.arange(height * width).reshape(height, width)
-    shape = self.sizes[:-2] + out
-    largest, place = np.empty(shape, values.dtype), np.empty(shape, np.int64)
-    for row, (top, bottom) in enumerate(ranges(height, out[0])):
-        for column, (left, right) in enumerate(ranges(width, out[1])):
-            cell = values[..., top:bottom, left:right]
-            cells = cell.reshape(*cell.shape[:-2], -1)
-            found = _largest_in(cells, flat[top:bottom, left:right].ravel())
-            largest[..., row, column], place[..., row, column] = found
-    strides = strides_like(self, shape)
-    return new_tensor(largest, self.dtype, strides), new_raw(place, dtypes.int64, strides)
-
-
-@kernel(
-    "adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-    variants="",
-)
-def adaptive_max_pool2d_backward(
-    grad_output: TensorImpl, self: TensorImpl, indices: TensorImpl
-) -> TensorImpl:
-    """The gradient of what was pooled."""
-    return _max_pool_backward(grad_output, self, indices, 2)
-
-
-@composite(
-    "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-    variants="function",
-)
-def adaptive_max_pool1d(self: TensorImpl, output_size: Sequence[int]) -> Pair:
-    """The largest element of each of L nearly equal cells, and its position."""
-    check_input(self, 1)
-    values, indices = aten.adaptive_max_pool2d.default(
-        aten.unsqueeze.default(self, -2), (1, output_size[0])
-    )
-    return aten.squeeze.dim(values, -2), aten.squeeze.dim(indices, -2)

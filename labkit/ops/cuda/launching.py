@@ -103,7 +103,7 @@ def shelf(op: str, rung: str, step: str = "") -> Any:
     found = known.get((op, rung, step))
     if found is None:
         from labkit import cuda
-        from labkit.cuda.emulator.build import KERNELS
+        from labkit.cuda.source import KERNELS
 
         path = KERNELS / op / f"{rung}.cu"
         if not path.is_file():

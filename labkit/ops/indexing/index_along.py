@@ -20,10 +20,9 @@ from labkit.ops.arrays import (
     new_raw,
     new_tensor,
     overwrite_even_repeated,
-    refuse_unless,
     wide,
 )
-from labkit.ops.indexing.scatter import COMBINE, INDEX_TYPES, reduce_into
+from labkit.ops.indexing.scatter import INDEX_TYPES
 from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
@@ -123,36 +122,6 @@ def index_add(
         if factor != 1:
             added = added * np.asarray(factor).astype(added.dtype)
         np.add.at(result, _slices(axis, entries), added)
-    return new_tensor(result.reshape(self.sizes), self.dtype)
-
-
-@kernel(
-    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
-    "bool include_self=True) -> Tensor"
-)
-def index_reduce(
-    self: TensorImpl,
-    dim: int,
-    index: TensorImpl,
-    source: TensorImpl,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> TensorImpl:
-    """`self` with each slice of `source` combined into the slice with its number.
-
-    reduce  "prod", "mean", "amax" or "amin"
-    """
-    if reduce not in COMBINE or reduce == "sum":
-        raise RuntimeError(
-            f"reduce argument must be either prod, mean, amax or amin, got {reduce}."
-        )
-    axis, entries = _entries("index_reduce_", self, dim, index, RuntimeError)
-    refuse_unless("index_reduce_", self.dtype, ("unsigned", "signed", "floating"))
-    _check_source("index_reduce_", self, axis, entries, source)
-    result = np.array(wide(self).reshape(self.sizes or (1,)))
-    given = wide(source).reshape(source.sizes or (1,))
-    reduce_into(result, _slices(axis, entries), given, reduce, include_self)
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
@@ -297,8 +266,6 @@ def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., Tenso
 for schema, write in (
     ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
      in_place(index_add)),
-    ("index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, "
-     "bool include_self=True)", in_place(index_reduce)),
     ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)",
      in_place(index_copy)),
     ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",

@@ -188,65 +188,6 @@ def scatter_add(self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) 
     return _combined(self, axis, index, entries, "sum", True)
 
 
-@kernel(
-    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
-    "bool include_self=True) -> Tensor"
-)
-def scatter_reduce(
-    self: TensorImpl,
-    dim: int,
-    index: TensorImpl,
-    src: TensorImpl,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> TensorImpl:
-    """`self` with elements of `src` combined in the places that `index` names.
-
-    reduce  "sum", "prod", "mean", "amax" or "amin"
-    """
-    if reduce not in COMBINE:
-        raise RuntimeError(
-            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-        )
-    axis = _check_source("scatter_reduce", self, dim, index, src)
-    if self.dtype.kind == {"mean": "bool", "amax": "complex", "amin": "complex"}.get(reduce):
-        raise NotImplementedError(
-            f"'scatter_reduce {reduce}' not implemented for {self.dtype.name}"
-        )
-    entries = _used(src, index, wide(src)) if index.numel() else wide(src)
-    return _combined(self, axis, index, entries, reduce, include_self)
-
-
-def _old_word(reduce: str) -> str:
-    words = {"add": "sum", "multiply": "prod"}
-    if reduce not in words:
-        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce}")
-    return words[reduce]
-
-
-@kernel("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor")
-def scatter_src_reduce(
-    self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl, *, reduce: str
-) -> TensorImpl:
-    """`self` with elements of `src` added ("add") or multiplied ("multiply") in place."""
-    return scatter_reduce(self, dim, index, src, _old_word(reduce))
-
-
-@kernel(
-    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
-    "-> Tensor"
-)
-def scatter_value_reduce(
-    self: TensorImpl, dim: int, index: TensorImpl, value: Any, *, reduce: str
-) -> TensorImpl:
-    """`self` with one value added ("add") or multiplied ("multiply") in the named places."""
-    word = _old_word(reduce)
-    axis = _check_index("scatter", self, dim, index)
-    number = copy.values(new_raw(copy.scalar_raw(value, self.dtype), self.dtype))
-    return _combined(self, axis, index, number, word, True)
-
-
 scatter_src_ = kernel(
     "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     variants="method",
@@ -255,50 +196,10 @@ scatter_value_ = kernel(
     "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
     variants="method",
 )(in_place(scatter_value))
-scatter_src_reduce_ = kernel(
-    "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) "
-    "-> Tensor(a!)",
-    variants="method",
-)(in_place(scatter_src_reduce))
-scatter_value_reduce_ = kernel(
-    "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) "
-    "-> Tensor(a!)",
-    variants="method",
-)(in_place(scatter_value_reduce))
 scatter_add_ = kernel(
     "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     variants="method",
 )(in_place(scatter_add))
-scatter_reduce_ = kernel(
-    "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, "
-    "bool include_self=True) -> Tensor(a!)",
-    variants="method",
-)(in_place(scatter_reduce))
-
-
-@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
-def take_along_dim(self: TensorImpl, indices: TensorImpl, dim: int | None = None) -> TensorImpl:
-    """`gather`, where the other dimensions broadcast; of the flattened tensors without `dim`."""
-    if indices.dtype is not dtypes.int64:
-        raise RuntimeError(
-            f"take_along_dim(): dtype of indices should be Long, got {indices.dtype}"
-        )
-    if dim is None:
-        flat = aten.reshape.default(self, (-1,))
-        return aten.gather.default(flat, 0, aten.view.default(indices, (-1,)))
-    if self.dim() != indices.dim():
-        raise RuntimeError(
-            "take_along_dim(): input and indices should have the same number of dimensions, but "
-            f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
-        )
-    axis = maybe_wrap_dim(dim, self.dim())
-    own, wanted = list(self.sizes), list(indices.sizes)
-    for place in range(self.dim()):
-        if place != axis:
-            own[place] = wanted[place] = max(own[place], wanted[place])
-    shown = aten.broadcast_to.default(indices, wanted)
-    source = aten.broadcast_to.default(self, own)
-    return aten.gather.default(source, axis, aten.remainder.Scalar(shown, self.sizes[axis]))
 
 
 @composite(

@@ -6,7 +6,7 @@ Source   aten/src/ATen/native/Embedding.cpp
 import numpy as np
 
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import new_raw, new_tensor, overwrite, wide
+from labkit.ops.arrays import new_raw, new_tensor, wide
 from labkit.ops.indexing.scatter import INDEX_TYPES
 from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
@@ -75,24 +75,3 @@ def embedding_dense_backward(
     result = np.zeros((num_weights, width), g.dtype)
     np.add.at(result, rows[kept], g[kept])
     return new_tensor(result, grad_output.dtype)
-
-
-@kernel(
-    "embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) "
-    "-> Tensor(a!)",
-    variants="function",
-)
-def embedding_renorm_(
-    self: TensorImpl, indices: TensorImpl, max_norm: float, norm_type: float
-) -> TensorImpl:
-    """Rows that are looked up and longer than `max_norm` are shortened to it, in place."""
-    if self.dim() != 2:
-        raise RuntimeError(f"Expected a matrix, got {list(self.sizes)}")
-    _check_indices("embedding_renorm_", indices)
-    table = np.array(wide(self))
-    for row in np.unique(copy.values(indices)):
-        norm = np.linalg.norm(table[row], norm_type)
-        if norm > max_norm:
-            shorter = table[row] * (max_norm / (norm + 1e-7))
-            table[row] = shorter.astype(table.dtype)
-    return overwrite(self, new_tensor(table, self.dtype))

@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core import dtype as dtypes
-from labkit.core import promotion
 from labkit.core.dtype import DType
-from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
     Array,
@@ -24,10 +21,8 @@ from labkit.ops.arrays import (
     refuse_unless,
     wide,
 )
-from labkit.ops.iterator.iteration_order import output_strides
 from labkit.ops.registration import kernel
 from labkit.ops.shape import view
-from labkit.ops.tensors.copy import values
 
 NUMBERS = ("unsigned", "signed", "floating", "complex")
 
@@ -203,68 +198,6 @@ def baddbmm(
     return adopted(_added(expanded, _product(batch1, batch2), beta, alpha), self.dtype)
 
 
-@kernel(
-    "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
-)
-def addbmm(
-    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`beta * self + alpha * sum over the batch of (batch1 @ batch2)`."""
-    check_bmm(batch1, batch2)
-    expanded = view.expand(self, (batch1.sizes[1], batch2.sizes[2]))
-    refuse_mixed("addbmm", self, batch1, batch2)
-    refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
-    product = _product(batch1, batch2).sum(axis=0)
-    return adopted(_added(expanded, product, beta, alpha), self.dtype)
-
-
-@kernel(
-    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-)
-def addr(
-    self: TensorImpl, vec1: TensorImpl, vec2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`beta * self + alpha * (column vec1 times row vec2)`, in the promoted element type."""
-    for name, vec in (("vec1", vec1), ("vec2", vec2)):
-        if vec.dim() != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vec.dim()}-D")
-    shape = (vec1.sizes[0], vec2.sizes[0])
-    if broadcast_shapes(self.sizes, shape) != shape:
-        raise RuntimeError(f"addr: sizes {list(self.sizes)} do not broadcast to {list(shape)}")
-    dtype = promotion.result_type(self, vec1, vec2)
-    _check_coefficients(dtype, beta, alpha)
-    column, row = view.unsqueeze(vec1, 1), vec2
-    operands = [(each.sizes, each.strides) for each in (self, column, row)]
-    strides = output_strides(shape, operands)
-    if dtype is dtypes.bool_:
-        added = bool(alpha) & values(column) & values(row)
-        return new_tensor(added | values(self) if beta else added, dtype, strides)
-    single = dtype.numpy if dtype.numpy is not None and dtype.itemsize > 2 else np.float32
-    number = single if not dtype.is_integral else dtype.numpy
-    with np.errstate(all="ignore"):
-        result = np.asarray(_scale(alpha, dtype), number) * wide(column).astype(number)
-        result = result * wide(row).astype(number)
-        if beta != 0:
-            result = result + np.asarray(_scale(beta, dtype), number) * wide(self).astype(number)
-    return new_tensor(result, dtype, strides)
-
-
-def _check_coefficients(dtype: DType, beta: Any, alpha: Any) -> None:
-    for name, number in (("beta", beta), ("alpha", alpha)):
-        if isinstance(number, bool) and dtype is not dtypes.bool_:
-            raise RuntimeError(f"Boolean {name} only supported for Boolean results, got {dtype}")
-        if isinstance(number, float) and not (dtype.is_floating_point or dtype.is_complex):
-            raise RuntimeError(
-                f"For integral input tensors, argument {name} must not be a floating point number, "
-                f"got {number}"
-            )
-        if isinstance(number, complex) and not dtype.is_complex:
-            raise RuntimeError(
-                f"For non-complex input tensors, argument {name} must not be a complex number, got "
-                f"{number}"
-            )
-
-
 def _refuse_resize(self: TensorImpl, result: TensorImpl) -> TensorImpl:
     if self.sizes != result.sizes:
         raise RuntimeError(
@@ -310,25 +243,3 @@ def baddbmm_(
 ) -> TensorImpl:
     """`baddbmm` written into `self`."""
     return _refuse_resize(self, baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))
-
-
-@kernel(
-    "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor(a!)"
-)
-def addbmm_(
-    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`addbmm` written into `self`."""
-    return _refuse_resize(self, addbmm(self, batch1, batch2, beta=beta, alpha=alpha))
-
-
-@kernel(
-    "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor(a!)"
-)
-def addr_(
-    self: TensorImpl, vec1: TensorImpl, vec2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`addr` written into `self`."""
-    return _refuse_resize(self, addr(self, vec1, vec2, beta=beta, alpha=alpha))

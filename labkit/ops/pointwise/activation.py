@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.pointwise.dtype_rules import (
@@ -25,8 +24,6 @@ from labkit.ops.pointwise.pointwise import Array, Pointwise, Types, pointwise
 from labkit.ops.pointwise.special_functions import erf
 from labkit.ops.registration import composite
 
-_SELU_ALPHA = 1.6732632423543772848170429916717
-_SELU_SCALE = 1.0507009873554804934193349852946
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _SIXTH = float(np.float32(1 / 6))  # PyTorch's constant is a float for doubles too
@@ -128,30 +125,6 @@ def elu_backward(
     return np.where(x <= 0, grad * slope, grad * above)
 
 
-def _celu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    if others["alpha"] == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return FLOATING_ONLY(op, operands, others)
-
-
-@pointwise("celu(Tensor self, Scalar alpha=1.) -> Tensor", _celu_rule)
-def celu(x: Array, alpha: float = 1.0) -> Array:
-    """`elu` with an input scale of 1 / alpha: its slope is continuous."""
-    return elu(x, alpha, 1.0, 1.0 / alpha)
-
-
-@composite("selu(Tensor self) -> Tensor")
-def selu(self: TensorImpl) -> Any:
-    """`elu` with the two constants that keep mean 0 and variance 1."""
-    return aten.elu.default(self, _SELU_ALPHA, _SELU_SCALE)
-
-
-@composite("selu_(Tensor(a!) self) -> Tensor(a!)")
-def selu_(self: TensorImpl) -> Any:
-    """`selu` in place."""
-    return aten.elu_.default(self, _SELU_ALPHA, _SELU_SCALE)
-
-
 def _gelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     if others["approximate"] not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -197,22 +170,6 @@ def silu_backward(grad: Array, x: Array) -> Array:
     """The gradient times the derivative of `silu`."""
     sigmoid = _sigmoid(x)
     return np.asarray(grad * sigmoid * (1 + x * (1 - sigmoid)))
-
-
-@pointwise("mish(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
-def mish(x: Array) -> Array:
-    """The input times the tanh of its softplus."""
-    return np.asarray(x * np.tanh(np.log1p(np.exp(x))))
-
-
-@pointwise(
-    "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def mish_backward(grad: Array, x: Array) -> Array:
-    """The gradient times the derivative of `mish`."""
-    tanh = np.tanh(np.log1p(np.exp(x)))
-    return np.asarray(grad * (tanh + x * _sigmoid(x) * (1 - tanh * tanh)))
 
 
 def _hardtanh_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -307,49 +264,6 @@ def softplus_backward(grad: Array, x: Array, beta: float, limit: float) -> Array
     return np.where(x * _as(x, beta) > _as(x, limit), grad, grad * z / (z + 1))
 
 
-def _softshrink_rule(
-    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
-) -> Types:
-    if not others["lambd"] >= 0:
-        raise RuntimeError(
-            f"lambda must be greater or equal to 0, but found to be {others['lambd']}."
-        )
-    return FLOATING_ONLY(op, operands, others)
-
-
-@pointwise(
-    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    _softshrink_rule, inplace=False, variants="",
-)  # fmt: skip
-def softshrink(x: Array, lambd: float = 0.5) -> Array:
-    """Closer to 0 by lambd, and 0 where it would pass it; NaN stays."""
-    limit = _as(x, lambd)
-    inner = np.where(x < -limit, x + limit, x * _as(x, 0))
-    return np.where(x > limit, x - limit, inner)
-
-
-@pointwise("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", FLOATING_ONLY, inplace=False)
-def hardshrink(x: Array, lambd: float = 0.5) -> Array:
-    """0 in [-lambd, lambd]."""
-    limit = _as(x, lambd)
-    return np.where((x >= -limit) & (x <= limit), _as(x, 0), x)
-
-
-def _shrink_backward(grad: Array, x: Array, lambd: float) -> Array:
-    limit = _as(x, lambd)
-    return np.where((x >= -limit) & (x <= limit), _as(grad, 0), grad)
-
-
-pointwise(
-    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)(_shrink_backward)  # fmt: skip
-pointwise(
-    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)(_shrink_backward)  # fmt: skip
-
-
 @pointwise(
     "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
     FLOATING_OR_COMPLEX, inplace=False, out=None, variants="",
@@ -366,20 +280,6 @@ def sigmoid_backward(grad: Array, y: Array) -> Array:
 def tanh_backward(grad: Array, y: Array) -> Array:
     """The gradient times the derivative, from the result."""
     return np.asarray(grad * np.conj(1 - y * y))
-
-
-@pointwise(
-    "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def logit_backward(grad: Array, x: Array, eps: float | None = None) -> Array:
-    """The gradient times the derivative of `logit`; nothing outside [eps, 1 - eps]."""
-    inside = grad / (x * (1 - x))
-    if eps is None:
-        return np.where((x < 0) | (x > 1), _as(grad, math.nan), np.where(
-            (x == 0) | (x == 1), grad * _as(grad, math.inf), inside))  # fmt: skip
-    low = _as(x, eps)
-    return np.where((x < low) | (x > 1 - low), _as(grad, 0), inside)
 
 
 @composite("log_sigmoid(Tensor self) -> Tensor", variants="")
@@ -400,21 +300,5 @@ def log_sigmoid_backward(grad: Array, x: Array, buffer: Array) -> Array:
     return np.asarray(grad * (slope - sign * (buffer / (1 + buffer))))
 
 
-def _prelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    dtypes: list[DType] = [operand.dtype for operand in operands]
-    if any(dtype is not dtypes[0] for dtype in dtypes):
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {dtypes}")
-    return FLOATING_ONLY(op, operands, others)
-
-
-@pointwise(
-    "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
-    _prelu_rule, inplace=False, out=None, variants="",
-)  # fmt: skip
-def prelu_kernel(x: Array, weight: Array) -> Array:
-    """A slope of `weight` below 0."""
-    return np.where(x > 0, x, weight * x)
-
-
-for _name in ("hardtanh", "_prelu_kernel", "log_sigmoid_backward"):
+for _name in ("hardtanh", "log_sigmoid_backward"):
     like_the_input(_name)

@@ -15,10 +15,10 @@ from labkit.ops.iterator.tensor_iterator import common_device
 from labkit.ops.pointwise.dtype_rules import (
     ARITHMETIC,
     COMPARISON,
-    FLOAT,
     MAGNITUDE,
     REAL_COMPARISON,
     WHOLE,
+    WITH_COMPLEX,
     common_dtype,
     not_implemented,
 )
@@ -110,7 +110,7 @@ _ALPHA = "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
 pointwise(f"add.Tensor{_ALPHA}", _with_alpha, fast=np.add)(_add)
 pointwise(f"sub.Tensor{_ALPHA}", _no_bool_sub, fast=np.subtract)(_sub)
 pointwise(f"mul.Tensor{_BINARY}", ARITHMETIC, fast=np.multiply)(np.multiply)
-pointwise(f"div.Tensor{_BINARY}", FLOAT, fast=np.true_divide)(np.true_divide)
+pointwise(f"div.Tensor{_BINARY}", WITH_COMPLEX, fast=np.true_divide)(np.true_divide)
 pointwise(f"remainder.Tensor{_BINARY}", _real_numbers, out="Tensor_out")(_remainder)
 pointwise(f"eq.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.equal)
 pointwise(f"ne.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.not_equal)

@@ -11,19 +11,12 @@ import numpy as np
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
-from labkit.core.dtype import DType
-from labkit.core.formats import decode, encode
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.aten import aten
-from labkit.ops.iterator.iteration_order import output_strides
 from labkit.ops.pointwise.dtype_rules import (
     BAREBONES,
-    FLOATING_ONLY,
-    FLOATING_OR_COMPLEX,
     LOGICAL,
     NUMBERS,
-    REAL,
     REAL_FLOAT,
     REAL_NUMBERS,
     WHOLE_NUMBERS,
@@ -56,26 +49,6 @@ def _refuse_zero(name: str, x: Array, divisor: Array) -> None:
 
 
 pointwise(f"atan2{_BINARY}", REAL_FLOAT)(np.arctan2)
-pointwise(f"hypot{_BINARY}", FLOATING_ONLY)(np.hypot)
-pointwise(f"copysign.Tensor{_BINARY}", REAL_FLOAT)(np.copysign)
-pointwise(f"logaddexp2{_BINARY}", FLOATING_ONLY, inplace=False)(np.logaddexp2)
-pointwise(f"gcd{_BINARY}", WHOLE_NUMBERS)(np.gcd)
-
-
-@pointwise(f"lcm{_BINARY}", WHOLE_NUMBERS)
-def lcm(x: Array, y: Array) -> Array:
-    """The least common multiple."""
-    divisor = np.gcd(x, y)
-    return np.where(divisor == 0, 0, np.abs(x // np.where(divisor == 0, 1, divisor) * y))
-
-
-@pointwise(f"logaddexp{_BINARY}", FLOATING_OR_COMPLEX, inplace=False)
-def logaddexp(x: Array, y: Array) -> Array:
-    """The logarithm of the sum of exponentials."""
-    if x.dtype.kind != "c":
-        return np.asarray(np.logaddexp(x, y))
-    smaller, larger = np.where(x.real < y.real, x, y), np.where(x.real < y.real, y, x)
-    return np.asarray(np.log1p(np.exp(smaller - larger)) + larger)
 
 
 @pointwise(f"fmod.Tensor{_BINARY}", REAL_NUMBERS, out="Tensor_out")
@@ -154,75 +127,6 @@ def min_other(self: TensorImpl, other: TensorImpl) -> Any:
     return aten.minimum.default(self, other)
 
 
-pointwise(f"nextafter{_BINARY}", FLOATING_ONLY)(np.nextafter)
-
-
-def _next_small(x: Array, y: Array, dtype: DType) -> Array:
-    """The neighbours of two-byte floats, in which the loop above would take float32's steps."""
-    if dtype is dtypes.float16:
-        return np.nextafter(x.astype(np.float16), y.astype(np.float16))
-    bits = encode(x, dtype).astype(np.int32)
-    away = (y > x) == (x > 0)
-    step = np.where(bits & 0x7FFF == 0, np.where(y > 0, 1, 0x8001), bits + np.where(away, 1, -1))
-    moved = decode(step.astype(np.uint16), dtype)
-    return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), np.where(x == y, y, moved))
-
-
-def _nextafter(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    op = OPERATORS["nextafter"]
-    common = common_dtype(op, [self, other])
-    if common not in (dtypes.float16, dtypes.bfloat16):
-        return op.functional(self, other)
-    x, y = np.broadcast_arrays(wide(self), wide(other))
-    operands = [(each.sizes, each.strides) for each in (self, other)]
-    return new_tensor(_next_small(x, y, common), common, output_strides(x.shape, operands))
-
-
-kernel("nextafter", "CPU")(_nextafter)
-
-
-@pointwise(f"xlogy.Tensor{_BINARY}", REAL_FLOAT, out="OutTensor")
-def xlogy(x: Array, y: Array) -> Array:
-    """The product with the logarithm, which is 0 where x is 0; NaN where y is NaN."""
-    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log(y)))
-
-
-@pointwise("special_xlog1py(Tensor self, Tensor other) -> Tensor", REAL_FLOAT, inplace=False,
-           variants="")  # fmt: skip
-def xlog1py(x: Array, y: Array) -> Array:
-    """The product with the logarithm of 1 + y, which is 0 where x is 0; NaN where y is NaN."""
-    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log1p(y)))
-
-
-def _ldexp(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    x, exponent = operands
-    if exponent.dtype.kind == "bool" and x.dtype.is_floating_point:
-        raise refuse(op, exponent.dtype)
-    if exponent.dtype.is_floating_point or exponent.dtype.is_complex:
-        return WITH_COMPLEX(op, operands, others)
-    return WITH_COMPLEX(op, [x], others)
-
-
-@pointwise(f"ldexp.Tensor{_BINARY}", _ldexp, inplace=False)
-def ldexp(x: Array, y: Array) -> Array:
-    """The number times a power of 2."""
-    return np.asarray(x * np.power(x.dtype.type(2), y))
-
-
-def _heaviside(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    if any(operand.dtype.is_complex for operand in operands):
-        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
-    if operands[0].dtype is not operands[1].dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return REAL(op, operands, others)
-
-
-@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", _heaviside)
-def heaviside(x: Array, values: Array) -> Array:
-    """0 below 0 and for NaN, 1 above, the given value at 0."""
-    return np.where(x == 0, values, (x > 0).astype(x.dtype))
-
-
 @pointwise(f"logical_and{_BINARY}", LOGICAL)
 def logical_and(x: Array, y: Array) -> Array:
     """Whether neither is 0."""
@@ -287,12 +191,17 @@ def _power_of(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, A
         raise RuntimeError(
             f"Integers to negative integer powers are not allowed: exponent {exponent}"
         )
-    if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
+    computes = exponent not in (0, 1)  # to the power 0 it is filled with 1, to 1 copied
+    if computes and (common.kind == "bool" or common in BAREBONES or common is dtypes.complex32):
         raise refuse(op, common)
     return common, common
 
 
 def _raised(x: Array, exponent: complex) -> Array:
+    if exponent == 0:
+        return np.ones_like(x)
+    if exponent == 1:
+        return x.copy()
     if exponent == 2:
         return np.asarray(x * x)
     if exponent == 0.5 and not _is_whole(x):
@@ -318,24 +227,6 @@ def pow_scalar(self: complex, exponent: TensorImpl) -> TensorImpl:
     OPERATORS["pow.Tensor_Tensor"].into(wrapped_number(self), exponent, out=result)
     result.version_counter.version = 0
     return result
-
-
-def _to_double(of: DType) -> DType:
-    return dtypes.complex128 if of.is_complex else dtypes.float64
-
-
-@composite("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor")
-def float_power(self: TensorImpl, exponent: TensorImpl) -> Any:
-    """The power, in double precision."""
-    dtype = _to_double(promotion.result_type(self, exponent))
-    return aten.pow.Tensor_Tensor(aten.to.dtype(self, dtype), aten.to.dtype(exponent, dtype))
-
-
-@composite("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor")
-def float_power_scalar(self: TensorImpl, exponent: complex) -> Any:
-    """The power, in double precision."""
-    dtype = _to_double(promotion.result_type(self, exponent))
-    return aten.pow.Tensor_Scalar(aten.to.dtype(self, dtype), exponent)
 
 
 @composite("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "

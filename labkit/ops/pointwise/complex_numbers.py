@@ -46,19 +46,6 @@ def complex_(real: TensorImpl, imag: TensorImpl) -> TensorImpl:
     return _combined(real, imag, both)
 
 
-@kernel("polar(Tensor abs, Tensor angle) -> Tensor", variants="function")
-def polar(length: TensorImpl, angle: TensorImpl) -> TensorImpl:
-    """Complex numbers of these lengths and angles."""
-    _check_parts("polar", length, angle)
-    if length.dtype is dtypes.float16:
-        raise NotImplementedError("'polar_cpu' not implemented for float16")
-    r, phi = np.broadcast_arrays(wide(length), wide(angle))
-    both = np.empty(r.shape, np.complex128 if r.dtype == np.float64 else np.complex64)
-    with np.errstate(all="ignore"):
-        both.real, both.imag = r * np.cos(phi), r * np.sin(phi)
-    return _combined(length, angle, both)
-
-
 @composite("one_hot(Tensor self, int num_classes=-1) -> Tensor", variants="")
 def one_hot(self: TensorImpl, num_classes: int = -1) -> Any:
     """A new last dimension, 1 in the place that each index names."""

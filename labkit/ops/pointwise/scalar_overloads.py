@@ -43,18 +43,16 @@ def _first(op: Pointwise, overload: str, variants: str = "function") -> None:
     )
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "mul", "div", "fmod", "remainder", "copysign",
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "mul", "div", "fmod", "remainder",
               "bitwise_and", "bitwise_or", "bitwise_xor"):  # fmt: skip
     _second(OPERATORS[f"{_name}.Tensor"], "Scalar")
 _second(OPERATORS["floor_divide"], "Scalar")
 _second(OPERATORS["div.Tensor_mode"], "Scalar_mode", ", *, str? rounding_mode")
-_second(OPERATORS["xlogy.Tensor"], "Scalar_Other")
 for _name in ("bitwise_left_shift", "bitwise_right_shift"):
     _second(OPERATORS[f"{_name}.Tensor"], "Tensor_Scalar")
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
               "bitwise_right_shift", "remainder"):  # fmt: skip
     _first(OPERATORS[f"{_name}.Tensor"], "Scalar_Tensor")
-_first(OPERATORS["xlogy.Tensor"], "Scalar_Self")
 
 
 def _with_alpha(op: Pointwise, name: str) -> None:

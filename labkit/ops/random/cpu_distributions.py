@@ -6,8 +6,8 @@ answers a flat NumPy array in the type the values are exact in (`formats.compute
 Source   aten/src/ATen/native/cpu/DistributionTemplates.h
          aten/src/ATen/core/DistributionsHelper.h
          aten/src/ATen/core/TransformationHelper.h
-Differs  `bernoulli` and `exponential` are PyTorch's on processors that are not Intel's, where
-         PyTorch does not hand them to MKL
+Differs  `bernoulli` is PyTorch's on processors that are not Intel's, where PyTorch does not hand
+         it to MKL
 """
 
 import math
@@ -113,12 +113,6 @@ def normal_doubles(generator: CPUGenerator, count: int, mean: float, std: float)
     return multiply_add(standard[:count], std, mean, np.float64)
 
 
-def exponential(generator: CPUGenerator, count: int, dtype: DType, rate: float) -> Array:
-    """Exponential numbers with mean 1 / rate."""
-    units = unit_doubles(generator, count)
-    return rounded(-1.0 / rate * each(math.log1p, -units), dtype)
-
-
 def bernoulli(generator: CPUGenerator, count: int, probability: float) -> NDArray[np.bool_]:
     """True with one probability for all."""
     result: NDArray[np.bool_] = unit_doubles(generator, count) < probability
@@ -130,23 +124,6 @@ def bernoulli_each(generator: CPUGenerator, probabilities: Array) -> NDArray[np.
     draw = unit_doubles if probabilities.dtype == np.float64 else unit_singles
     result: NDArray[np.bool_] = draw(generator, probabilities.size) < probabilities
     return result
-
-
-def geometric(generator: CPUGenerator, count: int, dtype: DType, probability: float) -> Array:
-    """How many trials until the first success."""
-    units = each(math.log, unit_doubles(generator, count))
-    return rounded(np.ceil(units / math.log1p(-probability)), dtype)
-
-
-def cauchy(generator: CPUGenerator, count: int, dtype: DType, median: float, sigma: float) -> Array:
-    """Cauchy numbers."""
-    angles = math.pi * (unit_doubles(generator, count) - 0.5)
-    return rounded(multiply_add(each(math.tan, angles), sigma, median, np.float64), dtype)
-
-
-def log_normal(generator: CPUGenerator, count: int, dtype: DType, mean: float, std: float) -> Array:
-    """Numbers whose logarithm is normal."""
-    return rounded(each(math.exp, normal_doubles(generator, count, mean, std)), dtype)
 
 
 def integers(generator: CPUGenerator, count: int, span: int, base: int) -> NDArray[np.int64]:

@@ -170,24 +170,6 @@ def normal_(
     return _fill(self, values * values.dtype.type(std) + values.dtype.type(mean))
 
 
-def exponential_(
-    self: TensorImpl, lambd: float = 1.0, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Every element exponential with mean 1 / lambd; none is 0.
-
-    Source   aten/src/ATen/core/TransformationHelper.h  exponential
-    """
-    if not lambd > 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    distributions.refuse_unless_floating("exponential_cuda", self.dtype)
-    if not self.numel():
-        return self
-    values = _unit(self, generator)
-    epsilon = np.finfo(values.dtype).eps / 2
-    logarithm = np.where(values >= 1 - epsilon, -epsilon, np.log(values))
-    return _fill(self, -1 / lambd * logarithm)
-
-
 def bernoulli_(
     self: TensorImpl, p: float = 0.5, *, generator: Generator | None = None
 ) -> TensorImpl:
@@ -229,7 +211,6 @@ def random_from_(
 _FILLERS: dict[str, tuple[Any, Any]] = {
     "uniform_": (distributions.uniform_, uniform_),
     "normal_": (distributions.normal_, normal_),
-    "exponential_": (distributions.exponential_, exponential_),
     "bernoulli_.float": (distributions.bernoulli_, bernoulli_),
     "random_.from": (distributions.random_from_, random_from_),
 }

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.core import dtype as dtypes
-from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
-from labkit.core.formats import compute_dtype, encode, largest_finite
+from labkit.core.formats import encode, largest_finite
 from labkit.core.generator import CPUGenerator, Generator, default_generator
 from labkit.core.memory_overlap import assert_no_internal_overlap
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import new_tensor, wide
+from labkit.ops.arrays import wide
 from labkit.ops.iterator.iteration_order import iteration_order
 from labkit.ops.random import cpu_distributions
 from labkit.ops.registration import kernel
@@ -144,78 +142,6 @@ def check_std(std: float) -> None:
     """Pass for a standard deviation."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-
-
-@kernel(
-    "exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)",
-    variants="method",
-)
-def exponential_(
-    self: TensorImpl, lambd: float = 1.0, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Every element exponential with mean 1 / lambd."""
-    if not lambd > 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    if not self.dtype.is_floating_point:
-        raise RuntimeError(
-            f"Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {self.dtype.name}"
-        )
-    return fill(
-        self, generator, lambda g, n: cpu_distributions.exponential(g, n, self.dtype, lambd)
-    )
-
-
-@kernel(
-    "cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> "
-    "Tensor(a!)",
-    variants="method",
-)
-def cauchy_(
-    self: TensorImpl, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Every element from a Cauchy distribution."""
-    if not sigma > 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    if not self.dtype.is_floating_point:
-        raise RuntimeError(
-            f"Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {self.dtype.name}"
-        )
-    return fill(
-        self, generator, lambda g, n: cpu_distributions.cauchy(g, n, self.dtype, median, sigma)
-    )
-
-
-@kernel(
-    "log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> "
-    "Tensor(a!)",
-    variants="method",
-)
-def log_normal_(
-    self: TensorImpl, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Every element such that its logarithm is normal."""
-    if not std > 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    refuse_unless_floating("log_normal_cpu", self.dtype)
-    return fill(
-        self, generator, lambda g, n: cpu_distributions.log_normal(g, n, self.dtype, mean, std)
-    )
-
-
-@kernel(
-    "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
-    variants="method",
-)
-def geometric_(self: TensorImpl, p: float, *, generator: Generator | None = None) -> TensorImpl:
-    """Every element how many trials it takes until the first success."""
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    if self.dtype.is_complex or self.dtype.kind == "bool":
-        raise NotImplementedError(f"'geometric_cpu' not implemented for {self.dtype.name}")
-    shown = self.dtype if self.dtype.is_floating_point else dtypes.float64
-    return fill(self, generator, lambda g, n: cpu_distributions.geometric(g, n, shown, p))
 
 
 @kernel(
@@ -345,123 +271,3 @@ def random_(self: TensorImpl, *, generator: Generator | None = None) -> TensorIm
     if self.dtype.is_complex or self.dtype.is_float8:
         raise NotImplementedError(f"'random_kernel_cpu' not implemented for {self.dtype.name}")
     return fill(self, generator, lambda g, n: cpu_distributions.full_range(g, n, self.dtype))
-
-
-def _standard_normal(shape: tuple[int, ...], dtype: DType, generator: Generator | None) -> Array:
-    result = tensor_impl.empty(shape, dtype)
-    return wide(normal_(result, generator=generator))
-
-
-@kernel("normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor")
-def normal_tensor_float(
-    mean: TensorImpl, std: float = 1.0, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Normal numbers, each around a mean of its own."""
-    check_std(std)
-    result = tensor_impl.empty(mean.sizes, mean.dtype)
-    spread = wide(normal_(result, 0.0, std, generator=generator))
-    return new_tensor(spread + wide(mean), mean.dtype)
-
-
-@kernel("normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor")
-def normal_float_tensor(
-    mean: float, std: TensorImpl, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Normal numbers around one mean, each with a standard deviation of its own."""
-    _check_stds(std)
-    standard = _standard_normal(std.sizes, std.dtype, generator)
-    centre = np.asarray(mean, compute_dtype(std.dtype))
-    return new_tensor(centre + standard * wide(std), std.dtype)
-
-
-@kernel("normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor")
-def normal_tensor_tensor(
-    mean: TensorImpl, std: TensorImpl, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Normal numbers, each with a mean and a standard deviation of its own."""
-    _check_stds(std)
-    shape = broadcast_shapes(mean.sizes, std.sizes)
-    dtype = promotion.result_type(mean, std)
-    standard = _standard_normal(shape, dtype, generator)
-    return new_tensor(wide(mean) + standard * wide(std), dtype)
-
-
-def _check_stds(std: TensorImpl) -> None:
-    if std.dtype.is_complex:
-        raise RuntimeError("normal expects standard deviation to be non-complex")
-    if std.numel() and not (wide(std) >= 0).all():
-        raise RuntimeError("normal expects all elements of std >= 0.0")
-
-
-@kernel(
-    "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, "
-    "Generator? generator=None) -> Tensor"
-)
-def multinomial(
-    self: TensorImpl,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> TensorImpl:
-    """Indices of categories, drawn in proportion to the weights in each row.
-
-    Source   aten/src/ATen/native/Distributions.cpp  multinomial_out
-    """
-    if self.dim() not in (1, 2):
-        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {self.dim()}")
-    if not self.dtype.is_floating_point or self.dtype.is_float8:
-        raise RuntimeError(
-            f"multinomial only supports floating-point dtypes for input, got: {self.dtype.name}"
-        )
-    if num_samples <= 0:
-        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
-    if not replacement and num_samples > self.sizes[-1]:
-        raise RuntimeError(
-            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
-            f"{num_samples} of {self.sizes[-1]}"
-        )
-    weights = wide(self)
-    rows = weights.reshape(-1, weights.shape[-1])
-    if not len(rows):
-        return new_tensor(np.empty((*self.sizes[:-1], num_samples), np.int64), dtypes.int64)
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not (rows.sum(axis=1) > 0).all():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    source = generator_for(generator, self)
-    if replacement and num_samples > 1:
-        chosen = _with_replacement(source, rows, num_samples)
-    else:
-        chosen = _without_replacement(source, self, rows, num_samples)
-    return new_tensor(chosen.reshape(*self.sizes[:-1], num_samples), dtypes.int64)
-
-
-def _without_replacement(
-    source: CPUGenerator, self: TensorImpl, rows: Array, num_samples: int
-) -> Array:
-    """The categories whose weight over an exponential number is largest."""
-    drawn = copy.empty_like(self)
-    exponential_(drawn, 1.0, generator=source)
-    with np.errstate(all="ignore"):
-        keys = cpu_distributions.rounded(rows / wide(drawn).reshape(rows.shape), self.dtype)
-    if num_samples == 1:
-        return np.argmax(keys, axis=1)
-    return np.argsort(-keys, axis=1, kind="stable")[:, :num_samples]
-
-
-def _with_replacement(source: CPUGenerator, rows: Array, num_samples: int) -> Array:
-    """Where uniform numbers fall among the cumulative weights.
-
-    Source   aten/src/ATen/native/cpu/MultinomialKernel.cpp  multinomial_with_replacement_apply
-    """
-    cumulative = np.cumsum(rows, axis=1, dtype=rows.dtype)
-    cumulative /= cumulative[:, -1:]
-    cumulative[:, -1] = 1
-    uniform = cpu_distributions.unit_doubles(source, len(rows) * num_samples)
-    return np.stack(
-        [
-            np.searchsorted(row.astype(np.float64), draws)
-            for row, draws in zip(cumulative, uniform.reshape(len(rows), -1), strict=True)
-        ]
-    )

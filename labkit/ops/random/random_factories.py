@@ -3,7 +3,6 @@
 Source   aten/src/ATen/native/TensorFactories.cpp, Dropout.cpp
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -209,55 +208,6 @@ def dropout_(self: TensorImpl, p: float, train: bool) -> Any:
         zero = aten.zeros.default([], dtype=self.dtype, device=self.device)
         return aten.mul_.Tensor(self, zero)
     return aten.mul_.Tensor(self, _noise(aten.empty_like.default(self), p))
-
-
-@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
-def feature_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
-    """Whole channels set to 0 with probability p."""
-    _check_probability(p)
-    if p == 0 or not train or not input.numel():
-        return input
-    if p == 1:
-        zero = aten.zeros.default([], dtype=input.dtype, device=input.device)
-        return aten.mul.Tensor(input, zero)
-    if input.dim() < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    sizes = [*input.sizes[:2], *[1] * (input.dim() - 2)]
-    return aten.mul.Tensor(input, _noise(aten.new_empty.default(input, sizes), p))
-
-
-def _alpha_dropout(self: TensorImpl, p: float, train: bool, noise_sizes: Any) -> Any:
-    """Dropped elements become a constant; scaled and moved so that mean and variance stay.
-
-    Source   aten/src/ATen/native/Dropout.cpp  _dropout_impl
-    """
-    _check_probability(p)
-    if p == 0 or not train or not self.numel():
-        return self
-    if p == 1:
-        zero = aten.zeros.default([], dtype=self.dtype, device=self.device)
-        return aten.mul.Tensor(self, zero)
-    noise = aten.bernoulli_.float(noise_sizes(), 1 - p)
-    saturation = 1.7580993408473766  # of SELU
-    scale = 1.0 / math.sqrt((saturation**2 * p + 1) * (1 - p))
-    moved = aten.mul_.Scalar(aten.add.Scalar(noise, -1), saturation * scale)
-    moved = aten.add_.Scalar(moved, saturation * scale * p)
-    return aten.add.Tensor(aten.mul.Tensor(self, aten.mul_.Scalar(noise, scale)), moved)
-
-
-@composite("alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
-def alpha_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
-    """Elements set to what SELU saturates at, with probability p."""
-    return _alpha_dropout(input, p, train, lambda: aten.empty_like.default(input))
-
-
-@composite(
-    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function"
-)
-def feature_alpha_dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
-    """`alpha_dropout` of whole channels."""
-    sizes = [*input.sizes[:2], *[1] * (input.dim() - 2)]
-    return _alpha_dropout(input, p, train, lambda: aten.new_empty.default(input, sizes))
 
 
 @kernel(

@@ -4,7 +4,6 @@ Values come out the same from any algorithm. Among equals the positions depend o
 PyTorch reports positions: these are the moves of its C++ library, on a list of keys.
 
 Source   libstdc++  stl_algo.h, stl_heap.h
-         aten/src/ATen/native/Sorting.cpp  quick_select_template
 """
 
 from typing import Any
@@ -135,34 +134,3 @@ class Moves:
             self.order[first + hole] = self.order[first + parent]
             hole, parent = parent, (parent - 1) // 2
         self.order[first + hole] = value
-
-    # -- PyTorch's own -----------------------------------------------------------------------
-
-    def quick_select(self, k: int) -> None:
-        """The element at `k` is the one a sort would put there."""
-        left, right = 0, len(self.order) - 1
-        while left < right:
-            if right == left + 1:
-                self._ascend(left, right)
-                return
-            self._swap(left + (right - left) // 2, left + 1)
-            self._ascend(left + 1, right)
-            self._ascend(left, right)
-            self._ascend(left + 1, left)
-            i, j = left + 1, right
-            while True:
-                i += 1
-                while self._less(i, left):
-                    i += 1
-                j -= 1
-                while self._less(left, j):
-                    j -= 1
-                if j < i:
-                    break
-                self._swap(i, j)
-            self._swap(left, j)
-            left, right = (i if j <= k else left), (j - 1 if j >= k else right)
-
-    def _ascend(self, i: int, j: int) -> None:
-        if self._less(j, i):
-            self._swap(i, j)

@@ -1,4 +1,4 @@
-"""Sums, products, extremes and truth over some or all dimensions.
+"""Sums, products and extremes over some or all dimensions.
 
 Two-byte floats are added up as float32 and rounded once; float32 is added up as float64, so that
 no order of additions is better than another.
@@ -52,6 +52,11 @@ def reduced_dims(self: TensorImpl, dim: Dims) -> Ints:
             raise RuntimeError(f"dim {each} appears multiple times in the list of dims {dim}")
         found.append(wrapped)
     return tuple(sorted(found)) if self.sizes else ()
+
+
+def is_empty_list(dim: Dims) -> bool:
+    """Whether it names no dimension at all, which is not the same as None."""
+    return dim is not None and not isinstance(dim, int) and not dim
 
 
 def in_dtype(self: TensorImpl, dtype: DType | None) -> TensorImpl:
@@ -113,25 +118,6 @@ def sum_dim(
 def sum_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     """The sum of all elements."""
     return sum_dim(self, None, dtype=dtype)
-
-
-@kernel(
-    "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
-)
-def nansum(
-    self: TensorImpl, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> TensorImpl:
-    """The sum over some dimensions, NaN counting as 0."""
-    dims = reduced_dims(self, dim)
-    if self.dtype.is_complex:
-        raise RuntimeError(f"nansum does not support complex inputs, got {self.dtype.name}")
-    if not self.dtype.is_floating_point:
-        return sum_dim(self, dim, keepdim, dtype=dtype)
-    if dtype is not None and self.numel():
-        refuse_unordered("nansum_cpu", dtype)
-    values = copy.values(self)
-    cleaned = new_tensor(np.where(np.isnan(values), 0, values), self.dtype)
-    return sum_dim(cleaned, dims if self.sizes else None, keepdim, dtype=dtype)
 
 
 @kernel("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor")
@@ -325,94 +311,6 @@ def argmin(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> T
     return _argument("argmin", self, dim, keepdim)
 
 
-@kernel("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
-def aminmax(
-    self: TensorImpl, *, dim: int | None = None, keepdim: bool = False
-) -> tuple[TensorImpl, TensorImpl]:
-    """The smallest and the largest element."""
-    dims = reduced_dims(self, dim)
-    if dim is None and not self.numel():
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension")
-    refuse_nothing("aminmax", self, () if dim is None else (dim,))
-    refuse_unordered("aminmax_cpu", self.dtype)
-    values = copy.values(self)
-    low = reduce(np.minimum, values, dims, keepdim)
-    high = reduce(np.maximum, values, dims, keepdim)
-    return new_tensor(low, self.dtype), new_tensor(high, self.dtype)
-
-
-def _truth(ufunc: UFunc, self: TensorImpl, dim: Dims, keepdim: bool) -> TensorImpl:
-    dims = reduced_dims(self, dim)
-    found = reduce(ufunc, copy.values(self) != 0, dims, keepdim)
-    return new_tensor(found, _truth_dtype(self))
-
-
-def _truth_dtype(self: TensorImpl) -> DType:
-    """Bool; uint8 is older, stood for truth values, and stays what it is."""
-    return dtypes.uint8 if self.dtype is dtypes.uint8 else dtypes.bool_
-
-
-def _is_empty_list(dim: Dims) -> bool:
-    return dim is not None and not isinstance(dim, int) and not dim
-
-
-def _truth_of_each(self: TensorImpl) -> TensorImpl:
-    return new_tensor(copy.values(self) != 0, _truth_dtype(self))
-
-
-@kernel("any(Tensor self) -> Tensor")
-def any_all(self: TensorImpl) -> TensorImpl:
-    """Whether an element is not zero."""
-    return _truth(np.logical_or, self, None, False)
-
-
-@kernel("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor")
-def any_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> TensorImpl:
-    """Whether an element along a dimension is not zero."""
-    return _truth(np.logical_or, self, dim, keepdim)
-
-
-@kernel("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor")
-def any_dims(self: TensorImpl, dim: Dims = None, keepdim: bool = False) -> TensorImpl:
-    """Whether an element over some dimensions is not zero; each for itself over none."""
-    if _is_empty_list(dim):
-        return _truth_of_each(self)
-    return _truth(np.logical_or, self, dim, keepdim)
-
-
-@kernel("all(Tensor self) -> Tensor")
-def all_all(self: TensorImpl) -> TensorImpl:
-    """Whether no element is zero."""
-    return _truth(np.logical_and, self, None, False)
-
-
-@kernel("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor")
-def all_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> TensorImpl:
-    """Whether no element along a dimension is zero."""
-    return _truth(np.logical_and, self, dim, keepdim)
-
-
-@kernel("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor")
-def all_dims(self: TensorImpl, dim: Dims = None, keepdim: bool = False) -> TensorImpl:
-    """Whether no element over some dimensions is zero; each for itself over none."""
-    if _is_empty_list(dim):
-        return _truth_of_each(self)
-    return _truth(np.logical_and, self, dim, keepdim)
-
-
-@kernel("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor")
-def count_nonzero_dims(self: TensorImpl, dim: Dims) -> TensorImpl:
-    """How many elements over some dimensions are not zero."""
-    dims = reduced_dims(self, dim)
-    return new_tensor(reduce(np.add, copy.values(self) != 0, dims, False, np.int64), dtypes.int64)
-
-
-@kernel("count_nonzero(Tensor self, int? dim=None) -> Tensor")
-def count_nonzero(self: TensorImpl, dim: int | None = None) -> TensorImpl:
-    """How many elements are not zero."""
-    return count_nonzero_dims(self, dim)
-
-
 @kernel("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor")
 def logsumexp(self: TensorImpl, dim: Dims, keepdim: bool = False) -> TensorImpl:
     """The logarithm of the sum of exponentials, without overflow on the way."""
@@ -422,7 +320,7 @@ def logsumexp(self: TensorImpl, dim: Dims, keepdim: bool = False) -> TensorImpl:
     refuse_float8("logsumexp", dtype)
     dims = reduced_dims(self, dim)
     values = wide(in_dtype(self, dtype))
-    if _is_empty_list(dim) and self.sizes and self.numel() and not keepdim:
+    if is_empty_list(dim) and self.sizes and self.numel() and not keepdim:
         raise RuntimeError(
             f"logsumexp: output with shape [] doesn't match the shape of the maxima of an empty "
             f"list of dims over {list(self.sizes)}"

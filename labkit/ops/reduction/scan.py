@@ -16,9 +16,8 @@ from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
-from labkit.ops.aten import aten
 from labkit.ops.reduction.reduction import in_dtype, refuse_float8, refuse_unordered
-from labkit.ops.registration import composite, kernel
+from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 Array = NDArray[Any]
@@ -84,96 +83,3 @@ def _running(
         new_tensor(np.moveaxis(chosen, -1, dim), self.dtype),
         new_tensor(np.moveaxis(places, -1, dim), dtypes.int64),
     )
-
-
-@kernel("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)")
-def cummax(self: TensorImpl, dim: int) -> tuple[TensorImpl, TensorImpl]:
-    """The largest element up to each place along a dimension, and where it is."""
-    return _running("cummax_cpu", np.greater_equal, self, dim)
-
-
-@kernel("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)")
-def cummin(self: TensorImpl, dim: int) -> tuple[TensorImpl, TensorImpl]:
-    """The smallest element up to each place along a dimension, and where it is."""
-    return _running("cummin_cpu", np.less_equal, self, dim)
-
-
-@kernel("logcumsumexp(Tensor self, int dim) -> Tensor")
-def logcumsumexp(self: TensorImpl, dim: int) -> TensorImpl:
-    """The logarithm of the sum of exponentials up to each place along a dimension."""
-    dim = maybe_wrap_dim(dim, self.dim())
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
-        raise NotImplementedError(f"'logcumsumexp_out_cpu' not implemented for {self.dtype.name}")
-    refuse_float8("logcumsumexp_out_cpu", self.dtype)
-    if not self.sizes:
-        return new_tensor(copy.values(self), self.dtype)
-    values = copy.values(self)
-    with np.errstate(all="ignore"):
-        if self.dtype.is_complex:
-            found = _complex_logcumsumexp(values.astype(np.complex128), dim)
-        else:
-            found = np.logaddexp.accumulate(values.astype(np.float64), axis=dim)
-    return new_tensor(found, self.dtype)
-
-
-def _complex_logcumsumexp(values: Array, dim: int) -> Array:
-    rows = np.moveaxis(values, dim, -1).copy()
-    for place in range(1, rows.shape[-1]):
-        before, here = rows[..., place - 1], rows[..., place]
-        smaller = np.where(here.real < before.real, here, before)
-        larger = np.where(here.real < before.real, before, here)
-        found = np.log1p(np.exp(smaller - larger)) + larger  # the phase is not wrapped
-        rows[..., place] = np.where(np.isinf(larger.real), larger, found)
-    return np.moveaxis(rows, -1, dim)
-
-
-@composite(
-    "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"
-)
-def diff(
-    self: TensorImpl,
-    n: int = 1,
-    dim: int = -1,
-    prepend: TensorImpl | None = None,
-    append: TensorImpl | None = None,
-) -> Any:
-    """The n-th differences of neighbours along a dimension.
-
-    Source   aten/src/ATen/native/ReduceOps.cpp  diff
-    """
-    if not self.sizes:
-        raise RuntimeError("diff expects input to be at least one-dimensional")
-    wrapped = maybe_wrap_dim(dim, self.dim())
-    for name, other in (("prepend", prepend), ("append", append)):
-        if other is not None:
-            _check_beside(name, self, other, wrapped)
-    if n < 0:
-        raise RuntimeError(f"order must be non-negative but got {n}")
-    if n == 0:
-        return aten.copy_.default(aten.zeros_like.default(self), self)
-    parts = [each for each in (prepend, self, append) if each is not None]
-    joined = aten.cat.default(parts, wrapped) if len(parts) > 1 else self
-    n = min(n, joined.sizes[wrapped])
-    for _ in range(n):
-        length = joined.sizes[wrapped]
-        if length == 0:
-            break
-        earlier = aten.narrow.default(joined, wrapped, 0, length - 1)
-        later = aten.narrow.default(joined, wrapped, 1, length - 1)
-        if joined.dtype.kind == "bool":
-            joined = aten.logical_xor.default(later, earlier)
-        else:
-            joined = aten.sub.Tensor(later, earlier)
-    return joined
-
-
-def _check_beside(name: str, self: TensorImpl, other: TensorImpl, dim: int) -> None:
-    if other.dim() != self.dim():
-        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
-    for each in range(self.dim()):
-        if each != dim and other.sizes[each] != self.sizes[each]:
-            raise RuntimeError(
-                f"diff expects the shape of tensor to {name} to match that of input except along "
-                f"the differencing dimension; input.size({each}) = {self.sizes[each]}, but got "
-                f"{other.sizes[each]}"
-            )

@@ -22,7 +22,7 @@ from labkit.ops.arrays import new_tensor
 from labkit.ops.aten import aten
 from labkit.ops.reduction.cpp_algorithms import Moves
 from labkit.ops.reduction.reduction import refuse_unordered
-from labkit.ops.reduction.statistics import nan_last_order, one_per_row, rows_of
+from labkit.ops.reduction.statistics import nan_last_order
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
 
@@ -102,12 +102,6 @@ def argsort_stable(
     return aten.sort.stable(self, stable=stable, dim=dim, descending=descending)[1]
 
 
-@composite("msort(Tensor self) -> Tensor")
-def msort(self: TensorImpl) -> Any:
-    """The elements in order along the first dimension."""
-    return aten.sort.default(self, 0, False)[0]
-
-
 def _with_ties(rows: Array, stable: Array, move: Callable[[Moves], None]) -> Array:
     """The stable order; in rows with equal elements, the order that PyTorch's moves lead to."""
     if rows.size == 0 or rows.shape[-1] < 2:
@@ -175,27 +169,6 @@ def topk(
     )
 
 
-@kernel(
-    "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> "
-    "(Tensor values, Tensor indices)"
-)
-def kthvalue(self: TensorImpl, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
-    """The k-th smallest element along a dimension, counted from 1, and where it is."""
-    wrapped = maybe_wrap_dim(dim, self.dim())
-    length = self.sizes[wrapped] if self.sizes else 1
-    rows, _ = rows_of("kthvalue", self, dim)
-    if not 1 <= k <= length:
-        raise RuntimeError(
-            f"kthvalue(): selected number k out of range for dimension {wrapped}: {k}"
-        )
-    if self.sizes:
-        refuse_unordered("kthvalue_cpu", self.dtype)
-        if self.dtype.kind == "bool":
-            raise NotImplementedError("'kthvalue_cpu' not implemented for bool")
-    places = _with_ties(rows, nan_last_order(rows), lambda moves: moves.quick_select(k - 1))
-    return one_per_row(self, rows, places[..., k - 1], wrapped, keepdim)
-
-
 def _distinct(values: Array) -> tuple[Array, Array, Array]:
     """Sorted distinct values, where each element is among them, and how often each occurs."""
     found, inverse, counts = np.unique(
@@ -247,20 +220,6 @@ def unique(
     return found, inverse
 
 
-def _check_zero_sizes(self: TensorImpl, dim: int) -> None:
-    """Pass unless a dimension of size 0 leaves slices without elements."""
-    others = [size for place, size in enumerate(self.sizes) if place != dim]
-    if 0 in others:
-        raise RuntimeError(
-            f"There are 0 sized dimensions besides the selected one, so unique cannot be applied: "
-            f"sizes {list(self.sizes)}, dim {dim}"
-        )
-
-
-def _flat_rows(slices: Array) -> Array:
-    return slices.reshape(len(slices), int(np.prod(slices.shape[1:])))
-
-
 def _moved(slices: Array, dim: int, dtype: DType) -> TensorImpl:
     """Slices that lie one after the other in memory, shown along a dimension."""
     if not slices.size:
@@ -268,80 +227,3 @@ def _moved(slices: Array, dim: int, dtype: DType) -> TensorImpl:
     strides = list(contiguous_strides(slices.shape))
     strides.insert(dim, strides.pop(0))
     return new_tensor(np.moveaxis(slices, 0, dim), dtype, tuple(strides))
-
-
-@kernel(
-    "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
-    "bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    variants="function",
-)
-def unique_dim(
-    self: TensorImpl,
-    dim: int,
-    sorted: bool = True,  # noqa: A002
-    return_inverse: bool = False,
-    return_counts: bool = False,
-) -> Triple:
-    """The distinct slices along a dimension, in lexicographic order.
-
-    Where each slice is among them and how often each occurs come along, asked for or not.
-    """
-    if not self.sizes:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    dim = maybe_wrap_dim(dim, self.dim())
-    if self.dtype.is_complex or self.dtype.is_float8:
-        raise NotImplementedError(f"'unique_dim' not implemented for {self.dtype.name}")
-    _check_zero_sizes(self, dim)
-    slices = np.moveaxis(copy.values(self), dim, 0)
-    rows = _flat_rows(slices)
-    order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
-    ordered = rows[order]
-    new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    found = slices[order[new]]
-    inverse = np.empty(len(rows), np.int64)
-    inverse[order] = np.cumsum(new) - 1
-    counts = np.diff(np.append(np.flatnonzero(new), len(rows)))
-    return (
-        _moved(found, dim, self.dtype),
-        new_tensor(inverse, dtypes.int64),
-        new_tensor(counts, dtypes.int64),
-    )
-
-
-@kernel(
-    "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, "
-    "int? dim=None) -> (Tensor, Tensor, Tensor)"
-)
-def unique_consecutive(
-    self: TensorImpl,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Triple:
-    """The elements without those equal to the one before."""
-    if self.dtype.is_complex or self.dtype.is_float8:
-        raise NotImplementedError(f"'unique' not implemented for {self.dtype.name}")
-    values = copy.values(self)
-    if self.dim() == 1 and dim == 0:
-        dim = None
-    if dim is None:
-        slices, wrapped = values.reshape(-1), 0
-    elif not self.sizes:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    else:
-        wrapped = maybe_wrap_dim(dim, self.dim())
-        _check_zero_sizes(self, wrapped)
-        slices = np.moveaxis(values, wrapped, 0)
-    rows = _flat_rows(slices)
-    new = np.ones(len(rows), bool)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    inverse = np.cumsum(new) - 1
-    if dim is None:
-        inverse = inverse.reshape(self.sizes)
-    counts = np.diff(np.append(np.flatnonzero(new), len(rows)))
-    return (
-        _moved(slices[new], wrapped, self.dtype),
-        _if_asked(return_inverse or dim is not None, inverse),
-        _if_asked(return_counts or dim is not None, counts),
-    )

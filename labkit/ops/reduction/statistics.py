@@ -20,14 +20,12 @@ from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.aten import aten
-from labkit.ops.reduction.cpp_algorithms import Moves
 from labkit.ops.reduction.reduction import (
     Dims,
     in_dtype,
     reduce,
     reduced_dims,
     refuse_float8,
-    refuse_unordered,
 )
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
@@ -67,8 +65,11 @@ def _moments(
         )
     with np.errstate(all="ignore"):
         mean = _divided(reduce(np.add, values, dims, True), count)
-        squares = np.square(values.real - mean.real) + np.square(values.imag - mean.imag)
-        variance = np.true_divide(reduce(np.add, squares, dims, keepdim), freedom)
+        squares = [np.square(values.real - mean.real)]
+        if self.dtype.is_complex:  # each part by itself: a part that never varies is 0 / 0
+            squares.append(np.square(values.imag - mean.imag))
+        parts = [np.true_divide(reduce(np.add, s, dims, keepdim), freedom) for s in squares]
+        variance = np.add.reduce(parts)
     return variance, mean if keepdim else np.squeeze(mean, axis=dims)
 
 
@@ -180,25 +181,6 @@ def var_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bo
 def std_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
     """The standard deviation and the mean over some dimensions."""
     return aten.std_mean.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@composite(
-    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
-    "Tensor"
-)
-def nanmean(
-    self: TensorImpl, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Any:
-    """The mean over some dimensions, as if no element were NaN."""
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
-        raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got "
-            f"{self.dtype.name}"
-        )
-    present = aten.sum.dim_IntList(
-        aten.logical_not.default(aten.isnan.default(aten.detach.default(self))), dim, keepdim
-    )
-    return aten.div.Tensor(aten.nansum.default(self, dim, keepdim, dtype=dtype), present)
 
 
 def _power_mean(values: Array, order: float, dims: Ints, keepdim: bool) -> Array:
@@ -330,104 +312,3 @@ def norm_dtype(self: TensorImpl, p: float | None, *, dtype: DType) -> TensorImpl
 def nan_last_order(values: Array) -> Array:
     """Positions along the last dimension, by value, NaN behind everything, ties in order."""
     return np.argsort(values, axis=-1, kind="stable")
-
-
-def rows_of(name: str, self: TensorImpl, dim: int) -> tuple[Array, int]:
-    """The values with the dimension last, and where it was."""
-    dims = reduced_dims(self, dim)
-    if not self.sizes:
-        return copy.values(self).reshape(1), 0
-    if self.sizes[dims[0]] == 0:
-        raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
-    return np.moveaxis(copy.values(self), dims[0], -1), dims[0]
-
-
-def one_per_row(self: TensorImpl, values: Array, indices: Array, dim: int, keepdim: bool) -> Pair:
-    """Results of one element per row, in the reduced shape."""
-    best = np.take_along_axis(values, indices[..., None], -1)[..., 0]
-    if keepdim and self.sizes:
-        best, indices = np.expand_dims(best, dim), np.expand_dims(indices, dim)
-    return new_tensor(best, self.dtype), new_tensor(indices, dtypes.int64)
-
-
-def _is_nan(values: Array) -> Array:
-    return np.asarray(
-        np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
-    )
-
-
-def _refuse_unsortable(name: str, dtype: DType) -> None:
-    refuse_unordered(name, dtype)
-    if dtype.kind == "bool":
-        raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
-
-
-def _median_all(name: str, self: TensorImpl, ignore_nan: bool) -> TensorImpl:
-    if not self.numel():
-        whole = self.dtype in (dtypes.int32, dtypes.int64)  # what NaN becomes there
-        nothing = np.iinfo(self.dtype.raw).min if whole else np.nan
-        return new_tensor(np.asarray(nothing), self.dtype)
-    _refuse_unsortable(name, self.dtype)
-    values = copy.values(self).ravel()
-    missing = _is_nan(values)
-    if ignore_nan and not missing.all():
-        values = values[~missing]
-    if missing.any() and not ignore_nan:
-        return new_tensor(np.asarray(np.nan), self.dtype)
-    middle = (values.size - 1) // 2
-    return new_tensor(np.partition(values, middle)[middle], self.dtype)
-
-
-def _median_dim(name: str, self: TensorImpl, dim: int, keepdim: bool, ignore_nan: bool) -> Pair:
-    values, dim = rows_of(name, self, dim)
-    _refuse_unsortable("median_out", self.dtype)
-    missing = _is_nan(values)
-    middle = np.maximum(values.shape[-1] - missing.sum(axis=-1) - 1, 0) // 2
-    indices = np.take_along_axis(nan_last_order(values), middle[..., None], -1)[..., 0]
-    if not ignore_nan:
-        indices = np.where(missing.any(axis=-1), missing.argmax(axis=-1), indices)
-    return one_per_row(self, values, indices, dim, keepdim)
-
-
-@kernel("median(Tensor self) -> Tensor")
-def median(self: TensorImpl) -> TensorImpl:
-    """The lower of the two middle elements; NaN if there is one."""
-    return _median_all("median_cpu", self, ignore_nan=False)
-
-
-@kernel("nanmedian(Tensor self) -> Tensor")
-def nanmedian(self: TensorImpl) -> TensorImpl:
-    """The lower of the two middle elements that are not NaN."""
-    return _median_all("nanmedian_cpu", self, ignore_nan=True)
-
-
-@kernel("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-def median_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> Pair:
-    """The lower middle element along a dimension, and where it is."""
-    return _median_dim("median", self, dim, keepdim, ignore_nan=False)
-
-
-@kernel(
-    "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
-)
-def nanmedian_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> Pair:
-    """The lower middle element along a dimension that is not NaN, and where it is."""
-    return _median_dim("nanmedian", self, dim, keepdim, ignore_nan=True)
-
-
-@kernel("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-def mode(self: TensorImpl, dim: int = -1, keepdim: bool = False) -> Pair:
-    """The most frequent element along a dimension, the smallest of several, and where one is."""
-    values, dim = rows_of("mode", self, dim)
-    if self.sizes and self.numel():
-        refuse_unordered("mode_kernel_impl", self.dtype)
-    flat = values.reshape(-1, values.shape[-1])
-    indices = np.empty(len(flat), np.int64)
-    for row, numbers in enumerate(flat):
-        moves = Moves(numbers.tolist())
-        moves.sort(len(numbers))
-        ordered = numbers[moves.order]
-        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-        lengths = np.diff(ends, prepend=-1)
-        indices[row] = moves.order[ends[lengths.argmax()]]
-    return one_per_row(self, values, indices.reshape(values.shape[:-1]), dim, keepdim)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from labkit.core import dtype as dtypes
-from labkit.core.memory_format import MemoryFormat, strides_for, suggest_memory_format
+from labkit.core.memory_format import MemoryFormat
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_raw
@@ -122,29 +122,6 @@ def repeat_interleave_int(
     return aten.flatten.using_ints(packed, axis, axis + 1)
 
 
-@kernel("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor")
-def roll(self: TensorImpl, shifts: Sequence[int], dims: Sequence[int] = ()) -> TensorImpl:
-    """Elements moved along dimensions, those that fall off the end come back at the start.
-
-    dims  empty: the flattened tensor rolls
-    """
-    if not shifts:
-        raise RuntimeError("`shifts` required, got []")
-    if not dims and len(shifts) == 1:
-        raw = np.roll(self.raw(), shifts[0])
-    else:
-        if len(shifts) != len(dims):
-            raise RuntimeError(
-                f"shifts and dimensions must align. shifts: {list(shifts)}, dims: {list(dims)}"
-            )
-        axes = tuple(maybe_wrap_dim(dim, self.dim()) for dim in dims)
-        raw = np.roll(self.raw(), tuple(shifts), axes) if self.sizes else self.raw()
-    if not dims or not self.numel():
-        return new_raw(raw, self.dtype)
-    layout = suggest_memory_format(self.sizes, self.strides)
-    return new_raw(raw, self.dtype, strides_for(raw.shape, layout))
-
-
 @kernel("flip(Tensor self, int[] dims) -> Tensor")
 def flip(self: TensorImpl, dims: Sequence[int]) -> TensorImpl:
     """Elements in reverse order along the dimensions."""
@@ -154,45 +131,3 @@ def flip(self: TensorImpl, dims: Sequence[int]) -> TensorImpl:
             raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
     raw = np.flip(self.raw(), tuple(axes)) if self.sizes else self.raw()
     return new_raw(raw, self.dtype, copy.empty_like(self).strides)
-
-
-@kernel("rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor")
-def rot90(self: TensorImpl, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorImpl:
-    """Quarter turns from the first dimension towards the second."""
-    if len(dims) != 2:
-        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {list(dims)}")
-    if self.dim() < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.dim()}")
-    first, second = (maybe_wrap_dim(dim, self.dim()) for dim in dims)
-    if first == second:
-        raise RuntimeError(
-            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
-        )
-    turns = k % 4
-    if turns == 0:
-        return copy.clone(self, MemoryFormat.contiguous_format)
-    if turns == 2:
-        return flip(self, (first, second))
-    turned = flip(self, (second if turns == 1 else first,))
-    strides = list(turned.strides)
-    strides[first], strides[second] = strides[second], strides[first]
-    sizes = list(turned.sizes)
-    sizes[first], sizes[second] = sizes[second], sizes[first]
-    turned.set_sizes_and_strides(tuple(sizes), tuple(strides))
-    return turned
-
-
-@composite("fliplr(Tensor self) -> Tensor")
-def fliplr(self: TensorImpl) -> TensorImpl:
-    """Columns in reverse order."""
-    if self.dim() < 2:
-        raise RuntimeError(f"Input must be >= 2-d, got {list(self.sizes)}")
-    return aten.flip.default(self, (1,))
-
-
-@composite("flipud(Tensor self) -> Tensor")
-def flipud(self: TensorImpl) -> TensorImpl:
-    """Rows in reverse order."""
-    if self.dim() < 1:
-        raise RuntimeError("Input must be >= 1-d, got a 0-dim tensor")
-    return aten.flip.default(self, (0,))
