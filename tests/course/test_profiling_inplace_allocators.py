@@ -244,9 +244,9 @@ def test_the_picture_marks_the_lines_that_were_named_wrongly_or_left_out():
     lines = case.inputs[0].splitlines()
     named = {(("train.py", lines.index("def load(step):") + 2), ("train.py", 1))}
     picture = exercise.picture(case, {"growing": named}, right)
-    marked = {mark["text"]: lines[mark["line"] - 1] for mark in picture.marks}
-    assert "new(" in marked["you name it, and it does not grow"]
-    assert "kept.append" in marked["it grows, and you do not name it"]
+    shown = {stop["text"]: lines[stop["lines"][0] - 1] for stop in picture.stations}
+    assert "new(" in shown["you name this line, and it does not grow"]
+    assert "kept.append" in shown["this line grows, and you do not name it"]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def _of_kinds(*kinds: str, crowds: bool = False, **fixed: int) -> Programs:
             "warm": rng.randint(3, 12),
             "workspace": rng.choice((512, 100_000)),
             "capacity": rng.randint(2, 10),
-            "period": rng.randint(1, 6),
+            "period": rng.randint(2, 6),
             "cached": rng.choice((700, 30_000)),
             "every": rng.randint(1, 4),
             "leak": rng.choice((512, 5000)),
@@ -102,16 +102,16 @@ def _drawn(case: Case, got: Any, right: Any) -> Any:
     named = got.get("growing") if isinstance(got, dict) else None
     if not isinstance(named, set):
         return None
-    marks = [
-        {"pane": 0, "line": stack[0][1], "severity": "error", "text": text}
+    stations = [
+        {"pane": 0, "lines": (stack[0][1], stack[0][1]), "text": text}
         for text, stacks in (
-            ("you name it, and it does not grow", named - right["growing"]),
-            ("it grows, and you do not name it", right["growing"] - named),
+            ("you name this line, and it does not grow", named - right["growing"]),
+            ("this line grows, and you do not name it", right["growing"] - named),
         )
         for stack in sorted(stacks)
     ]
-    text = str(case.inputs[0])
-    return show.code({"title": "train.py", "text": text, "language": "python"}, marks=marks)
+    pane = {"title": "train.py", "text": str(case.inputs[0]), "language": "python"}
+    return show.code(pane, stations=stations)
 
 
 def _accused(evidence: Evidence) -> set[Any]:
@@ -144,7 +144,7 @@ leak_detective = Exercise(
             "growing", case=_of_kinds(*ONE, "clean", capacity=1, warm=0, period=1, every=1), cases=5
         ),
         Stage("full after a while", case=_of_kinds(*ONE, "clean", period=1, every=1), cases=5),
-        Stage("periodic", case=_of_kinds(*ONE, "handled"), cases=5),
+        Stage("periodic", case=_of_kinds(*ONE, "handled"), cases=8),
         Stage("several", case=_of_kinds("graph", "exception"), cases=4),
         Stage("together"),
     ),
