@@ -47,7 +47,7 @@ WITH_OUTPUTS = {
 """PyTorch's overload with outputs -> labkit's operator, whose result is moved there."""
 
 AS_THEY_ARE = (
-    "max", "min", "nll_loss2d_forward", "nll_loss2d_backward", "embedding",
+    "dot", "max", "min", "nll_loss2d_forward", "nll_loss2d_backward", "embedding",
     "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
     "native_batch_norm", "native_batch_norm_backward",
 )  # fmt: skip

@@ -132,6 +132,8 @@ def test_truth_norms_and_triangles():
             check(aten.triu.default, each, rng.choice([-1, 1, 2]))
         check(aten.linalg_vector_norm.default, x, 2, [-1], False)
         check(aten.linalg_vector_norm.default, x)
+    check(aten.dot.default, randn(90), randn(90))
+    check(aten.dot.default, lab.arange(5), lab.arange(5))
     ends = lab.tensor([1.0, float("inf"), -float("inf"), float("nan")])
     check(aten.isneginf.default, ends)
     check(aten.isposinf.default, ends)

@@ -69,11 +69,30 @@ class Attention(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
+class CausalAttention(nn.Module):
+    """A block of nanoGPT: PyTorch's own attention, each place seeing those before it."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.project, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        split = self.project(self.norm1(x)).split(width, 2)
+        q, k, v = (each.view(batch, length, self.heads, -1).transpose(1, 2) for each in split)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).contiguous().view(batch, length, width))
+        return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+
 class Language(nn.Module):
-    def __init__(self, words=13, width=8, length=6):
+    def __init__(self, block, words=13, width=8, length=6):
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-        self.block, self.norm = Attention(width, 2), nn.LayerNorm(width)
+        self.block, self.norm = block(width, 2), nn.LayerNorm(width)
         self.scores = nn.Linear(width, words)
 
     def forward(self, x):
@@ -111,7 +130,11 @@ def mbconv():
 
 
 def transformer():
-    return Language(), torch.randint(0, 13, (3, 6)), torch.randint(0, 13, (18,))
+    return Language(Attention), torch.randint(0, 13, (3, 6)), torch.randint(0, 13, (18,))
+
+
+def nanogpt():
+    return Language(CausalAttention), torch.randint(0, 13, (3, 6)), torch.randint(0, 13, (18,))
 
 
 def sgd(parameters):

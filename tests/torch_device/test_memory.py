@@ -149,6 +149,20 @@ def test_threads_share_the_device_and_leave_nothing_behind():
     assert torch.lab.memory_allocated() == before
 
 
+@apart
+def test_show_memory_draws_the_device():
+    import labkit.show as show
+
+    torch.lab.record_memory_history()
+    held = torch.empty(5000, device="lab")
+    view = show.memory(torch.lab)
+    torch.lab.record_memory_history(enabled=None)
+    snapshot = torch.lab.memory_snapshot()
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    assert held.data_ptr() in {block["address"] for block in blocks}
+    assert f"{torch.lab.memory_allocated()} bytes live" in repr(view)
+
+
 def test_host_code_that_touches_a_tensors_memory_ends_its_process():
     done = in_a_process("""
 import ctypes, torch, labkit.torch_device
@@ -174,3 +188,26 @@ print(x.grad.tolist())
 """)
     assert (done.returncode, done.stdout) == (0, "[2.0, 2.0, 2.0, 2.0]\n"), done.stderr
     assert done.stderr == ""
+
+
+def test_an_import_that_cannot_be_says_why_and_leaves_pytorch_as_it_was():
+    done = in_a_process("""
+import os, tempfile, torch
+torch.cuda.is_initialized = lambda: True
+try:
+    import labkit.torch_device
+except RuntimeError as error:
+    print(str(error).partition(",")[0])
+torch.cuda.is_initialized = lambda: False
+os.environ["PATH"], os.environ["LABKIT_CACHE"] = "", tempfile.mkdtemp()
+try:
+    import labkit.torch_device
+except RuntimeError as error:
+    print(type(error).__name__, "g++" in str(error))
+print(torch._C._get_privateuse1_backend_name(), hasattr(torch, "lab"))
+""")
+    assert done.stdout.splitlines() == [
+        "torch.cuda is in use in this process",
+        "CompilerMissing True",
+        "privateuseone False",
+    ], done.stderr

@@ -9,7 +9,7 @@ from tests.torch_device.apart import apart
 LAST_BITS = 1e-5
 
 
-@pytest.mark.parametrize("make", ["mlp", "cnn", "resnet", "mbconv", "transformer"])
+@pytest.mark.parametrize("make", ["mlp", "cnn", "resnet", "mbconv", "transformer", "nanogpt"])
 @apart
 def test_the_losses_are_the_cpus_and_nothing_falls_back(make):
     network = getattr(models, make)
@@ -86,6 +86,37 @@ def test_recurrent_networks_have_their_cells(cell):
         found = run("lab")
     for ours, theirs in zip(found, run("cpu"), strict=True):
         torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@apart
+def test_a_compiled_model_trains(backend):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU()).to("lab")
+    x = torch.randn(3, 4, device="lab")
+    compiled = torch.compile(model, backend=backend)
+    (found := compiled(x)).sum().backward()
+    gradient = model[0].weight.grad.clone()
+    model.zero_grad()
+    (expected := model(x)).sum().backward()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, model[0].weight.grad)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@apart
+def test_a_checkpoint_draws_its_dropout_again(reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    seen = []
+
+    def block(x):
+        seen.append(torch.nn.functional.dropout(x, 0.5))
+        return seen[-1]
+
+    x = torch.ones(64, device="lab", requires_grad=True)
+    checkpoint(block, x, use_reentrant=reentrant).sum().backward()
+    assert seen[0].tolist() == x.grad.tolist()
+    assert set(x.grad.tolist()) == {0.0, 2.0}
 
 
 @apart

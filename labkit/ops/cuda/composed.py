@@ -23,6 +23,16 @@ kernel("masked_fill.Scalar", "CUDA")(masked.masked_fill)
 kernel("masked_fill.Tensor", "CUDA")(masked.masked_fill_tensor)
 
 
+@device_kernel("dot")
+def dot(self: TensorImpl, tensor: TensorImpl) -> TensorImpl:
+    """The sum of the products of two vectors."""
+    if self.dim() != 1 or self.sizes != tensor.sizes or self.dtype is not tensor.dtype:
+        raise NoKernel("its kernel takes two vectors alike")
+    return reduction.sum_dim(
+        OPERATORS["mul.Tensor"].functional(self, tensor), None, dtype=self.dtype
+    )
+
+
 @device_kernel("linalg_vector_norm")
 def linalg_vector_norm(
     self: TensorImpl,
