@@ -2,6 +2,9 @@
 
 import threading
 
+import pytest
+
+from labkit.course.checks import outcomes, picture_of
 from tests.course.answers import Answers
 
 answers = Answers("memory_pool")
@@ -571,3 +574,33 @@ class Catches(SafePool):
 
 
 test_answers = answers.tests()
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "says"),
+    [
+        ("record_the_stream", "the side stream does not wait for the upload", "upload comes first"),
+        ("record_the_stream", "no record_stream", "source block went to the next image"),
+        ("record_the_stream", "records after the free", "record_stream must come before free"),
+        ("record_the_stream", "synchronises the host", "Only the side stream has to wait"),
+        ("clear_while_busy", "frees pending blocks", "A stream still worked on this chunk"),
+        ("idle_segments", "wants a single block", "several free blocks"),
+    ],
+)
+def test_the_hint_is_about_what_went_wrong(name, why, says):
+    exercise = answers.exercises[name]
+    make = next(make for reason, make in answers.wrongs[name] if reason == why)
+    wrong = next(o for o in outcomes(exercise, make(), 5) if o.state == "wrong")
+    hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+    first = next(hint for hint in hints if hint.fits(wrong.failures[0]))
+    assert says in first.text
+
+
+def test_a_spoilt_block_is_drawn_with_the_work_that_nothing_orders():
+    exercise = answers.exercises["repair_the_pool"]
+    found = outcomes(exercise, OneStream, 5)
+    wrong = next(o for o in found if o.state == "wrong")
+    assert (wrong.name, "1 races" in repr(picture_of(exercise, wrong.failures[0]))) == (
+        "two streams",
+        True,
+    )

@@ -316,6 +316,11 @@ clear_while_busy = Exercise(
     difficulty=5,
     hints=(
         Hint(
+            "A stream still worked on this chunk. It is idle when all of its events are done, in "
+            "whatever order they are.",
+            when=lambda e: "stream worked" in e.property and e.stage in ("one thread", "clear"),
+        ),
+        Hint(
             "Two frees of one address, or a freed chunk in somebody's hands: clear walked over a "
             "list that another thread changed. Take the idle chunks out under the lock first, "
             "then free them.",

@@ -104,6 +104,8 @@ def _drive_backward(
         few = conv_bench.lanes(done, {("write", len(read[name])): 1})
         if few != kernel_bench.ALL_LANES:
             found["lanes"] = f"{kernel}: {few}"
+        if found != BACKWARD and found.report is None:
+            found.seen_in(done.report, out)
     return found
 
 
@@ -157,6 +159,11 @@ conv_backward = Exercise(
     difficulty=4,
     hints=(
         Hint(
+            "An element stays as it was when no output touched it: its gradient is 0, and somebody "
+            "has to write that.",
+            when=lambda e: any(off(name, " nan, not 0")(e) for name in GRADIENTS),
+        ),
+        Hint(
             "Stride 1 is right, this one not. Which outputs touched this input? Divide the "
             "distance by the stride, and skip what leaves a remainder.",
             when=lambda e: off("dx")(e) and e.inputs[0].stride != (1, 1),
@@ -173,11 +180,6 @@ conv_backward = Exercise(
         Hint(
             "No atomics: let the thread that owns the result collect what belongs to it.",
             when=off("atomics"),
-        ),
-        Hint(
-            "An element stays as it was when no output touched it: its gradient is 0, and somebody "
-            "has to write that.",
-            when=lambda e: any(off(name, " nan, not 0")(e) for name in GRADIENTS),
         ),
         Hint(
             "The trace saw an access outside its array. Which two sizes are taken for one another "

@@ -191,6 +191,19 @@ implicit_gemm_rung = Exercise(
     difficulty=5,
     hints=(
         Hint(
+            "A race: load, barrier, multiply, barrier. Which one is missing?",
+            when=off("findings", "race"),
+        ),
+        Hint(
+            "The last slab is ragged: C R S is no multiple of it. What is multiplied past the end?",
+            when=off("findings", "out of bounds"),
+        ),
+        Hint(
+            "Shared memory is read where nobody has written yet: a barrier is missing, or the edge "
+            "of a slab is not filled with 0.",
+            when=off("findings", "uninitialised"),
+        ),
+        Hint(
             "Lanes meet in a bank: which dimension is contiguous in your tile, and how far apart "
             "are two neighbouring lanes? Store the tile turned, or pad its rows by one.",
             when=off("wavefronts per shared request"),
@@ -207,19 +220,11 @@ implicit_gemm_rung = Exercise(
         ),
         Hint(
             "Too many reads. A thread may load what 32 others use: 32 x slab of w, slab x 32 of x.",
-            when=off("elements of x and w read"),
-        ),
-        Hint(
-            "A race: load, barrier, multiply, barrier. Which one is missing?",
-            when=off("findings", "race"),
+            when=lambda e: off("elements of x and w read")(e) and not off("y")(e),
         ),
         Hint(
             "More is written than y. The matrix exists only tile by tile, in shared memory.",
             when=off("written to global memory"),
-        ),
-        Hint(
-            "The last slab is ragged: C R S is no multiple of it. What is multiplied past the end?",
-            when=off("findings", "out of bounds", "uninitialised"),
         ),
         Hint(
             "float is right and double is not: in which type do you sum, and what holds a slab?",

@@ -193,13 +193,27 @@ record_the_stream = Exercise(
     difficulty=3,
     hints=(
         Hint(
+            "The copy and the upload are on two streams: nothing says that the upload comes first.",
+            when=lambda e: "queue orders" in e.property,
+            stage="one image",
+        ),
+        Hint(
             "The source block went to the next image while the side stream had not copied it. Who "
             "tells the allocator that the side stream uses it, and before which call?",
-            when=lambda evidence: "queue orders" in evidence.property,
+            when=lambda e: "queue orders" in e.property,
+            stage="block used again",
         ),
         Hint(
             "record_stream must come before free: afterwards the block is no longer yours.",
-            when=lambda evidence: evidence.kind == "raised",
+            when=lambda e: e.kind == "raised" and "device pointer" in e.got,
+        ),
+        Hint(
+            "Only the side stream has to wait, for the upload. The host and the main stream go on.",
+            when=lambda e: "neither the host" in e.property,
+        ),
+        Hint(
+            "Free each source block in the loop, as soon as its copy is queued.",
+            when=lambda e: "is freed before" in e.property,
         ),
         "Two things are ordered by nobody: the copy after the upload (a wait of the side stream), "
         "and the next upload after the copy (the allocator's business, once it knows).",

@@ -326,7 +326,7 @@ def drawn(case: Case, got: list[PoolRun], right: Any) -> Any:
     for run in got:
         if said := _opinion(case, run, _most_bytes(case)):
             text = said.property if isinstance(said, Wrong) else said
-            if run.program:
+            if run.program and not run.found["problems"]:
                 title = f"work on the bytes of {run.found['wrong data'][0]}"
                 return show.streams(run.program, names=run.names, title=title)
             return show.memory(run.snapshot, what_if=(), title=f"your pool; should hold: {text}")

@@ -201,7 +201,7 @@ gather = Exercise(
     cases=60,
     minutes=12,
     difficulty=3,
-    banned=("torch.*", "labkit.*"),
+    banned=("torch.*",),
     hints=(
         Hint("Start from the plain case: h = p + r and v = q + s.", stage="one image"),
         Hint("The image number is the column divided by P * Q.", stage="many images"),

@@ -165,7 +165,14 @@ line_backward = Exercise(
         ),
         Hint("Output p reads from p * stride - pad on.", stage="stride"),
         Hint("Tap r lies r * dilation further.", stage="dilation"),
-        Hint("dx has one number for each x: those that no output saw are 0.", when=_of(0)),
+        Hint(
+            "dx has one number for each x: those that no output has read are 0.",
+            when=lambda e: _of(0)(e) and len(e.value[0]) != len(e.right[0]),
+        ),
+        Hint(
+            "dx[h] collects dy[p] * w[r] from each pair that read x[h]: the same r as forward.",
+            when=_of(0),
+        ),
         Hint("dw has one number for each tap; it sums over all outputs.", when=_of(1)),
         "The forward pass is one loop: y[p] += w[r] * x[h]. Walk the same loop. What does each "
         "product give to dx[h], and what to dw[r]?",
