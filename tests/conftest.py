@@ -1,7 +1,12 @@
 """What every test folder shares: a test that needs a GPU is seen to be skipped without one."""
 
+import gc
+
 import pytest
 import torch
+
+# Ten thousand collected tests are a heap that the collector would walk over and over.
+gc.set_threshold(50_000, 20)
 
 
 def pytest_collection_modifyitems(items):
