@@ -95,3 +95,20 @@ def test_bits_in_the_browser_follow_the_dispatchers_arithmetic(lab):
         keys = keyset(one) - keyset(other)
         assert (int(left), slot) == (keys.raw, keys.table_index())
         assert names == [key.name for key in keys]
+
+
+def test_a_small_view_draws_its_slots_alone_and_one_word_to_toggle(lab):
+    slots = ["CPU", "CUDA", "AutogradCPU", "AutogradCUDA"]
+    lab.open(
+        ["from labkit import show", f"t = show.dispatch_table('aten::relu', slots={slots})\nt"]
+    )
+    table = lab.widget()
+    lab.wait_drawn(table)
+    assert table.locator(".lk-slot").count() == 4
+    assert table.get_by_label("search all operators").count() == 0
+    table.get_by_label("page: what if").click()
+    table.get_by_label("backend CUDA in arguments").click()
+    lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'AutogradCUDA'")
+    assert table.locator(".lk-outcome").inner_text() == "the call goes to AutogradCUDA"
+    assert table.locator("[data-toggle]").count() == 4, "two features and two backends"
+    lab.screenshot("dispatch_table_small", of=table)
