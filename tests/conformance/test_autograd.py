@@ -34,7 +34,7 @@ def test_an_operator_is_equal_on_every_question(entry):
 
 
 def test_the_seed_chooses_the_numbers_of_the_samples():
-    (info,) = (each for each in opinfo._op_db() if opinfo.name_of(each) == "mul")
+    (info,) = (each for each in opinfo.op_db() if opinfo.name_of(each) == "mul")
 
     def drawn(seed):
         return [sample.input.tolist() for _, sample in opinfo._samples(info, Random(seed), 1_000)]
