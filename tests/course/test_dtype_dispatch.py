@@ -8,8 +8,8 @@ import torch
 
 from labkit.core.host_compiler import CompilerMissing, compiler
 from labkit.course import c_program
-from labkit.course.checks import outcomes
-from labkit.course.exercise import Case
+from labkit.course.checks import failing_cases, outcomes
+from labkit.course.exercise import Case, Hint
 from tests.course.answers import FIRST, Answers
 
 answers = Answers("dtype_dispatch")
@@ -72,7 +72,8 @@ RE_INCLUDED = """
 DTYPES(DECLARE) // Byte, Float: a comment may say so
 #endif
 """
-answers.right("generic_add")(texts(RE_INCLUDED, instead("#include", "/* Bool */ #include")))
+UNCAST = instead("(num)", "")  # storing the sum converts it, too
+answers.right("generic_add")(texts(RE_INCLUDED, instead("#include", "/* Bool */ #include", UNCAST)))
 
 TWO = HEADER.replace("X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t) X(Int, int32_t)", "")
 TWO = TWO.replace("X(Long, int64_t)", "").replace("X(Bool, bool)", "")
@@ -259,6 +260,20 @@ def test_the_preprocessor_fills_as_the_exercise_says():
     made = re.findall(r"\[(.*?)\]", text, re.DOTALL)
     squeezed = [re.sub(r"\s", "", each) for each in made]
     assert squeezed == [re.sub(r"\s", "", f"{exercise.right(case)}") for case in cases]
+
+
+def fitting_hints(name, answer):
+    """The hints that fit some failing case."""
+    exercise = answers.exercises[name]
+    found = failing_cases(exercise, answer, 3, search=False)
+    hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+    return {next((h.text for h in hints if h.fits(case)), "")[:20] for case in found}
+
+
+def test_a_hint_is_about_the_words_that_came_out_wrong():
+    assert fitting_hints("filled", glues_first) == {"A glued word still h"}
+    assert "A word that only con" in fitting_hints("filled", inside_words)
+    assert fitting_hints("filled", leaves_glue) == {"`##` glues: it goes,"}
 
 
 def states_of(answer):

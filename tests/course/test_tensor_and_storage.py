@@ -12,7 +12,7 @@ from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
 from labkit.course.checks import failing_cases
-from labkit.course.exercise import Case, Hint, Raised
+from labkit.course.exercise import Case, Evidence, Hint, Raised
 from tests.course.answers import CATCHES, FIRST, Answers
 
 answers = Answers("tensor_and_storage")
@@ -232,15 +232,27 @@ test_answers = answers.tests()
 
 def shown_hint(name, answer, seed=3):
     """The first hint that fits what the answer got wrong."""
-    exercise = answers.exercises[name]
-    (found, *_) = failing_cases(exercise, answer, seed, search=False)
-    return next(hint.text for hint in exercise.hints if isinstance(hint, Hint) and hint.fits(found))
+    (found, *_) = failing_cases(answers.exercises[name], answer, seed, search=False)
+    return next(hint.text for hint in written_hints(name) if hint.fits(found))
+
+
+def written_hints(name):
+    return [hint for hint in answers.exercises[name].hints if isinstance(hint, Hint)]
+
+
+def late(program):
+    """What is known of an answer that never gives this program's bytes back."""
+    right = refcounts(program)
+    value = [None] * len(right)
+    return Evidence("value", "", "", "", "", "", 1, (program,), value, right)
 
 
 def test_a_hint_is_about_what_went_wrong():
     early = "Bytes went back that somebody still held"
     assert shown_hint("refcounts", frees_with_the_base).startswith(early)
     assert "given another tensor" in shown_hint("refcounts", never_rebinds)
+    kept = [("create", "a"), ("view", "b", "a"), ("del", "a"), ("del", "b")]
+    assert not any(hint.fits(late(kept)) for hint in written_hints("refcounts"))
     assert shown_hint("release", gives_back_always).startswith("Cells were given back while")
     assert shown_hint("release", only_counts).startswith("The last holder is gone")
     assert "file does not hold" in shown_hint("mapped_tensor", always_private)

@@ -51,7 +51,7 @@ owner = Exercise(
     difficulty=1,
     hints=(
         Hint(
-            "No backend refused here, and no dtype switch: 'other'.",
+            "Neither the words of the dispatcher nor those of a kernel stand here: 'other'.",
             when=lambda e: e.right == "other",
         ),
         Hint("It says which backend has no kernel.", when=lambda e: e.right == "dispatcher"),
@@ -101,7 +101,15 @@ filled = Exercise(
         Hint("`##` glues: it goes, with the spaces around it.", when=lambda e: "##" in e.value),
         Hint(
             "A word that only contains num or Num stays as it is: number, Numbers, enum.",
-            when=lambda e: any(word in e.inputs[0] for word in ("number", "Numbers", "enum")),
+            when=lambda e: any(
+                e.value.count(word) < e.inputs[0].count(word)
+                for word in ("number", "Numbers", "enum")
+            ),
+        ),
+        Hint(
+            "A glued word still has its hole. Fill Num and num first, and glue afterwards: "
+            "`NumVector` is one word, and no hole any more.",
+            when=lambda e: re.search(r"\b[Nn]um(Vector|_add|x)", e.value) is not None,
         ),
         Hint(
             "The spaces go only around ##. Elsewhere they stay.",

@@ -231,6 +231,7 @@ dtype_table = Exercise(
             "The C function knows no strides: it takes the bytes from data_ptr on, "
             "one after the other. Some of these vectors are slices with a step.",
             when=_strided,
+            stage="steps",
         ),
         Hint(
             "Promote first, look up second: both operands must have the dtype of the function "
@@ -242,8 +243,11 @@ dtype_table = Exercise(
             "TypeError that names both dtypes.",
             when=lambda evidence: "TypeError naming" in f"{evidence.property}{evidence.expected}",
         ),
-        "int32 with int64 was computed in int32, or a pair like it: which dtype holds both? "
-        "{input}",
+        Hint(
+            "Two dtypes were added in the wrong one, as int32 with int64 in int32. Which dtype "
+            "holds both? {input}",
+            stage="two dtypes",
+        ),
         "Promote first, look up second.",
         "torch.result_type(a, b), then .to(common).contiguous() for both, then table[common].",
     ),

@@ -107,9 +107,12 @@ def _died_early(evidence: Evidence, *kinds: str) -> bool:
     return early and any(statement[0] in kinds for statement in evidence.inputs[0])
 
 
-def _died_late(evidence: Evidence) -> bool:
+def _outlived_its_name(evidence: Evidence) -> bool:
+    """Whether bytes were held too long that went back when a name got another tensor."""
+    (program,) = evidence.inputs
     pairs = zip(evidence.value, evidence.right, strict=True)
-    return any(right is not None and (got is None or got > right) for got, right in pairs)
+    late = [right for got, right in pairs if right is not None and (got is None or got > right)]
+    return any(program[at][0] in MAKES for at in late)
 
 
 LINES = {
@@ -160,7 +163,7 @@ refcounts = Exercise(
         Hint(
             "A name that existed was given another tensor. That drops what it named before, and "
             "it may have been the last holder.",
-            when=_died_late,
+            when=_outlived_its_name,
         ),
         Hint(
             "Something was saved. A saved tensor is held until its 'release'.",
