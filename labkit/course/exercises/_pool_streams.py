@@ -50,6 +50,7 @@ class Lab(Emulated):
         self._allocator = CachingAllocator(self.calls)
         self._kept: list[Any] = []
         self.program: list[tuple[Any, ...]] = []
+        self._numbers: dict[int, int] = {}
         self.host_waits = self.main_waits = self.most_on_main = 0
 
     def malloc(self, nbytes: int, stream: int) -> int:
@@ -83,15 +84,19 @@ class Lab(Emulated):
 
     def upload(self, address: int, image: bytes, stream: int) -> None:
         """Queue: the block holds the image."""
-        self._note(("run", stream), (), (hex(address),))
+        self._note(("run", stream), (), (self._named(address),))
         buffer = ctypes.create_string_buffer(image, len(image))
         self._kept.append(buffer)
         self.driver.memcpy_async(address, ctypes.addressof(buffer), len(image), stream, buffer)
 
     def copy(self, destination: int, source: int, nbytes: int, stream: int) -> None:
         """Queue: the source's bytes are in the destination."""
-        self._note(("run", stream), (hex(source),), (hex(destination),))
+        self._note(("run", stream), (self._named(source),), (self._named(destination),))
         self.driver.memcpy_async(destination, source, nbytes, stream)
+
+    def _named(self, address: int) -> str:
+        """The blocks are numbered as they are first worked on."""
+        return f"block {self._numbers.setdefault(address, len(self._numbers))}"
 
     def _note(self, start: tuple[str, int], *rest: Any) -> None:
         kind, stream = start

@@ -329,7 +329,7 @@ def drawn(case: Case, got: list[PoolRun], right: Any) -> Any:
             if run.program and not run.found["problems"]:
                 title = f"work on the bytes of {run.found['wrong data'][0]}"
                 return show.streams(run.program, names=run.names, title=title)
-            return show.memory(run.snapshot, what_if=(), title=f"your pool; should hold: {text}")
+            return show.memory(run.snapshot, simple=True, title=f"your pool; should hold: {text}")
     return None
 
 
