@@ -221,24 +221,26 @@ def test_a_real_exercise_refuses_a_saved_type():
 
 
 def test_nothing_that_was_there_before_is_collected_while_an_answer_runs():
-    seen = []
+    enabled, freed, running = set(), [], [False]
 
     class Dropped:
         def __del__(self):
-            seen.append("freed")
+            freed.append(running[0])
 
     def add_up(values):
+        running[0] = True
+        held.clear()  # from here on only the collector frees it
         gc.collect()
-        seen.append(gc.isenabled())
+        enabled.add(gc.isenabled())
+        running[0] = False
         return sum(values)
 
-    dropped = [Dropped(), lab.zeros(3)]
-    dropped.append(dropped)  # only the collector frees it
-    del dropped
+    held = [[Dropped()]]
+    held[0].append(held[0])
     assert failing_cases(toys.add_up, add_up, 3) == []
-    assert set(seen) == {False} and gc.isenabled() and gc.get_freeze_count() == 0
+    assert enabled == {False} and gc.isenabled() and gc.get_freeze_count() == 0
     gc.collect()
-    assert seen[-1] == "freed"
+    assert freed == [False]
 
 
 def test_an_answer_that_collects_is_not_blamed_for_what_labkit_frees():
