@@ -2,6 +2,8 @@ import dataclasses
 import multiprocessing
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from datetime import timedelta
 
@@ -328,6 +330,17 @@ def always_two(world_size, number):
 
 
 test_answers = answers.tests()
+
+
+def test_a_process_that_takes_its_time_to_end_is_none_that_was_left():
+    """On a busy machine every process does; this one computes for so long."""
+    code = "import time\nwhile time.process_time() < 0.8: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as ending:
+        assert not _two_processes.still_there(ending.pid)
+        ending.wait()  # somebody else has collected it
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as waiting:
+        assert _two_processes.still_there(waiting.pid)
+        waiting.kill()
 
 
 def test_a_process_left_behind_is_reported_and_killed():

@@ -18,10 +18,13 @@ import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.core import cpu_time
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
 from labkit.course.stopwatch import undisturbed
 
 PREPARED: list[bool] = []
+STANDSTILL_SECONDS = 0.5
+RAN_SECONDS = 0.002  # of CPU in that time: less is none
 
 
 class Witness(TorchDispatchMode):  # type: ignore[misc]
@@ -151,20 +154,35 @@ def seen_run(answer: Any, world_size: int, log: str) -> tuple[dict[str, Any], se
 
 
 @handed_out
-def still_there(pid: int, patience_seconds: float = 0.5) -> bool:
-    """Whether a process is there after a moment; one that has ended is collected on the way."""
-    end = time.monotonic() + patience_seconds
+def still_there(pid: int) -> bool:
+    """Whether a process stays; one that has ended is collected on the way.
+
+    It stays when for half a second it neither ends nor runs, and when it runs on for twenty times
+    as long: a busy machine makes an ending process wait, and gives it some time all the same.
+    """
+    for _ in range(20):
+        before = cpu_time.of_process(pid)
+        if _ends_within(STANDSTILL_SECONDS, pid):
+            return False
+        if cpu_time.of_process(pid) - before < RAN_SECONDS:
+            break
+    return True
+
+
+@handed_out
+def _ends_within(seconds: float, pid: int) -> bool:
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
-                return False
+                return True
         except ChildProcessError:
             try:
                 os.kill(pid, 0)
             except ProcessLookupError:
-                return False
+                return True
         time.sleep(0.01)
-    return True
+    return False
 
 
 def _as_calls(world_size: int) -> str:
