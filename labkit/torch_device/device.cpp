@@ -4,7 +4,7 @@
 //
 // No Python headers: plain C entry points for ctypes, so that one binary serves every Python.
 //
-// Source   torch/csrc/... torch_openreg: OpenRegHooks.h, OpenRegGuard.h, OpenRegDeviceAllocator.h
+// Source   test/cpp_extensions/open_registration_extension/torch_openreg
 //          aten/src/ATen/detail/PrivateUse1HooksInterface.h
 //          c10/core/impl/DeviceGuardImplInterface.h
 #include <ATen/CPUGeneratorImpl.h>

@@ -109,7 +109,9 @@ class _Detour:
             there.copy_(here)
         else:  # an `out` that has grown
             value.resize_(host.shape)
-            value.as_strided_(host.shape, host.stride()).copy_(host)
+            if is_non_overlapping_and_dense(tuple(host.shape), host.stride()):
+                value.as_strided_(host.shape, host.stride())
+            value.copy_(host)
 
     def to_device(self, result: Any) -> Any:
         if isinstance(result, list | tuple):

@@ -70,6 +70,15 @@ def test_a_number_in_a_tensors_place_makes_the_detour_too():
     assert torch.div(x, 2, rounding_mode="floor").tolist() == [2, -3]
 
 
+@apart
+def test_an_output_of_the_host_that_lies_with_gaps_arrives_whole():
+    a, b = torch.randn(2, 4, 3), torch.randn(2, 4, 3)
+    torch.testing.assert_close(
+        torch.linalg.lstsq(a.to("lab"), b.to("lab")).solution.cpu(),
+        torch.linalg.lstsq(a, b).solution,
+    )
+
+
 @pytest.mark.parametrize("cell", ["LSTM", "GRU"])
 @apart
 def test_recurrent_networks_have_their_cells(cell):
