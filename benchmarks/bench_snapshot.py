@@ -4,9 +4,10 @@
     python benchmarks/bench_snapshot.py --entries 450000 1500000 \\
         --memory-viz MemoryViz.js --d3 d3.bundle.mjs           # and the viewers, side by side
 
-MemoryViz.js is torch/utils/viz/MemoryViz.js of PyTorch's repository; d3.bundle.mjs is d3 7 as one
+MemoryViz.js is torch/utils/viz/MemoryViz.js of PyTorch's repository; d3.bundle.mjs is d3 5 as one
 module (esbuild --bundle --format=esm of a file that says: export * from "d3"). Both are read
 from where they are and never become part of this project. Snapshots are made in a temporary folder.
+`results/memory_viewers.json` keeps what was measured.
 """
 
 import argparse
