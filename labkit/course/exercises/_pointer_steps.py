@@ -111,6 +111,7 @@ serves = Exercise(
         ),
         "Go through them in order, and remember who serves, with its priority. When does the next "
         "one take over?",
+        "It takes over when its priority is at least as high as that of the one who serves.",
     ),
     must_fail=("the last one", "the first of the highest", "the lowest priority"),
 )
