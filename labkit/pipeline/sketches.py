@@ -1,4 +1,7 @@
-"""Code of the documents, kept as it was written there so that it can be measured."""
+"""Code of the documents, kept as it was written there so that it can be measured.
+
+Differs  The pointer that cudaMalloc leaves alone when it fails has a stated value, `WILD`.
+"""
 
 import threading
 
@@ -13,8 +16,6 @@ class MemoryPool:
 
     free_chunks  exact size -> freed addresses
     misses       requests that reached the device; waits: how often a stream was waited for
-
-    Differs  The pointer that cudaMalloc leaves alone when it fails has a stated value, `WILD`.
     """
 
     def __init__(self, driver: MemoryDriver, stream: int = 0) -> None:
@@ -25,7 +26,7 @@ class MemoryPool:
         self._driver = driver
 
     def allocate(self, size: int) -> int:
-        """An address; where the device had no room, one that belongs to nobody."""
+        """The address of a chunk of this size."""
         with self.mutex:
             chunks = self.free_chunks.setdefault(size, [])  # operator[] leaves a key behind
             if not chunks:
@@ -42,7 +43,7 @@ class MemoryPool:
             self.free_chunks.setdefault(size, []).append(address)
 
     def clear(self) -> None:
-        """Every chunk that was given back is freed, whoever allocates meanwhile."""
+        """The chunks in the table are freed."""
         for chunks in self.free_chunks.values():
             for address in chunks:
                 self._driver.free(address)
