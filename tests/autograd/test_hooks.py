@@ -134,3 +134,28 @@ def test_a_multi_grad_hook_waits_only_for_what_a_later_backward_reaches():
         loss.backward()
 
     assert_same(program)
+
+
+def test_a_gradient_that_a_hook_has_detached_and_kept_is_not_added_to():
+    def program(m, log):
+        kept = []
+        x = m.tensor([1.0, 2.0], True)
+        h = x * 1
+        for y in (a := h * 3, b := h * 2):
+            y.grad_fn.register_hook(lambda given, _: kept.append(given[0].detach()))
+        (a + b).sum().backward()
+        log(kept, x.grad)
+
+    assert_same(program)
+
+
+def test_a_hook_cannot_make_a_gradient_of_none():
+    def program(m, log):
+        y = m.tensor([1.0, 2.0], True) * m.tensor([1.0, 2.0])
+        y.grad_fn.register_hook(lambda given, _: (given[0], given[0]))
+        try:
+            y.sum().backward()
+        except RuntimeError as error:
+            log(str(error))
+
+    assert_same(program)

@@ -1,9 +1,9 @@
 """One row of the derivative table: an operator, its node, a formula per argument.
 
     row("mul.Tensor", "MulBackward0",
-        self="grad * other.conj()",
-        other="grad * self.conj()",
-        jvp="auto_element_wise")
+        self="grad * conj(other)",
+        other="grad * conj(self)",
+        jvp="other_t * self_p + self_t * other_p")
 
 A formula is one or two lines of Python over tensors. The names it may use:
 
@@ -38,8 +38,9 @@ class Row:
     node       class name of its node, PyTorch's; None: no output is differentiable
     formulas   argument names -> formula. "input, weight, bias" stands for three arguments, whose
                formula gives three gradients; "" says that the argument has no derivative
-    jvp        forward mode: "auto_element_wise" (the backward formula at the tangent),
-               "auto_linear" (the operator at the tangent), or a formula over `self_t`, `self_p`...;
+    jvp        forward mode: "auto_element_wise" (the backward formula at the tangent; for one
+               formula only), "auto_linear" (the operator at the tangent), or a formula over
+               tangents and primals, `self_t` and `self_p`;
                None: not there
     differentiable_outputs   which outputs are; None: those of a differentiable type
     """

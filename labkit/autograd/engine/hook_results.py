@@ -14,13 +14,13 @@ def check_grad(hook: Any, result: Any, before: Any) -> Any:
     """The result of a tensor hook.
 
     Raises   TypeError      not a tensor
-             RuntimeError   another shape, element type or device than before
+             RuntimeError   another shape, element type or device than before, or there was none
     """
     if not isinstance(result, TensorImpl):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    name = getattr(hook, "__name__", repr(hook))
+    name = getattr(hook, "__name__", "<unknown>")
     if before is None:
-        return result
+        raise RuntimeError("can't replace a None gradient with a non-None value")
     if result.dtype is not before.dtype:
         raise RuntimeError(
             f"hook '{name}' has changed the type of value (was {type_name(before)} got "
@@ -41,7 +41,7 @@ def check_grads(hook: Any, results: Any, before: Sequence[Any]) -> tuple[Any, ..
     if not isinstance(results, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(results).__name__}'")
     if len(results) != len(before):
-        name = getattr(hook, "__name__", repr(hook))
+        name = getattr(hook, "__name__", "<unknown>")
         raise RuntimeError(
             f"hook '{name}' has returned an incorrect number of values (got {len(results)}, but "
             f"expected {len(before)})"

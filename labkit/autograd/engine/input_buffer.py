@@ -23,6 +23,7 @@ def accumulate(held: Any, grad: Any) -> Any:
         not STATE.grad
         and sys.getrefcount(held) <= _UNSHARED
         and held.base is None
+        and held.storage().use_count == 1
         and held.dtype is grad.dtype
         and held.sizes == grad.sizes
         and held.is_non_overlapping_and_dense

@@ -174,6 +174,7 @@ class SavedVariable:
             )
         data = self.data
         if self.is_original:
+            self.is_leaf = variable.is_leaf(data)
             self._keep_metadata(data)
         self._pack(data, (pack, unpack))
 
