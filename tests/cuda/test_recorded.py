@@ -9,7 +9,7 @@ import pytest
 
 from labkit import show
 from labkit.course import sketches
-from labkit.cuda import inspect, shelf
+from labkit.cuda import inspect
 from labkit.cuda.errors import CompileError, NvrtcMissingError
 from labkit.cuda.inspect import nvrtc, recorded
 
@@ -37,9 +37,6 @@ def literal(name):
 SHOWN = {
     'ADD, at="line 4"': lambda: literal("ADD"),
     "sketch": lambda: "typedef long long int64_t;" + sketches.SKETCHES["conv2d_kernel"],
-    'shelf.rung("conv2d_3_implicit_gemm").path': lambda: shelf.rung(
-        "conv2d_3_implicit_gemm"
-    ).path.read_text(encoding="utf-8"),
 }
 
 
