@@ -1,7 +1,7 @@
 """Which kernel runs: keys, tables, calls, and the reasons. Mirrors ATen/core/dispatch.
 
 schema, schema_parser   what an operator takes and gives
-table                   the ten rules that fill a cell
+table                   the rules that fill a cell
 operator, dispatcher    registrations, the two tables, a call
 library, packet         defining, registering, calling by name
 tls                     the thread's included and excluded sets

@@ -1,8 +1,8 @@
 """One operator: its registrations, its two tables, and how a call finds its kernel.
 
-The *canonical* table is what the registrations mean: recomputed whenever somebody asks. The
-*stored* table is what calls read. After a registration PyTorch refreshes only some stored cells,
-so the two can differ; labkit refreshes exactly the same ones and keeps both.
+The *stored* table is what calls read. The *canonical* one is what the registrations mean, computed
+whenever somebody asks. After a registration PyTorch refreshes only some stored cells, so the two
+can differ; labkit refreshes exactly the same ones.
 
 Source   aten/src/ATen/core/dispatch/OperatorEntry.h  OperatorEntry
          aten/src/ATen/core/dispatch/DispatchKeyExtractor.h  DispatchKeyExtractor

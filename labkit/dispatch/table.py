@@ -1,4 +1,7 @@
-"""How one cell of a dispatch table is filled: ten rules, the first that applies wins.
+"""How one cell of a dispatch table is filled: nine rules and a question, in PyTorch's order.
+
+The first rule that applies wins. Question 4 fills nothing: rule 6 asks for its answer. The numbers
+are ours; PyTorch's comments count 1, 2.1 to 2.5, 3 and 4.
 
 Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp
          OperatorEntry::computeDispatchTableEntryWithDebug
@@ -33,7 +36,8 @@ RULES = {
     1: "a kernel registered at this very key",
     2: "CompositeExplicitAutogradNonFunctional, if the slot is in its set or is Undefined",
     3: "CompositeExplicitAutograd, if the slot is in its set or is Undefined",
-    4: "question only: does the backend of this autograd slot have a kernel of its own?",
+    4: "question only: does the backend of this autograd slot have a kernel of its "
+    "own, or one at CompositeExplicitAutograd?",
     5: "CompositeImplicitAutogradNestedTensor, if the slot is in its set",
     6: "CompositeImplicitAutograd, if the slot is in its set or is Undefined, and 4 said no",
     7: "Autograd, if the slot is in its set",

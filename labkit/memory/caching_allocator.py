@@ -324,7 +324,7 @@ class CachingAllocator:
         self.reserved.set_fraction(fraction)
 
     def apply_settings(self, text: str) -> None:
-        """Another settings string takes effect; what it does not name returns to its default.
+        """Another settings string takes effect; see `AllocatorSettings.parse` for what stays.
 
         Raises   what `AllocatorSettings.parse` raises; then nothing has changed
         """

@@ -21,9 +21,10 @@ class MemPool:
         self._dropped = False
 
     def drop(self) -> None:
-        """Nobody holds the pool any more; its unused memory goes back at once."""
+        """Nobody holds the pool any more: it lends nothing, its unused memory goes back at once."""
         if not self._dropped:
             self._dropped = True
+            self._allocator.private_pools[self.id].use_on_oom = False
             self._allocator.private_pools.release(self.id)
             self._allocator.empty_cache(self.id)
 

@@ -94,7 +94,7 @@ class AllocatorSettings:
 
 
 class _Parser:
-    """Two passes, as PyTorch's: keys and the options of CUDA, then those every accelerator has."""
+    """Passes as PyTorch's: options of CUDA, the large segment, options of every accelerator."""
 
     def __init__(self, text: str, before: AllocatorSettings) -> None:
         self._text = text

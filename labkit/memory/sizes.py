@@ -16,10 +16,10 @@ SMALL_SEGMENT_SIZE = 2 * MIB
 """What the small pool asks the device for, also the page size of its expandable segments."""
 
 MIN_LARGE_SEGMENT = 10 * MIB
-"""A block of at least this size gets a segment of its own."""
+"""A request of at least this size asks for a segment of its size; smaller ones share 20 MiB."""
 
 SEGMENT_GRANULE = 2 * MIB
-"""Segments of their own are rounded up to a multiple of it."""
+"""Such a segment is rounded up to a multiple of it; what is left over serves others."""
 
 DIVISION_CLASSES = 16
 """One number of power-of-two divisions per interval: [1, 2) MiB, [2, 4) MiB, ..., from 32 GiB."""

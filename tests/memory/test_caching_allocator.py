@@ -218,6 +218,17 @@ def test_a_pool_lends_when_the_device_is_full():
     assert allocator.malloc(15 * MIB) == lent
 
 
+def test_a_dropped_pool_lends_nothing():
+    allocator = CachingAllocator(SimulatedDevice(20 * MIB))
+    with (pool := MemPool(allocator, use_on_oom=True)):
+        held, lent = allocator.malloc(2 * MIB), allocator.malloc(10 * MIB)
+    allocator.free(lent)
+    pool.drop()
+    with pytest.raises(OutOfMemoryError):
+        allocator.malloc(12 * MIB)
+    allocator.free(held)
+
+
 @pytest.mark.parametrize("misuse", ["end", "release", "begin twice"])
 def test_misused_pools_are_refused(misuse):
     allocator = plain()

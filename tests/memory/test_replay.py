@@ -9,6 +9,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.replay.exactly import explicit_releases, replay_exactly
 from labkit.memory.replay.replay import replay
+from labkit.memory.replay.restore import restore
 from labkit.memory.sizes import GIB, MIB
 from labkit.memory.snapshots.snapshot import load
 from labkit.memory.snapshots.trace import entries_of, requests, segments_before
@@ -219,3 +220,17 @@ def test_what_starts_there_after_the_block_is_gone_says_nothing():
 def test_a_device_that_was_not_recorded_is_refused():
     with pytest.raises(ValueError, match="traces of 1 devices, not of 3"):
         replay(load(SNAPSHOTS[0]), device=3)
+
+
+def test_a_restored_pool_reserves_all_its_growing_segments():
+    def growing(address):
+        block = {"address": address, "size": 20 * MIB, "requested_size": 0, "state": "inactive"}
+        return {
+            "address": address, "total_size": 20 * MIB, "stream": 0, "segment_type": "large",
+            "segment_pool_id": (0, 7), "is_expandable": True, "blocks": [block],
+        }  # fmt: skip
+
+    allocator = CachingAllocator(SimulatedDevice(GIB))
+    base = 0x7F0000000000
+    restore(allocator, [growing(base), growing(base + 40 * MIB)])
+    assert allocator.private_pools[0, 7].reserved_bytes == 40 * MIB == allocator.reserved_bytes

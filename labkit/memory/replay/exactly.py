@@ -36,7 +36,8 @@ NOWHERE = 0x7F0000000000
 class RecordedDevice(SimulatedDevice):
     """A device that repeats what a recorded trace says it did.
 
-    position   asked for the number of trace entries made so far: the next one is what happens now
+    entries    the recorded trace: the one after those the allocator has made happens now
+    total      bytes of the device
     """
 
     def __init__(self, entries: list[dict[str, Any]], total: int) -> None:

@@ -41,7 +41,8 @@ class ReplayResult:
     idle_at_peak     cached but not in use when `peak_reserved` was reached first
     fragmentation    `idle_at_peak` as a part of `peak_reserved`, 0 to 1
     reserved, allocated, largest_free   at the end
-    retries, device_allocs, device_frees  how often the device was asked, and the cache emptied
+    retries          how often the cache was emptied to make room
+    device_allocs, device_frees  how often the device was asked for memory, and given some back
     """
 
     settings: AllocatorSettings

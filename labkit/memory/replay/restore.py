@@ -3,7 +3,7 @@
 from itertools import groupby
 from typing import Any
 
-from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, Segment
+from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, PrivatePool, Segment
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.expandable_segment import ExpandableSegment
 from labkit.memory.history import MempoolId
@@ -24,6 +24,8 @@ def restore(allocator: CachingAllocator, segments: list[Recorded]) -> None:
     """
     for segment in segments:
         allocator.reserved.bytes += segment["total_size"]
+        if (owner := _owner(allocator, segment)) is not None:
+            owner.reserved_bytes += segment["total_size"]
         if not segment["is_expandable"]:
             plain = _new_segment(allocator, segment, None)
             _chain(allocator, plain, segment["blocks"])
@@ -42,16 +44,19 @@ def _kind(segment: Recorded) -> tuple[Any, ...]:
     return segment["stream"], tuple(segment["segment_pool_id"]), segment["segment_type"]
 
 
-def _pool(allocator: CachingAllocator, segment: Recorded) -> BlockPool:
-    small = segment["segment_type"] == "small"
+def _owner(allocator: CachingAllocator, segment: Recorded) -> PrivatePool | None:
+    """The private pool that the segment is of, made when it is first met."""
     mempool_id: MempoolId = tuple(segment["segment_pool_id"])
     if mempool_id == (0, 0):
-        return allocator.small_blocks if small else allocator.large_blocks
+        return None
     if mempool_id not in allocator.private_pools:
         allocator.private_pools.hold(mempool_id)
-    owner = allocator.private_pools[mempool_id]
-    owner.reserved_bytes += segment["total_size"]
-    return owner.small_blocks if small else owner.large_blocks
+    return allocator.private_pools[mempool_id]
+
+
+def _pool(allocator: CachingAllocator, segment: Recorded) -> BlockPool:
+    pools = _owner(allocator, segment) or allocator
+    return pools.small_blocks if segment["segment_type"] == "small" else pools.large_blocks
 
 
 def _new_segment(
