@@ -5,6 +5,8 @@ import threading
 import pytest
 
 from labkit.course.checks import outcomes, picture_of
+from labkit.course.exercise import Case, Rng
+from labkit.course.exercises import _pool_traces
 from tests.course.answers import Answers
 
 answers = Answers("memory_pool")
@@ -604,3 +606,10 @@ def test_a_spoilt_block_is_drawn_with_the_work_that_nothing_orders():
         "two streams",
         True,
     )
+
+
+@pytest.mark.parametrize(("seed", "size"), [(71, 2), (129, 1), (129, 5)])
+def test_a_right_pool_is_not_refused_for_what_it_holds(seed, size):
+    """With segments of 2 MiB it holds up to 32 MiB here, the caching allocator 22 or 24."""
+    inputs = _pool_traces.one_stream(Rng(seed), size)
+    assert _pool_traces.judge_pool(Case(inputs), _pool_traces.drive_pool(Pool, *inputs)) is None
