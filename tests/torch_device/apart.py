@@ -1,6 +1,5 @@
 """Tests that run in a process of their own: naming the device changes PyTorch there for good."""
 
-import atexit
 import functools
 import importlib
 import multiprocessing
@@ -27,7 +26,6 @@ def apart(body):
         if _pool is None:
             spawned = multiprocessing.get_context("spawn")
             _pool = ProcessPoolExecutor(1, mp_context=spawned, initializer=_begin)
-            atexit.register(_pool.shutdown)
         try:
             _pool.submit(_run, body.__module__, body.__name__, arguments).result()
         except BrokenProcessPool:
@@ -35,6 +33,14 @@ def apart(body):
             raise
 
     return test
+
+
+def end():
+    """The other process is gone."""
+    global _pool
+    if _pool is not None:
+        _pool.shutdown()
+        _pool = None
 
 
 def _begin():
