@@ -359,65 +359,71 @@ class Handle:
         self.close()
 
 
-@answers.wrong("last_handle", "releases for every view")
-class HandlePerView(Handle):
-    def view(self):
-        shared = self.need()
-        return type(self)(shared.address, shared.release)
+def per_view(base):
+    class PerView(base):
+        def view(self):
+            shared = self.need()
+            return type(self)(shared.address, shared.release)
+
+    return PerView
 
 
-@answers.wrong("last_handle", "releases at a move")
-class HandleAtMove(Handle):
-    def move(self):
-        shared = self.need()
-        moved = type(self)(shared.address, shared.release)
-        self.close()
-        return moved
-
-
-@answers.wrong("last_handle", "an exception passes and nothing is released")
-class HandleLeaks(Handle):
-    def __exit__(self, kind, error, trace):
-        if kind is None:
+def at_move(base):
+    class AtMove(base):
+        def move(self):
+            shared = self.need()
+            moved = type(self)(shared.address, shared.release)
             self.close()
-        else:
-            self.shared = None
+            return moved
+
+    return AtMove
 
 
-@answers.wrong("last_handle", "swallows the exception")
-class HandleSwallows(Handle):
-    def __exit__(self, *error):
-        self.close()
-        return True
+def exception_leaks(base):
+    class ExceptionLeaks(base):
+        def __exit__(self, kind, error, trace):
+            if kind is None:
+                self.close()
+            else:
+                self.shared = None
+
+    return ExceptionLeaks
 
 
-@answers.wrong("last_handle", "releases again when the handle is dropped")
-class HandleTwice(Handle):
-    def close(self):
-        shared = self.shared
-        super().close()
-        self.kept = shared or getattr(self, "kept", None)
+def swallows(base):
+    class Swallows(base):
+        def __exit__(self, *error):
+            self.close()
+            return True
 
-    def __del__(self):
-        self.close()
-        if getattr(self, "kept", None) and not self.kept.count:
-            self.kept.release(self.kept.address)
+    return Swallows
 
 
-@answers.wrong("deleter_once", "runs per view")
-class PerView(Foreign):
-    def view(self):
-        shared = self.need()
-        return type(self)(shared.address, shared.release)
+def twice(base):
+    class Twice(base):
+        def close(self):
+            shared = self.shared
+            super().close()
+            self.kept = shared or getattr(self, "kept", None)
+
+        def __del__(self):
+            self.close()
+            if getattr(self, "kept", None) and not self.kept.count:
+                self.kept.release(self.kept.address)
+
+    return Twice
 
 
-@answers.wrong("deleter_once", "runs at move")
-class AtMove(Foreign):
-    def move(self):
-        shared = self.need()
-        moved = type(self)(shared.address, shared.release)
-        self.close()
-        return moved
+for broken, of_one_thread, of_several in (
+    (per_view, "releases for every view", "runs per view"),
+    (at_move, "releases at a move", "runs at move"),
+    (exception_leaks, "an exception passes and nothing is released",
+     "never runs if an exception passes"),
+    (swallows, "swallows the exception", "never runs if an exception passes"),
+    (twice, "releases again when the handle is dropped", "runs in the finaliser twice"),
+):  # fmt: skip
+    answers.wrong("last_handle", of_one_thread)(broken(Handle))
+    answers.wrong("deleter_once", of_several)(broken(Foreign))
 
 
 @answers.wrong("deleter_once", "runs at move")
@@ -426,35 +432,6 @@ class MoveIsView(Foreign):
 
     def move(self):
         return self.view()
-
-
-@answers.wrong("deleter_once", "never runs if an exception passes")
-class ExceptionLeaks(Foreign):
-    def __exit__(self, kind, error, trace):
-        if kind is None:
-            self.close()
-        else:
-            self.shared = None
-
-
-@answers.wrong("deleter_once", "never runs if an exception passes")
-class Swallows(Foreign):
-    def __exit__(self, *error):
-        self.close()
-        return True
-
-
-@answers.wrong("deleter_once", "runs in the finaliser twice")
-class Twice(Foreign):
-    def close(self):
-        shared = self.shared
-        super().close()
-        self.kept = shared or getattr(self, "kept", None)
-
-    def __del__(self):
-        self.close()
-        if getattr(self, "kept", None) and not self.kept.count:
-            self.kept.release(self.kept.address)
 
 
 @answers.wrong("deleter_once", ORDERS)

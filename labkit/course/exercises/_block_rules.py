@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.memory.sizes import KIB, MIB
 
 
@@ -62,7 +63,7 @@ choose = Exercise(
     minutes=4,
     difficulty=1,
     rules=("plain Python: no labkit, no torch",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "That block is live: somebody uses it.",
@@ -125,7 +126,7 @@ splits = Exercise(
     minutes=3,
     difficulty=1,
     rules=("plain Python: no labkit, no torch",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "Nothing is left, so nothing is cut.",

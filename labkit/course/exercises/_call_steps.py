@@ -2,11 +2,10 @@
 
 from labkit.core.memory_format import Ints
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
 
 Event = tuple[str, str]
 Depths = list[tuple[int, str]]
-PLAIN = ("plain Python: no torch, no NumPy, no labkit",)
-LIBRARIES = ("torch.*", "numpy.*", "labkit.*")
 NAMES = "abcd"
 
 
@@ -44,7 +43,7 @@ depths = Exercise(
     case=_a_recording,
     expected=_depths,
     rung="warm-up",
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=80,
     minutes=4,
@@ -96,7 +95,7 @@ loops = Exercise(
     case=_a_walk,
     expected=_loops_left,
     rung="warm-up",
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=80,
     minutes=4,

@@ -6,6 +6,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 
 def _numbers(rng: Rng, size: int) -> tuple[torch.Tensor]:
@@ -92,8 +93,8 @@ best_segments = Exercise(
     cases=40,
     minutes=4,
     difficulty=2,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "{got} does not divide the number of layers.",

@@ -3,13 +3,13 @@
 from typing import Any
 
 from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.exercises._limits import LIBRARIES
 
 NAMES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
     "float64", "complex32", "complex64", "complex128",
 )  # fmt: skip
 PLAIN = ("texts only: no torch, no NumPy, no labkit",)
-LIBRARIES = ("torch.*", "numpy.*", "labkit.*")
 
 
 def _kind(name: str) -> int:

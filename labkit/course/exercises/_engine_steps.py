@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 
 def _a_slope(rng: Rng, size: int) -> tuple[float, float]:
@@ -20,8 +21,8 @@ formula = Exercise(
     cases=60,
     minutes=3,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "An engine asks for one gradient per edge, so the answer is a list, with one number.",
@@ -84,8 +85,8 @@ waits = Exercise(
     cases=60,
     minutes=4,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "None is no node: that input wants no gradient, and nobody waits there.",

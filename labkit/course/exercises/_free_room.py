@@ -3,6 +3,7 @@
 from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import GIB, MIB
@@ -62,7 +63,7 @@ unused = Exercise(
     minutes=3,
     difficulty=1,
     rules=("plain Python: no labkit, no torch",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "Too little. A segment with a live block has unused bytes, too: those behind and "
@@ -106,7 +107,7 @@ longest_free = Exercise(
     minutes=4,
     difficulty=1,
     rules=("plain Python: no labkit, no torch",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "The stream has no free block: the longest is 0 bytes.",

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 PLACES = ["tensor", "pre", "post", "leaf", "stored"]
 
@@ -84,8 +85,8 @@ firing_order = Exercise(
     cases=80,
     minutes=3,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "Every name comes once, and nothing else: look at how many you returned.",
@@ -159,8 +160,8 @@ through = Exercise(
     cases=120,
     minutes=3,
     difficulty=2,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "A hook took itself down, and the next one had no turn: go through a copy of the list.",

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Ints = tuple[int, ...]
 MOST_DRAWN = 48
@@ -48,8 +49,8 @@ windows_that_fit = Exercise(
     cases=200,
     minutes=3,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "The window is longer than the strip: not one fits, so the answer is 0.",
@@ -129,8 +130,8 @@ apart = Exercise(
     cases=300,
     minutes=4,
     difficulty=2,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "A dimension of size 1 takes no step, so nobody asks for its stride.",

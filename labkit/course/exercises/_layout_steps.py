@@ -1,6 +1,7 @@
 """Two rules of memory layout: the banks of a column, and the strides of channels last."""
 
 from labkit.course.exercise import Exercise, Hint
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 CONSTANT = "returns the literal answer of the example in the statement"
@@ -58,7 +59,7 @@ channels_last_strides = Exercise(
     cases=60,
     minutes=4,
     difficulty=1,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "Your strides are right for row-major memory. Here the channels of one pixel lie side "

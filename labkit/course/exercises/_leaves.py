@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Statement = tuple[Any, ...]
 Facts = tuple[bool, bool, bool]
@@ -322,7 +323,7 @@ leaf_or_not = Exercise(
         Stage("grad mode", case=_program_of(*MODES)),
         Stage("who has a grad"),
     ),
-    rules=("plain Python: no torch, no labkit",),
+    rules=PLAIN_PYTHON,
     case=_a_program,
     expected=_facts,
     drive=_replay,
@@ -331,7 +332,7 @@ leaf_or_not = Exercise(
     cases=200,
     minutes=15,
     difficulty=2,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "result() gets recording=False under no_grad. Then the new Value has no history and "

@@ -3,9 +3,9 @@
 import re
 
 from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 
 PLAIN = ("texts only: no torch, no labkit",)
-LIBRARIES = ("torch.*", "labkit.*")
 OPERATORS = ("trace", "tril", "histc", "bincount", "linalg_inv_ex", "bitwise_and.Tensor")
 BACKENDS = ("SparseCPU", "MkldnnCPU", "QuantizedCPU", "CUDA")
 TAGS = ("Long", "Float", "Half", "Bool", "ComplexFloat", "BFloat16")
@@ -45,7 +45,7 @@ owner = Exercise(
     case=_a_message,
     expected=_owner,
     rules=PLAIN,
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     cases=60,
     minutes=3,
     difficulty=1,
@@ -93,7 +93,7 @@ filled = Exercise(
     case=_a_body,
     expected=_filled,
     rules=PLAIN,
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=4,
     difficulty=2,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Ready = dict[str, float]
 
@@ -26,8 +27,8 @@ next_node = Exercise(
     cases=80,
     minutes=2,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "An AccumulateGrad is ready. It comes before all others.",
@@ -112,8 +113,8 @@ arrive = Exercise(
     cases=100,
     minutes=4,
     difficulty=2,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "A gradient that arrived was changed. Another node may hold it, too: buffer + grad "

@@ -8,6 +8,7 @@ import torch
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.library import Library
@@ -18,7 +19,6 @@ AUTOGRAD_SLOTS = tuple(f"Autograd{backend}" for backend in BACKENDS)
 SEVEN = ("Undefined", *BACKENDS, *AUTOGRAD_SLOTS)
 EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
 KEYS = (*SEVEN[1:], "Autograd", EXPLICIT, IMPLICIT)
-LIBRARIES = ("torch.*", "labkit.*")
 
 
 def _a_key(rng: Rng, size: int) -> tuple[str]:
@@ -35,7 +35,7 @@ refreshed = Exercise(
     expected=_refreshed,
     rung="warm-up",
     rules=("sets and strings only: no torch, no labkit",),
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     cases=60,
     minutes=4,
     difficulty=2,
@@ -134,7 +134,7 @@ stale_cells = Exercise(
     case=_a_program,
     expected=_stale,
     rules=("dicts and strings only: no torch, no labkit",),
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     smaller=_fewer_statements,
     picture=_opened_at_the_first_wrong_cell,
     stages=(

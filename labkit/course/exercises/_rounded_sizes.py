@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import MIB, SMALL_SIZE, round_size, segment_size
 
@@ -102,7 +103,7 @@ round_and_pool = Exercise(
         Stage("one number", only=_only_one_number),
         Stage("a list"),
     ),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         "Small means rounded size up to and including 1 MiB; a block of less than 10 MiB shares a "
         "segment of large_segment_size, others get their own in steps of 2 MiB. Round first, then "

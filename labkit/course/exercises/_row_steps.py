@@ -5,6 +5,7 @@ from typing import Any
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.table import compute_cell
@@ -13,7 +14,6 @@ BACKENDS = ("CPU", "CUDA", "Meta")
 AUTOGRAD_SLOTS = tuple(f"Autograd{backend}" for backend in BACKENDS)
 SIX = (*BACKENDS, *AUTOGRAD_SLOTS)
 EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
-LIBRARIES = ("torch.*", "labkit.*")
 
 
 def _a_key(rng: Rng, size: int) -> tuple[int, int]:
@@ -30,7 +30,7 @@ word_of = Exercise(
     expected=_word,
     rung="warm-up",
     rules=("arithmetic only: no torch, no labkit",),
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
     difficulty=1,
@@ -70,7 +70,7 @@ steps_aside = Exercise(
     expected=_stands_aside,
     rung="warm-up",
     rules=("strings only: no torch, no labkit",),
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     cases=160,
     minutes=4,
     difficulty=1,
@@ -154,7 +154,7 @@ small_row = Exercise(
     case=_row_of((*SIX, "Autograd", EXPLICIT, IMPLICIT), fallbacks=True),
     expected=_filled,
     rules=("dicts and strings only: no torch, no labkit",),
-    banned=LIBRARIES,
+    banned=TORCH_AND_LABKIT,
     picture=_first_wrong_cell,
     stages=(
         Stage("own slot", case=_row_of(SIX)),

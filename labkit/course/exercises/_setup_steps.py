@@ -3,11 +3,10 @@
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng
+from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
 
 RUNGS = ("build", "variable", "driver", "cards")
 """What a GPU build needs, in the order in which to ask."""
-PLAIN = ("plain Python: no torch, no labkit",)
-LIBRARIES = ("torch.*", "numpy.*", "labkit.*")
 
 
 def near(one: float, other: float) -> bool:
@@ -28,7 +27,7 @@ per_call = Exercise(
     case=_three_readings,
     expected=lambda begin, launched, empty, calls: (empty - begin) / calls,
     tolerance=1e-9,
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=50,
     minutes=2,
@@ -64,7 +63,7 @@ read_build = Exercise(
     rung="warm-up",
     case=_a_build,
     expected=_cuda_of,
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=60,
     minutes=3,

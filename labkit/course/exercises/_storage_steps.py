@@ -3,9 +3,7 @@
 from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
-
-PLAIN = ("plain Python: no torch, no labkit",)
-LIBRARIES = ("torch.*", "numpy.*", "labkit.*")
+from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
 
 
 class Held:
@@ -70,7 +68,7 @@ release = Exercise(
     expected=_released,
     drive=_drive_releases,
     show=_calls,
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=80,
     minutes=3,
@@ -155,7 +153,7 @@ base_of = Exercise(
     expected=_bases,
     drive=_drive_views,
     show=_views_shown,
-    rules=PLAIN,
+    rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=80,
     minutes=3,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raises, Rng
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 RESULT = ("exp", "tanh", "sigmoid")
 INPUT = ("sin", "cos", "square")
@@ -23,8 +24,8 @@ unpack = Exercise(
     cases=60,
     minutes=3,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "version is a list with one number: version[0] is the version of now.",
@@ -77,8 +78,8 @@ kept_by = Exercise(
     cases=150,
     minutes=4,
     difficulty=2,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "No input of {input} needs a gradient. Then there is no node, and nothing is kept.",
@@ -123,8 +124,8 @@ through_copy = Exercise(
     cases=60,
     minutes=3,
     difficulty=1,
-    rules=("plain Python: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "The list you were given has changed: make a new one.",

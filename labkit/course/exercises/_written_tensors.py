@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 LITERAL = "returns the literal answer of the example in the statement"
@@ -268,7 +269,7 @@ will_backward_refuse = Exercise(
         Stage("views"),
     ),
     difficulty=4,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "Nobody kept what was overwritten, or nobody on the way from the result to the leaves: "

@@ -5,6 +5,7 @@ from typing import Any
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._block_rules import Block, choose, splits
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._rounded_sizes import round_and_pool
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -262,7 +263,7 @@ best_fit = Exercise(
         Stage("pending", case=_with("free", "record", "complete", streams=(0, 7)), cases=40),
         Stage("ties and the rest"),
     ),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "No block is ever freed here. The block is the smallest free one of its pool that is "

@@ -5,6 +5,7 @@ from typing import Any
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.dispatch import tls
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
@@ -213,7 +214,7 @@ joined = Exercise(
     expected=_joined,
     rung="warm-up",
     rules=("integers only: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
     difficulty=1,
@@ -248,7 +249,7 @@ on_thread = Exercise(
     expected=_on_thread,
     rung="warm-up",
     rules=("integers only: no torch, no labkit",),
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
     difficulty=2,

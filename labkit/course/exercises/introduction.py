@@ -1,6 +1,7 @@
 """Introduction: who records a graph, how long the tape gets, and a sum over processes."""
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import LIBRARIES
 from labkit.course.exercises._programs import (
     FLOATS,
     INTEGERS,
@@ -17,7 +18,6 @@ from labkit.course.exercises._two_processes import two_process_sum
 
 NOTEBOOK = "1_fundamentals/1_introduction"
 
-LIBRARIES = ("torch.*", "numpy.*", "labkit.*")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 

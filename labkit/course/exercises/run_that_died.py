@@ -5,6 +5,7 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._failures import CAUSES, puzzle, show_puzzle
 from labkit.course.exercises._free_room import longest_free, unused
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._training_runs import show_run, training_run
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -40,7 +41,7 @@ why_oom = Exercise(
         Stage("together"),
     ),
     difficulty=4,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "There is a free block large enough: why not it? Look at its stream, and whether it is "
@@ -206,7 +207,7 @@ find_the_leak = Exercise(
         Stage("any run"),
     ),
     difficulty=3,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "This run does not leak: what you named stopped growing. Compare the live memory in "

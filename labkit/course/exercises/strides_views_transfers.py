@@ -8,6 +8,7 @@ import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._layout_questions import apart, drawn, is_apart, windows_that_fit
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 
 NOTEBOOK = "1_fundamentals/7_strides_views_transfers"
 
@@ -149,7 +150,7 @@ as_strided_guard = Exercise(
     sizes=8,
     minutes=25,
     difficulty=3,
-    banned=("torch.*", "labkit.*"),
+    banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
             "An empty tensor touches nothing: it lies inside any storage, wherever it begins, and "
