@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -152,29 +151,6 @@ class Verdict:
     def accepted(self) -> bool:
         """True when there is nothing to say."""
         return not self.errors
-
-
-def as_code(verdicts: list[Verdict]) -> dict[str, Any]:
-    """All sketches as one pane with the errors on their lines, as `show.code` takes it by name.
-
-    `pane` is the text, `marks` and `stations` the errors and a walk with a step per sketch.
-    """
-    lines: list[str] = []
-    marks, stations = [], []
-    for one in verdicts:
-        first = len(lines) + 1
-        lines += [*one.code.split("\n"), ""]
-        marks += [
-            {"pane": 0, "line": first + line - 1, "severity": "error", "text": text}
-            for line, text in one.errors
-        ]
-        count = len(one.errors)
-        said = f"{count} error{'' if count == 1 else 's'}" if count else "compiles"
-        stations.append(
-            {"pane": 0, "lines": (first, len(lines) - 1), "text": f"{one.name}: {said}"}
-        )
-    pane = {"title": "ten sketches", "lines": lines, "language": "cuda"}
-    return {"pane": pane, "marks": marks, "stations": stations}
 
 
 def judge() -> list[Verdict]:

@@ -6,8 +6,6 @@ Random numbers written over a tensor end its history: what it held before gets z
 from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 ZERO = "zeros_like(grad)"
-OF_MEAN = "zeros(mean.sizes, grad.dtype, grad.device)"
-OF_STD = "zeros(std.sizes, grad.dtype, grad.device)"
 
 
 def _overwritten(operator: str, node: str) -> Row:

@@ -172,7 +172,6 @@ _NUMBERS: dict[str, Callable[[random.Random], tuple[Any, ...]]] = {
     "node_hooks": lambda r: (r.randrange(100),),
     "post_accumulate": lambda r: (r.randrange(100),),
 }
-_SAME_SHAPE = [name for name in ACTIONS if name not in ("view", "reshape")]
 
 
 def make_program(rng: random.Random) -> tuple[list[tuple[bool, float]], list[Step]]:

@@ -21,7 +21,6 @@ ACTIONS = (
 STATES = ("inactive", "active_allocated", "active_pending_free")
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
 MOST_BYTES = 2**62  # all sizes of a column together
-TODAYS_KEYS = {"address", "requested_size", "state", "frames"}
 STATES_OF_OLDER_RELEASES = {"active_awaiting_free": 2}
 
 Array = NDArray[Any]
