@@ -13,40 +13,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labkit.course.cards import card, progress
-    from labkit.course.checked_claims import CheckedClaims, checked
-    from labkit.course.checks import check, give_up
-    from labkit.course.claims import ClaimBox, ClaimFailed, claim, documents
-    from labkit.course.course_map import map  # noqa: A004
-    from labkit.course.course_path import CoursePath, path
+    from labkit.course.checked_claims import checked
+    from labkit.course.checks import check
+    from labkit.course.claims import documents
+    from labkit.course.course_path import path
     from labkit.course.predictions import predict
-    from labkit.course.progress_file import reset
-    from labkit.course.verdicts import CheckFailed, NotAttempted, Passed
     from labkit.course.written import yours
 
 HOMES = {
-    "cards": ["card", "progress"],
-    "checked_claims": ["CheckedClaims", "checked"],
-    "checks": ["check", "give_up"],
-    "claims": ["ClaimBox", "ClaimFailed", "claim", "documents"],
-    "course_map": ["map"],
-    "course_path": ["CoursePath", "path"],
-    "predictions": ["predict"],
-    "progress_file": ["reset"],
-    "verdicts": ["CheckFailed", "NotAttempted", "Passed"],
-    "written": ["yours"],
+    "check": "checks",
+    "checked": "checked_claims",
+    "documents": "claims",
+    "path": "course_path",
+    "predict": "predictions",
+    "yours": "written",
 }
-"""Module of this package -> the public names it holds."""
+"""Public name -> the module of this package that holds it."""
 
-__all__ = [
-    "CheckFailed", "CheckedClaims", "ClaimBox", "ClaimFailed", "CoursePath", "NotAttempted",
-    "Passed", "card", "check", "checked", "claim", "documents", "give_up", "map", "path", "predict",
-    "progress", "reset", "yours",
-]  # fmt: skip
+__all__ = ["check", "checked", "documents", "path", "predict", "yours"]
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"labkit.course.{home}"), name)
+    if name in HOMES:
+        return getattr(importlib.import_module(f"labkit.course.{HOMES[name]}"), name)
     raise AttributeError(f"module 'labkit.course' has no attribute {name!r}")

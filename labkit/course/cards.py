@@ -15,7 +15,6 @@ from labkit.course.progress_file import path, record_give_up, state_of
 from labkit.widgets.lesson.exercise_card import ExerciseCard
 
 HEADING = re.compile(r"^#+ .*\n*", re.MULTILINE)
-SUMMARY = re.compile(r"</?details>|<summary>.*?</summary>")
 NOT_SHIPPED = "# This edition of the notebook holds no solution: ask whoever gave it to you."
 
 
@@ -34,7 +33,7 @@ def _traits(exercise: Exercise) -> dict[str, Any]:
     is_open = state.solution_open(len(exercise.hints))
     return {
         "exercise": exercise.id,
-        "statement": exercise.statement or (HEADING.sub("", task.statement) if task else ""),
+        "statement": HEADING.sub("", task.statement) if task else "",
         "rules": list(exercise.rules) or [f"may not call {name}" for name in exercise.banned],
         "about": f"{exercise.rung}, about {exercise.minutes} minutes",
         "stages": state.stages,
@@ -45,7 +44,7 @@ def _traits(exercise: Exercise) -> dict[str, Any]:
         "hints": [text for _, text in state.hints],
         "hints_left": len(exercise.hints) - len(state.hints),
         "solution": (task.solution_code if task else "") or NOT_SHIPPED if is_open else "",
-        "reason": SUMMARY.sub("", task.solution_words).strip() if task and is_open else "",
+        "reason": task.solution_words if task and is_open else "",
     }
 
 

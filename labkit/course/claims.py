@@ -1,10 +1,4 @@
-"""A box for one claim of a document: what it says, the verdict, and what this run found out.
-
-    course.claim("D4-1.1-a", holds=y.grad_fn is not None, evidence={"y.grad_fn": y.grad_fn})
-
-The box never contradicts the run: when what the cell found does not support the verdict, the call
-raises, and either the verdict or PyTorch has to be looked at again.
-"""
+"""The claims of the five documents: what each says, the verdict on it, and whether a run agrees."""
 
 import functools
 from collections import Counter
@@ -48,51 +42,6 @@ class ClaimFailed(AssertionError):
     """What a cell found out contradicts the verdict on the claim."""
 
 
-class ClaimBox:
-    """One claim with its verdict and evidence, as text and as HTML.
-
-    entry     the claim's entry in claims.yaml
-    evidence  name -> what this run found
-    """
-
-    def __init__(self, entry: Mapping[str, Any], evidence: Mapping[str, str]) -> None:
-        self.entry, self.evidence = entry, dict(evidence)
-
-    def rows(self) -> dict[str, str]:
-        """What the box says, line by line."""
-        entry = self.entry
-        rows = {"document": f"{DOCUMENTS[entry['document']]}, {entry['section']}"}
-        rows["says"] = entry["summary"]
-        if entry["verdict"] != "holds" and entry["correction"]:
-            rows["better"] = entry["correction"]
-        if entry.get("note"):
-            rows["note"] = entry["note"]
-        rows |= {f"here: {name}" if name else "here": text for name, text in self.evidence.items()}
-        if not self.evidence:
-            rows["basis"] = f"{entry['basis']}: {entry['evidence']}"
-        return rows
-
-    def __repr__(self) -> str:
-        lines = [f"{self.entry['id']}  {self.entry['verdict'].upper()}"]
-        return "\n".join([*lines, *(f"  {name}: {text}" for name, text in self.rows().items())])
-
-    def _repr_html_(self) -> str:
-        colour = COLOURS[self.entry["verdict"]]
-        rows = "".join(
-            '<tr style="background:none"><td style="text-align:left;vertical-align:top;'
-            f'white-space:nowrap;padding-right:14px;opacity:.75">{escape(name)}</td>'
-            f'<td style="text-align:left">{escape(text)}</td></tr>'
-            for name, text in self.rows().items()
-        )
-        return (
-            f'<div style="border-left:4px solid {colour};margin:6px 0;padding:2px 0 2px 10px">'
-            f"<b>{self.entry['id']}</b> "
-            f'<span style="background:{colour};color:#fff;border-radius:4px;padding:1px 7px">'
-            f"{self.entry['verdict']}</span>"
-            f'<table style="margin:2px 0">{rows}</table></div>'
-        )
-
-
 @functools.cache
 def all_claims() -> dict[str, dict[str, Any]]:
     """Claim id -> its entry."""
@@ -116,23 +65,6 @@ def entry_of(claim_id: str) -> dict[str, Any]:
         near = [known for known in entries if known.startswith(str(claim_id)[:3])] or [*entries]
         raise KeyError(f"no claim {claim_id!r}; there are {', '.join(near[:6])}, ...")
     return entries[claim_id]
-
-
-def claim(claim_id: str, *, holds: bool | None = None, evidence: Any = None) -> ClaimBox:
-    """The box of one claim, with what this run found out about it.
-
-    holds     whether the document's statement, taken as written, came out true in this run
-    evidence  a mapping of names to values, a sentence, or any value
-
-    Raises   ClaimFailed   `holds` contradicts the verdict
-             KeyError      there is no such claim
-             TypeError     `holds` is not a bool
-    """
-    entry = entry_of(claim_id)
-    shown = shown_evidence(evidence)
-    if holds is not None:
-        support(entry, holds, shown)
-    return ClaimBox(entry, shown)
 
 
 def support(entry: Mapping[str, Any], holds: bool, shown: Mapping[str, str]) -> None:

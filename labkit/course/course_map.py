@@ -6,38 +6,27 @@ from labkit.course import exercises
 from labkit.course.notebook_form import ROOT
 from labkit.course.plan import planned
 from labkit.course.progress_file import state_of
+from labkit.widgets.base import picture_html
 from labkit.widgets.graph.graph_view import GraphView
 
 
 def map_data() -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
     """(nodes, edges): a node per written chapter, an edge from each to those that need it."""
-    plan = {name: entry for name, entry in planned().items() if _is_written(name)}
-    verdicts = _verdicts()
+    needs = {name: entry["needs"] for name, entry in planned().items() if _is_written(name)}
+    place = {name: index for index, name in enumerate(needs)}
     done = exercises_passed()
-    place = {name: index for index, name in enumerate(plan)}
-    nodes = []
-    for name, entry in plan.items():
-        passed, asked = done.get(name, (0, 0))
-        corrected = [c for c in entry["claims"] if verdicts[c] not in ("holds", "unverifiable")]
-        nodes.append(
-            {
-                "label": name.rpartition("/")[2].replace("_", " "),
-                "kind": "passed" if passed == asked else "open",
-                "group": name.partition("/")[0],
-                "details": {
-                    "notebook": name,
-                    "title": entry["title"],
-                    "document": entry["document"],
-                    "time": f"{entry['minutes']} minutes, difficulty {entry['difficulty']} of 5",
-                    "exercises": f"{passed} of {asked} passed",
-                    "corrected claims": ", ".join(corrected) or "none",
-                },
-            }
-        )
+    nodes = [
+        {
+            "label": name.rpartition("/")[2].replace("_", " "),
+            "kind": "passed" if len(set(done[name])) == 1 else "open",
+            "group": name.partition("/")[0],
+        }
+        for name in needs
+    ]
     edges = [
         {"source": place[needed], "target": place[name]}
-        for name, entry in plan.items()
-        for needed in _written_needs(entry["needs"])
+        for name, those in needs.items()
+        for needed in _written_needs(those)
     ]
     return nodes, edges
 
@@ -68,13 +57,7 @@ def exercises_passed() -> dict[str, tuple[int, int]]:
     }
 
 
-def _verdicts() -> dict[str, str]:
-    from labkit.course.claims import all_claims
-
-    return {claim_id: entry["verdict"] for claim_id, entry in all_claims().items()}
-
-
-def map() -> GraphView:  # noqa: A001
-    """Draw the chapters as a graph; select one to see its document, exercises and corrections."""
-    nodes, edges = map_data()
-    return GraphView(nodes, edges, title="The course: an arrow leads to what needs it")
+def map_html() -> str:
+    """The picture of it, as HTML."""
+    title = "The course: an arrow leads to what needs it"
+    return picture_html(GraphView(*map_data(), title=title).svg(), alt="which chapter needs which")

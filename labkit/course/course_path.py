@@ -20,7 +20,6 @@ from labkit.course import exercises
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import ROOT, notebook_name, read_notebook
 from labkit.course.progress_file import state_of
-from labkit.widgets.base import picture_html
 
 FILE = Path(__file__).with_name("paths.yaml")
 HERE = "JPY_SESSION_NAME"
@@ -77,11 +76,10 @@ def stops_of(line: str) -> list[Stop]:
 
 def _stop(name: str, about: dict[str, Any]) -> Stop:
     asked = [e for e in _exercises().get(name, ()) if e.rung != "boss"]
-    extra = f" + {about['exercise_minutes']} min exercises" if "exercise_minutes" in about else ""
     return Stop(
         name=name,
         question=about["title"],
-        time=f"{about['minutes']} min{extra}",
+        time=f"{about['minutes']} min + {about['exercise_minutes']} min exercises",
         passed=sum(state_of(exercise.id).passed for exercise in asked),
         asked=len(asked),
     )
@@ -205,11 +203,9 @@ class CoursePath:
 
 
 def _graph_html() -> str:
-    from labkit.course.course_map import map as draw
+    from labkit.course.course_map import map_html
 
-    graph = draw()
-    picture = picture_html(graph.svg(), alt="which chapter needs which")
-    return f"<details><summary>All chapters</summary>{picture}</details>"
+    return f"<details><summary>All chapters</summary>{map_html()}</details>"
 
 
 def path(goal: str | None = None) -> CoursePath:

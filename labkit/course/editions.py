@@ -1,9 +1,8 @@
 """Two editions of one notebook: solved, which the tests run, and student, without solutions.
 
 An exercise is a stub cell (`exercise`) below the markdown cell that says what to do, the cell that
-checks it (`check`) and a solution. In a chapter of form 2 the solution stands in the stub's
-metadata, where no page shows it: it opens on the exercise's card. Older chapters have it in a
-folded markdown cell (`solution`). The solved edition puts the solution's code in the stub's place.
+checks it (`check`) and a solution. The solution stands in the stub's metadata, where no page shows
+it: it opens on the exercise's card. The solved edition puts its code in the stub's place.
 """
 
 import json
@@ -26,7 +25,7 @@ os.environ["LABKIT_UNFINISHED"] = "fails"  # and every answer has to be there"""
 
 @dataclass
 class Task:
-    """One exercise of a notebook: its stub, its checks and its solutions.
+    """One exercise of a notebook: its stub with the solution, and its checks.
 
     statement  the markdown cell above the stub
     """
@@ -34,7 +33,6 @@ class Task:
     stub: Cell
     statement: str = ""
     checks: list[Cell] = field(default_factory=list)
-    solutions: list[Cell] = field(default_factory=list)
 
     @property
     def ids(self) -> list[str]:
@@ -42,25 +40,23 @@ class Task:
         return [found for cell in self.checks for found in CHECKED.findall(cell["source"])]
 
     @property
-    def solution_texts(self) -> list[str]:
-        """What is said about the solution, as markdown: in the stub's metadata or in cells."""
-        kept = self.stub["metadata"].get("solution", [])
-        return ["".join(kept)] * bool(kept) + [cell["source"] for cell in self.solutions]
+    def solution(self) -> str:
+        """What is said about the solution, as markdown."""
+        return "".join(self.stub["metadata"].get("solution", []))
 
     @property
     def solution_code(self) -> str:
         """The code of the solution."""
-        codes = ("\n".join(PYTHON.findall(text)) for text in self.solution_texts)
-        return "\n\n".join(code.strip("\n") for code in codes)
+        return "\n".join(PYTHON.findall(self.solution)).strip("\n")
 
     @property
     def solution_words(self) -> str:
         """Why the solution is as it is."""
-        return "\n\n".join(PYTHON.sub("", text).strip("\n") for text in self.solution_texts)
+        return PYTHON.sub("", self.solution).strip()
 
 
 def tasks(notebook: Notebook) -> list[Task]:
-    """The exercises of a notebook, in order; checks and solutions belong to the stub above them."""
+    """The exercises of a notebook, in order; checks belong to the stub above them."""
     found: list[Task] = []
     above = ""
     for cell in notebook["cells"]:
@@ -68,8 +64,6 @@ def tasks(notebook: Notebook) -> list[Task]:
             found.append(Task(cell, above))
         elif found and "check" in tags(cell):
             found[-1].checks.append(cell)
-        elif found and "solution" in tags(cell):
-            found[-1].solutions.append(cell)
         above = cell["source"] if cell["cell_type"] == "markdown" else ""
     return found
 
@@ -82,8 +76,6 @@ def solved(notebook: Notebook) -> Notebook:
     answers = {task.stub["id"]: task.solution_code for task in tasks(notebook)}
     cells: list[Cell] = [{"cell_type": "code", "id": "alone", "metadata": {}, "source": ALONE}]
     for cell in notebook["cells"]:
-        if "solution" in tags(cell):
-            continue
         if cell["id"] in answers:
             if not answers[cell["id"]].strip():
                 raise ValueError(f"the exercise in cell {cell['id']} has no solution")
@@ -100,7 +92,7 @@ def solved(notebook: Notebook) -> Notebook:
 
 def student(notebook: Notebook) -> Notebook:
     """The edition without solutions, for a workshop."""
-    cells = [without_solution(cell) for cell in notebook["cells"] if "solution" not in tags(cell)]
+    cells = [without_solution(cell) for cell in notebook["cells"]]
     return canonical({**notebook, "cells": cells})
 
 
@@ -118,10 +110,9 @@ def leaks(notebook: Notebook, edition: str) -> list[str]:
     solutions: set[str] = set()
     elsewhere: set[str] = set()
     for cell in notebook["cells"]:
-        lines = {_normal(line) for line in cell["source"].splitlines()}
-        (solutions if "solution" in tags(cell) else elsewhere).update(lines)
+        elsewhere.update(_normal(line) for line in cell["source"].splitlines())
         solutions.update(_normal(line) for line in cell["metadata"].get("solution", []))
-    secret = {line for line in solutions - elsewhere if line and not line.startswith(("<", "```"))}
+    secret = {line for line in solutions - elsewhere if line and not line.startswith("```")}
     shown = {_normal(line) for text in _texts(json.loads(edition)) for line in text.splitlines()}
     whole = " ".join(sorted(shown))
     return sorted(x for x in secret if x in shown or (len(x) >= TELLING and x in whole))

@@ -219,7 +219,6 @@ class Exercise:
                asks every case there is
     picture    (case, got, right) -> something to display: what went wrong, beside what is right
     score      (answer) -> one line about a right answer ("yours 8 sectors, ideal 4")
-    statement  the task, where no notebook holds it
     case       (rng, size) -> Case, or the tuple of inputs; size grows from 0 to `sizes`
     expected   (*inputs) -> the right value, or `Raises(kind)`; leave out when cases hold the truth
     judge      (case, got) -> None when right, else a sentence or `Wrong`; for properties with
@@ -262,12 +261,10 @@ class Exercise:
     smaller: Callable[..., Any] | None = None
     show: Callable[..., str] | None = None
     minutes: int = 10
-    difficulty: int = 2
     rung: str = "core"
     stages: tuple[Stage, ...] = ()
     picture: Callable[[Case, Any, Any], Any] | None = None
     score: Callable[[Any], str] | None = None
-    statement: str = ""
 
     def __post_init__(self) -> None:
         module, dot, name = self.id.partition(".")

@@ -1,10 +1,10 @@
-"""What is wrong with the claims of a chapter of form 2: one table, decided by what was measured."""
+"""What is wrong with the claims of a chapter: one table, decided by what was measured."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-from labkit.course.chapter import Part, called
+from labkit.course.chapter import Part
 from labkit.course.measured import measured_names
 
 CLAIM_ID = re.compile(r"\bD\d-[\w.]+-[a-z]+\b")
@@ -17,8 +17,6 @@ def claim_table_problems(parts: list[Part], owned: list[str]) -> Iterator[str]:
         shown = part.source if not part.is_code or part.is_visible_code else ""
         if found := CLAIM_ID.search(shown) or ITS_WORDS.search(shown):
             yield f"cell {part.id} says {found[0]!r} outside the table at the end"
-        if any(called(call) == "course.claim" for call in part.calls("claim")):
-            yield f"cell {part.id} calls course.claim: the table at the end takes its place"
     tables = [(part, call) for part in parts for call in part.calls("checked")]
     if len(tables) != bool(owned):
         yield f"{len(tables)} calls of course.checked, {int(bool(owned))} wanted"

@@ -1,4 +1,4 @@
-"""What is not as it should be in a chapter of form 2: first screen, cells, prose, minutes, end."""
+"""What is not as it should be in a chapter: first screen, cells, prose, minutes, end."""
 
 import ast
 import itertools
@@ -26,8 +26,8 @@ ENDING = ("Recap", "In PyTorch", "Next")
 SENTENCE = re.compile(r"[.?!](?=\s|$)")
 
 
-def form_2_problems(notebook: Notebook, asked: list[str]) -> Iterator[str]:
-    """Everything that a chapter of form 2 promises and this one does not keep.
+def chapter_problems(notebook: Notebook, asked: list[str]) -> Iterator[str]:
+    """Everything that a chapter promises and this one does not keep.
 
     asked  the ids of the exercises it asks
     """
@@ -178,8 +178,6 @@ def _minutes(about: dict[str, Any], parts: list[Part], asked: list[Exercise]) ->
         if exercise.minutes > RUNG_MINUTES[exercise.rung]:
             most = RUNG_MINUTES[exercise.rung]
             yield f"{exercise.id}, a {exercise.rung}, takes {exercise.minutes} minutes of {most}"
-        if exercise.statement:
-            yield f"{exercise.id} states its task a second time: the notebook holds it"
     bosses = [exercise.id for exercise in asked if exercise.rung == "boss"]
     if len(bosses) > 1:
         yield f"more than one boss: {bosses}"

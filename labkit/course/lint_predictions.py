@@ -1,4 +1,4 @@
-"""What is wrong with the predictions of a chapter of form 2: nothing may tell before its time."""
+"""What is wrong with the predictions of a chapter: nothing may tell before its time."""
 
 import ast
 import re

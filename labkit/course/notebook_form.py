@@ -2,7 +2,7 @@
 
 A fixed kernel, no widget state, known metadata only, cell ids that stay, and outputs only in cells
 tagged `keep_output`, which `pytest --nbval` then compares. `labkit notebooks clean` writes it.
-In a chapter of form 2 the source of cells tagged `predict` or `backstage` is hidden.
+The source of cells tagged `predict` or `backstage` is hidden.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from labkit.course.front_matter import front_matter_text, is_form_2
+from labkit.course.front_matter import front_matter_text
 
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
@@ -24,7 +24,7 @@ KERNEL = {
 }
 CELL_METADATA = ("tags", "nbgrader", "slideshow", "editable", "deletable", "solution")
 HIDDEN = ("predict", "backstage")
-"""Tags of code cells whose source a chapter of form 2 hides."""
+"""Tags of code cells whose source is hidden."""
 VIEW = "application/vnd.jupyter.widget-view+json"
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -94,7 +94,7 @@ def canonical(notebook: Notebook) -> Notebook:
     clean = []
     for cell in cells:
         ordinal += cell["cell_type"] == "code"
-        clean.append(_canonical_cell(cell, ordinal, taken, hides=is_form_2(about)))
+        clean.append(_canonical_cell(cell, ordinal, taken))
     return {"cells": clean, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -108,14 +108,14 @@ def _joined(source: str | list[str]) -> str:
 
 
 def is_hidden(cell: Cell) -> bool:
-    """Whether readers of a chapter of form 2 see only what this cell puts out."""
+    """Whether readers see only what this cell puts out."""
     return cell["cell_type"] == "code" and any(tag in HIDDEN for tag in tags(cell))
 
 
-def _canonical_cell(cell: Cell, ordinal: int, taken: set[str], hides: bool) -> Cell:
+def _canonical_cell(cell: Cell, ordinal: int, taken: set[str]) -> Cell:
     source = _source(cell)
     kept = {key: cell["metadata"][key] for key in CELL_METADATA if cell["metadata"].get(key)}
-    if hides and is_hidden(cell):
+    if is_hidden(cell):
         kept["jupyter"] = {"source_hidden": True}
     clean = {
         "cell_type": cell["cell_type"],

@@ -10,11 +10,10 @@
     print(1)
 
 The header is the front matter (`labkit.course.front_matter`) and becomes the first cell. A cell
-that calls `check(...)` is tagged so, unless it is tagged as meant to fail; a cell that calls
-`claim("D4-1.3-a", ...)` gets the tag of its claim. With `form: 2` in the header a cell that calls
+that calls `check(...)` is tagged so, unless it is tagged as meant to fail. One that calls
 `course.predict(...)` is tagged `predict`, one that calls `course.checked({...})` is tagged
 `backstage` and with every claim it names; the source of both is hidden. A cell tagged `solution`
-then goes into the metadata of the exercise above it, and comes back when the notebook is exported.
+goes into the metadata of the exercise above it, and comes back when the notebook is exported.
 """
 
 import difflib
@@ -24,18 +23,16 @@ from typing import Any
 
 import yaml
 
-from labkit.course.front_matter import front_matter_keys, front_matter_text, is_form_2
+from labkit.course.front_matter import KEYS, front_matter_text
 from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?P<rest>.*)$")
 TAGS = re.compile(r"tags=(\[.*?\])")
 ID = re.compile(r'\bid="([^"]*)"')
-FOLD = re.compile(r"^</?details>(?:<summary>Solution</summary>)?\s*$", re.MULTILINE)
 CHECK = re.compile(r"^(?:\w+\s*=\s*)?(?:course\.)?check\(", re.MULTILINE)
 PREDICT = re.compile(r"\bcourse\.predict\(")
 CHECKED = re.compile(r"\bcourse\.checked\(")
 CLAIM_ID = re.compile(r"[\"'](D\d-[\w.-]+)[\"']")
-CLAIM = re.compile(r"\bclaim\(\s*[\"'](D\d-[\w.-]+)[\"']")
 
 
 def from_text(text: str, before: Notebook | None = None) -> Notebook:
@@ -44,14 +41,12 @@ def from_text(text: str, before: Notebook | None = None) -> Notebook:
     Raises   ValueError   a header that is not YAML, a marker that cannot be read
     """
     header, body = _split_header(text)
-    cells = [_cell(kind, rest, lines, is_form_2(header)) for kind, rest, lines in _chunks(body)]
+    cells = [_cell(kind, rest, lines) for kind, rest, lines in _chunks(body)]
     metadata: dict[str, Any] = {"labkit": header} if header else {}
     if header:
         first = {"cell_type": "markdown", "metadata": {}, "source": front_matter_text(header)}
         cells.insert(0, {**first, "id": "front-matter"})
-    cells = [cell for cell in cells if cell["source"].strip()]
-    if is_form_2(header):
-        cells = _solutions_put_away(cells)
+    cells = _solutions_put_away([cell for cell in cells if cell["source"].strip()])
     if before is not None:
         _inherit(cells, before["cells"])
     return canonical({"cells": cells, "metadata": metadata})
@@ -62,7 +57,7 @@ def to_text(notebook: Notebook) -> str:
     about = notebook["metadata"].get("labkit")
     parts = []
     if about:
-        ordered = {key: about[key] for key in (*front_matter_keys(about), *about) if key in about}
+        ordered = {key: about[key] for key in (*KEYS, *about) if key in about}
         header = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=90)
         parts.append("\n".join(["# ---", *(f"# {x}" for x in header.splitlines()), "# ---"]))
     for index, cell in enumerate(_solutions_taken_out(notebook["cells"])):
@@ -88,8 +83,7 @@ def _solutions_put_away(cells: list[Cell]) -> list[Cell]:
         stubs = [stub for stub in kept if "exercise" in tags(stub)]
         if not stubs:
             raise ValueError("a solution stands above the first exercise")
-        text = FOLD.sub("", cell["source"]).strip("\n")
-        stubs[-1]["metadata"]["solution"] = text.splitlines(keepends=True)
+        stubs[-1]["metadata"]["solution"] = cell["source"].splitlines(keepends=True)
     return kept
 
 
@@ -128,8 +122,10 @@ def _split_header(text: str) -> tuple[dict[str, Any], list[str]]:
         raise ValueError(f"the header is not YAML: {error}") from error
     if not isinstance(header, dict):
         raise ValueError(f"the header holds {header!r}, not keys and values")
+    if strange := [key for key in header if key not in KEYS]:
+        raise ValueError(f"the header has the unknown keys {strange}")
     for key in header:
-        if front_matter_keys(header).get(key) is str:
+        if KEYS.get(key) is str:
             header[key] = str(header[key])  # "sections: 1.1" is text, whatever YAML thinks
     return header, lines[end + 1 :]
 
@@ -147,7 +143,7 @@ def _chunks(lines: list[str]) -> list[tuple[str, str, list[str]]]:
     return chunks
 
 
-def _cell(kind: str, rest: str, lines: list[str], form_2: bool) -> Cell:
+def _cell(kind: str, rest: str, lines: list[str]) -> Cell:
     source = "\n".join(lines).strip("\n")
     if kind != "code":
         source = _prose(source)
@@ -159,13 +155,10 @@ def _cell(kind: str, rest: str, lines: list[str], form_2: bool) -> Cell:
     if kind == "code":
         if CHECK.search(source) and not {"exercise", "raises-exception"} & set(marks):
             marks += ["check", "raises-exception"]
-        marks += [f"claim:{claim_id}" for claim_id in CLAIM.findall(source)]
-        if form_2 and PREDICT.search(source):
+        if PREDICT.search(source):
             marks.append("predict")
-        if form_2 and CHECKED.search(source):
+        if CHECKED.search(source):
             marks += ["backstage", *(f"claim:{found}" for found in CLAIM_ID.findall(source))]
-    elif "<summary>Solution" in source:
-        marks.append("solution")
     cell: Cell = {"cell_type": kind, "metadata": {}, "source": source}
     if marks:
         cell["metadata"]["tags"] = list(dict.fromkeys(marks))

@@ -9,9 +9,9 @@ JupyterLab, or as text:
     labkit notebooks lint NOTEBOOK                  # everything the hygiene tests ask
     labkit notebooks index                          # claim id -> notebook and cell
 
-What a chapter of form 2 holds, in order (its header says `form: 2`; the lint asks all of it):
+What a chapter holds, in order (the lint asks all of it):
 
-1. Front matter, written from the header (`labkit.course.front_matter.FORM_2`): a title, which is a
+1. Front matter, written from the header (`labkit.course.front_matter.KEYS`): a title, which is a
    question or a failure, and one line. Goals, claims and anchors stay in the metadata.
 2. The puzzle in two to four sentences, then one visible cell of at most six lines with a picture or
    a real error. At most six visible lines of imports in all; helpers go into a cell tagged
@@ -38,17 +38,13 @@ What a chapter of form 2 holds, in order (its header says `form: 2`; the lint as
 Its minutes are words / 130 + 0.4 for a visible cell + 1 for a prediction; those of its exercises
 are the exercises' own, without the boss.
 
-A chapter of the older form has a table for front matter (`KEYS`), a box per claim
-(`course.claim("D4-1.3-a", holds=..., evidence={...})`), its reasons in the reveal, and its
-solutions in folded markdown cells.
-
 What a reader wrote is used further on: `count = course.yours(waits, finished)` in a hidden cell
 calls the finished one as long as `waits` is a stub.
 
 Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past a
-wrong answer), `solution`, `predict`, `backstage`, `note`, `keep_output` (deterministic output that
-`pytest --nbval` compares; never under a question, where it would be read first), `claim:<id>`, and
-`raises-exception` alone for a cell meant to fail.
+wrong answer), `solution` (as text only), `predict`, `backstage`, `note`, `keep_output`
+(deterministic output that `pytest --nbval` compares; never under a question, where it would be read
+first), `claim:<id>`, and `raises-exception` alone for a cell meant to fail.
 """
 
 import argparse

@@ -13,10 +13,9 @@ there is none, nothing on the page says what came out.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from labkit.course.listed_predictions import ListedPrediction, listed
 from labkit.widgets.lesson.prediction import PredictionView, seal
 from labkit.widgets.lesson.revealed import RevealedView
 
@@ -92,21 +91,17 @@ class Prediction(PredictionView):
         return text
 
 
-def predict(
-    question: str, choices: Mapping[Any, str] | Sequence[Any]
-) -> Prediction | ListedPrediction:
+def predict(question: str, choices: Mapping[Any, str]) -> Prediction:
     """Ask a question before the run; display what this returns.
 
     choices  choice -> explanation: what is wrong with it, or why it is so; choices are compared
-             as text. A list of choices takes its explanations from `reveal(..., why=...)`
+             as text
 
     Raises   ValueError   fewer than two choices, one twice, or one without an explanation
     """
     texts = [str(choice) for choice in choices]
     if len(texts) < 2 or len(set(texts)) < len(texts):
         raise ValueError(f"a prediction needs two or more different choices, got {texts}")
-    if not isinstance(choices, Mapping):
-        return listed(question, texts)
     reasons = {str(choice): reason.strip() for choice, reason in choices.items()}
     if silent := [choice for choice, reason in reasons.items() if not reason]:
         raise ValueError(f"no explanation for {silent}")

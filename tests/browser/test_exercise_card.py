@@ -6,18 +6,24 @@ import pytest
 
 from labkit.course.exercises.start_here import places
 
-ALONE = 'import os; os.environ["LABKIT_PROGRESS"] = "off"; from labkit import course'
+ALONE = """
+import os
+from labkit import course
+from labkit.course.cards import card as card_of
+from labkit.course.verdicts import CheckFailed
+os.environ["LABKIT_PROGRESS"] = "off"
+"""
 FAIL = """
 def check(answer):
     try:
         course.check("start_here.places", answer, seed=7)
-    except course.CheckFailed:
+    except CheckFailed:
         pass
 
 check(lambda views: 10_000)
 check(lambda views: sum(start for *_, start in views))
 """
-CARD = 'card = course.card("start_here.places"); card'
+CARD = 'card = card_of("start_here.places"); card'
 
 pytestmark = pytest.mark.browser
 
@@ -152,7 +158,7 @@ def test_a_failed_check_shows_the_card_and_a_short_error(lab):
 
 
 def test_a_card_without_rules_says_nothing_in_their_place(lab):
-    lab.open([ALONE, 'card = course.card("memory.bytes_held"); card'])
+    lab.open([ALONE, 'card = card_of("memory.bytes_held"); card'])
     card = lab.widget(0)
     lab.wait_drawn(card)
     assert "false" not in card.inner_text()

@@ -4,6 +4,7 @@ import pytest
 
 from labkit import course
 from labkit.course import course_path, exercises, progress_file
+from labkit.course.cards import progress
 from labkit.course.course_map import map_data
 from labkit.course.course_path import lines, stops_of
 from labkit.course.notebook_form import ROOT, notebook_name, notebook_paths
@@ -22,6 +23,11 @@ def alone(monkeypatch):
 def needed(name):
     """Every chapter below one."""
     return {name}.union(*(needed(other) for other in planned()[name]["needs"]))
+
+
+def drawn_name(node):
+    """The chapter that a node of the map stands for."""
+    return f"{node['group']}/{node['label'].replace(' ', '_')}".removeprefix("0_start_here/")
 
 
 def do(name):
@@ -95,12 +101,12 @@ def test_who_has_chosen_no_line_is_offered_each(monkeypatch):
 
 def test_all_lists_count_the_same_exercises():
     do("0_start_here")
-    said = {name: (done, asked) for name, done, asked, _ in course.progress().rows()}
-    drawn = {node["details"]["notebook"]: node["details"] for node in map_data()[0]}
+    said = {name: (done, asked) for name, done, asked, _ in progress().rows()}
+    drawn = {drawn_name(node): node["kind"] for node in map_data()[0]}
     for line in lines():
         for stop in stops_of(line):
             assert said.get(stop.name, (0, 0)) == (stop.passed, stop.asked), stop.name
-            assert drawn[stop.name]["exercises"] == f"{stop.passed} of {stop.asked} passed"
+            assert drawn[stop.name] == ("passed" if stop.done else "open")
 
 
 def test_the_boss_is_not_asked_for(monkeypatch):
@@ -118,14 +124,15 @@ def test_the_boss_is_not_asked_for(monkeypatch):
 def test_chapters_not_written_are_not_drawn(monkeypatch):
     written = {notebook_name(path) for path in notebook_paths()}
     nodes, edges = map_data()
-    assert {node["details"]["notebook"] for node in nodes} == written
+    assert {drawn_name(node) for node in nodes} == written
     assert all(edge["source"] < edge["target"] for edge in edges)
     reached = {edge["target"] for edge in edges}
     assert len(reached) == len(nodes) - 1, "needs are followed through what is not written"
+    about = {"title": "?", "minutes": 3, "exercise_minutes": 1}
     monkeypatch.setattr(
         course_path,
         "_about",
-        lambda name: None if "autograd" in name else {"title": "?", "minutes": 3},
+        lambda name: None if "autograd" in name else about,
     )
     assert [stop.name for stop in stops_of("gradients")] == [
         "0_start_here", "1_fundamentals/1_introduction",

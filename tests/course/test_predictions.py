@@ -83,23 +83,9 @@ def test_predictions_refuse_what_makes_no_sense():
         nodes().reveal(5, calls=1)
 
 
-def test_a_list_of_choices_takes_its_reasons_from_the_reveal():
-    guess = course.predict("how many?", [1, 2, 3])
-    why = {1: "too few", 2: "just so", 3: "too many"}
-    assert repr(guess.reveal(2, why)) == "no prediction; it is 2: just so"
-    assert repr(guess.choose(3).reveal(2, why)) == "predicted 3, it is 2: too many"
-    assert guess.choose(2).reveal(2, why).right
-    assert repr(guess.reveal(2)) == "right: 2"
-    assert "how many?" in guess.svg()
-    with pytest.raises(ValueError, match="not among"):
-        guess.choose("perhaps")
-    with pytest.raises(ValueError, match="not among"):
-        guess.reveal(2, why={"perhaps": ""})
-
-
 def test_the_lab_keeps_saved_predictions_as_its_own():
     guess = nodes().choose(3)
-    asked = [guess, guess.reveal(4, calls=4), course.predict("?", ["a", "b"])]
+    asked = [guess, guess.reveal(4, calls=4)]
     models = {
         str(number): {
             "model_name": "AnyModel",

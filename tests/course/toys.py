@@ -4,7 +4,7 @@ import torch
 
 from labkit.course.exercise import Case, Exercise, Raises, Rng, Wrong, handed_out
 
-ABOUT = {"statement": "toy", "hints": ("one", "two", "three"), "must_fail": ("a constant",)}
+ABOUT = {"hints": ("one", "two", "three"), "must_fail": ("a constant",)}
 
 
 def numbers(rng: Rng, size: int):

@@ -131,7 +131,6 @@ causal_mask_adapter = Exercise(
         Stage("bool to bool", only=lambda mask, form, wanted, dtype: "adds" not in (form, wanted)),
         Stage("floats, batches, dtypes"),
     ),
-    difficulty=2,
     hints=(
         Hint(
             "One of the two outputs changed: {input}. Is the True of the one form the True of the "

@@ -29,7 +29,6 @@ fit = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "A 1 gives way to anything, to a 0 as well: {input} makes {expected}.",
@@ -76,7 +75,6 @@ loop_strides = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "There is one stride per axis of the shape, {expected}: the missing axes come first.",

@@ -154,7 +154,6 @@ bug_by_picture = Exercise(
     show=_show_pictures,
     cases=24,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "A picture has holes at its right side only. What differs in the last columns? The "

@@ -313,7 +313,6 @@ clear_while_busy = Exercise(
     waits=2.0,  # a pool that holds its lock while it waits for another thread never ends
     processes=True,
     minutes=30,
-    difficulty=5,
     hints=(
         Hint(
             "A stream still worked on this chunk. It is idle when all of its events are done, in "

@@ -269,7 +269,6 @@ generic_add = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    difficulty=3,
     stages=(_part("one dtype"), _part("the list"), _part("lengths"), Stage("guard")),
     picture=_added_beside,
     hints=(

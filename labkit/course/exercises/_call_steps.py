@@ -47,7 +47,6 @@ depths = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "The names are right, a depth is not. The depth counts the calls that have not "
@@ -99,7 +98,6 @@ loops = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=4,
-    difficulty=2,
     hints=(
         Hint(
             "Too few. Two dimensions become one loop only if all operands agree: {input}.",

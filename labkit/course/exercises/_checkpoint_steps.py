@@ -63,7 +63,6 @@ pack_half = Exercise(
     rung="warm-up",
     cases=20,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint("What is kept should have the dtype torch.float16.", when=_dtypes("dtypes kept")),
         Hint(
@@ -92,7 +91,6 @@ best_segments = Exercise(
     rung="warm-up",
     cases=40,
     minutes=4,
-    difficulty=2,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(

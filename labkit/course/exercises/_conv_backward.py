@@ -156,7 +156,6 @@ conv_backward = Exercise(
     seconds=60.0,
     processes=True,
     minutes=30,
-    difficulty=4,
     hints=(
         Hint(
             "An element stays as it was when no output touched it: its gradient is 0, and somebody "

@@ -45,7 +45,6 @@ tile_of = Exercise(
     picture=_coverage,
     cases=40,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "Your row and your column both count up with z. The column has to begin again at 0 "
@@ -85,7 +84,6 @@ weight_place = Exercise(
     expected=_place,
     cases=80,
     minutes=4,
-    difficulty=1,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
@@ -132,7 +130,6 @@ tap_row = Exercise(
     expected=_row,
     cases=120,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "This tap lies outside the image, above it or below it.",

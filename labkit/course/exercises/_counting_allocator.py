@@ -200,7 +200,6 @@ counting_allocator = Exercise(
     cases=120,
     sizes=6,
     minutes=20,
-    difficulty=3,
     hints=(
         Hint(
             "An exception left an entry point. The caller is C: it cannot catch it, and it never "

@@ -122,5 +122,4 @@ derivative_row = Exercise(
         *(Stage(name, case=_plain(name), cases=12) for name in OPERATORS),
         Stage("broadcasting and dtypes"),
     ),
-    difficulty=4,
 )  # fmt: skip

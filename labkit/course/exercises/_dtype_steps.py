@@ -25,7 +25,6 @@ kind = Exercise(
     banned=LIBRARIES,
     cases=60,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint("bfloat16 is a float, too.", when=lambda e: e.inputs == ("bfloat16",)),
         Hint("uint8 is an integer without a sign.", when=lambda e: e.inputs == ("uint8",)),
@@ -59,7 +58,6 @@ number_dtype = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "True is an int for Python: isinstance(True, int) is True. Ask for bool first.",

@@ -188,7 +188,6 @@ implicit_gemm_rung = Exercise(
     seconds=60.0,
     processes=True,
     minutes=35,
-    difficulty=5,
     hints=(
         Hint(
             "A race: load, barrier, multiply, barrier. Which one is missing?",

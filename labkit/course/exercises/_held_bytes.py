@@ -69,7 +69,6 @@ bytes_held = Exercise(
     rung="warm-up",
     cases=150,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "Too much. Two of the tensors read one storage: count it once.",
@@ -135,7 +134,6 @@ byte_range = Exercise(
     rung="warm-up",
     cases=200,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "x is empty: it touches no byte, and the answer is (0, 0).",

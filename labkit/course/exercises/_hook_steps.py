@@ -39,7 +39,6 @@ clip = Exercise(
     rung="warm-up",
     cases=40,
     minutes=2,
-    difficulty=1,
     hints=(
         Hint(
             "The gradient that came was changed. A name with _ at its end writes in place; the "
@@ -84,7 +83,6 @@ firing_order = Exercise(
     rung="warm-up",
     cases=80,
     minutes=3,
-    difficulty=1,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
@@ -159,7 +157,6 @@ through = Exercise(
     rung="warm-up",
     cases=120,
     minutes=3,
-    difficulty=2,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(

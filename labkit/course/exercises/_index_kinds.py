@@ -30,7 +30,6 @@ kind = Exercise(
     rung="warm-up",
     cases=120,
     minutes=3,
-    difficulty=1,
     rules=("plain Python: no torch, no NumPy, no labkit",),
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(

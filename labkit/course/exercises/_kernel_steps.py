@@ -80,7 +80,6 @@ index = Exercise(
     seconds=60.0,
     processes=True,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "This is rule 1: thread 0 takes element 0. Here thread 0 takes element n - 1.",
@@ -134,7 +133,6 @@ guard = Exercise(
     seconds=60.0,
     processes=True,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "x has n elements, out has one less. What is the largest i whose x[i + 1] exists?",

@@ -23,7 +23,6 @@ column_waves = Exercise(
     expected=_waves,
     cases=60,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "For a pitch of {input} your answer is {got}. In which bank is the word of lane 1, and "
@@ -58,7 +57,6 @@ channels_last_strides = Exercise(
     expected=_channels_last,
     cases=60,
     minutes=4,
-    difficulty=1,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(

@@ -47,7 +47,6 @@ grown = Exercise(
     rung="warm-up",
     cases=120,
     minutes=3,
-    difficulty=1,
     rules=("plain Python",),
     hints=(
         Hint(
@@ -101,7 +100,6 @@ lowest = Exercise(
     rung="warm-up",
     cases=120,
     minutes=4,
-    difficulty=1,
     rules=("plain Python",),
     hints=(
         Hint(

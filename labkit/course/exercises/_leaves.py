@@ -331,7 +331,6 @@ leaf_or_not = Exercise(
     show=_python,
     cases=200,
     minutes=15,
-    difficulty=2,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(

@@ -48,7 +48,6 @@ owner = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=60,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "Neither the words of the dispatcher nor those of a kernel stand here: 'other'.",
@@ -96,7 +95,6 @@ filled = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=4,
-    difficulty=2,
     hints=(
         Hint("`##` glues: it goes, with the spaces around it.", when=lambda e: "##" in e.value),
         Hint(

@@ -127,7 +127,6 @@ gflops_of_a_matmul = Exercise(
     cases=150,
     sizes=7,
     minutes=20,
-    difficulty=3,
     banned=("labkit.*",),
     hints=(
         "Time is a constant plus work over rate: two unknowns, so two rows with different work "

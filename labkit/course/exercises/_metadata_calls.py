@@ -196,7 +196,6 @@ metadata_from_call = Exercise(
     smaller=_fewer_calls,
     cases=300,
     minutes=25,
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

@@ -156,7 +156,6 @@ numpy_twin = Exercise(
         Stage("indices", only=lambda expression: expression[0] == "index"),
         Stage("arithmetic, too"),
     ),
-    difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         "Both libraries are right about their own rules: write down what each of them does with "

@@ -65,7 +65,6 @@ move = Exercise(
     rules=PLAIN,
     cases=20,
     minutes=4,
-    difficulty=1,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(
@@ -102,7 +101,6 @@ serves = Exercise(
     rules=PLAIN,
     cases=80,
     minutes=3,
-    difficulty=1,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(

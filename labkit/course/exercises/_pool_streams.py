@@ -195,7 +195,6 @@ record_the_stream = Exercise(
     cases=24,
     sizes=6,
     minutes=12,
-    difficulty=3,
     hints=(
         Hint(
             "The copy and the upload are on two streams: nothing says that the upload comes first.",

@@ -38,7 +38,6 @@ refreshed = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=60,
     minutes=4,
-    difficulty=2,
     hints=(
         Hint(
             "A kernel at {input} refreshes the slot Undefined, too.",
@@ -144,7 +143,6 @@ stale_cells = Exercise(
     cases=200,
     sizes=6,
     minutes=15,
-    difficulty=4,
     hints=(
         Hint(
             "In {input} a kernel was removed. A removal refreshes the same slots as its "
@@ -245,7 +243,6 @@ boxed_counter = Exercise(
     drive=_drive_counter,
     cases=30,
     minutes=10,
-    difficulty=3,
     hints=(
         Hint(
             "The counts are right. After a boxed kernel the stack holds the result and nothing "

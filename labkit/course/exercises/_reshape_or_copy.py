@@ -126,7 +126,6 @@ reshape_or_copy = Exercise(
     cases=1500,
     sizes=8,
     minutes=25,
-    difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

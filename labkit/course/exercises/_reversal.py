@@ -165,7 +165,6 @@ repair_the_race = Exercise(
     seconds=60.0,
     processes=True,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "The compiler says: {got}. Each line of CUDA ends with a semicolon.",

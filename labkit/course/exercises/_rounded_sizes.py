@@ -96,7 +96,6 @@ round_and_pool = Exercise(
     cases=200,
     rung="boss",
     minutes=25,
-    difficulty=3,
     stages=(
         Stage("no settings", only=lambda settings, _: not settings),
         Stage("segment size", only=_only_the_segment),

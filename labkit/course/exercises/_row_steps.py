@@ -33,7 +33,6 @@ word_of = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "The backend's bit is there. Feature 0 sits at bit 16, feature 1 at bit 17.",
@@ -73,7 +72,6 @@ steps_aside = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=160,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "{input}: this is no autograd slot. The formula steps aside in autograd slots only.",
@@ -166,7 +164,6 @@ small_row = Exercise(
     ),
     cases=240,
     minutes=12,
-    difficulty=3,
     hints=(
         Hint(
             "In an autograd slot the formula steps aside for its backend's kernel, and for a "

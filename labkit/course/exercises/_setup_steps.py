@@ -31,7 +31,6 @@ per_call = Exercise(
     banned=LIBRARIES,
     cases=50,
     minutes=2,
-    difficulty=1,
     hints=(
         Hint(
             "{got} is the launches alone. Which reading says that the work is done?",
@@ -67,7 +66,6 @@ read_build = Exercise(
     banned=LIBRARIES,
     cases=60,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint("{input} holds no CUDA code: the answer is None.", when=lambda e: e.right is None),
         Hint("The last digit stands behind the dot: cu{expected} without the dot.", when=bool),

@@ -72,7 +72,6 @@ release = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "The count is wrong: each call takes one off storage.count.",
@@ -157,7 +156,6 @@ base_of = Exercise(
     banned=LIBRARIES,
     cases=80,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "A view got None as its base. If the tensor is no view itself, it is the base.",

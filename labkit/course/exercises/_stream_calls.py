@@ -309,7 +309,6 @@ wait_stream = Exercise(
     cases=60,
     seconds=10.0,
     minutes=14,
-    difficulty=3,
     hints=(
         Hint(
             "The log shows a host wait: {got}. Who else could do the waiting?",

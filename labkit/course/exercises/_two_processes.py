@@ -205,7 +205,6 @@ two_process_sum = Exercise(
     seconds=20.0,  # its processes import torch where they are not forked
     rung="boss",
     minutes=25,
-    difficulty=3,
     processes=True,
     hints=(
         "Join every process, and destroy the group in finally.",

@@ -33,7 +33,6 @@ first_overwrite = Exercise(
     rung="warm-up",
     cases=200,
     minutes=4,
-    difficulty=1,
     rules=("plain Python",),
     hints=(
         Hint(
@@ -82,7 +81,6 @@ waits_for = Exercise(
     rung="warm-up",
     cases=120,
     minutes=2,
-    difficulty=1,
     rules=("plain Python",),
     hints=(
         Hint(

@@ -36,7 +36,6 @@ needed = Exercise(
     banned=LIBRARIES,
     cases=200,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "A size of 0 means that there is no element at all, wherever the offset points.",
@@ -82,7 +81,6 @@ cut_out = Exercise(
     banned=LIBRARIES,
     cases=200,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "Only the offset differs: it moves by start times the stride of this dimension.",
@@ -235,7 +233,6 @@ view_strides = Exercise(
     banned=LIBRARIES,
     cases=400,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "Without elements there is nothing to read: any strides will do.",

@@ -268,7 +268,6 @@ will_backward_refuse = Exercise(
         Stage("data", only=_only(WAYS, ("view",))),
         Stage("views"),
     ),
-    difficulty=4,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(

@@ -220,7 +220,6 @@ read_the_graph = Exercise(
     tolerance=1e-6,
     cases=120,
     minutes=30,
-    difficulty=3,
     hints=(
         Hint(
             "Your text has more lines than the graph has nodes. A node that two edges lead to is "

@@ -136,7 +136,6 @@ custom_function = Exercise(
         Stage("one output", only=lambda x, w, n, used: used != "both", cases=10),
         Stage("everything"),
     ),
-    difficulty=3,
 )  # fmt: skip
 
 engine_loop = Exercise(
@@ -184,7 +183,6 @@ engine_loop = Exercise(
         Stage("a chain", case=a_chain, cases=1),
         Stage("everything"),
     ),
-    difficulty=4,
 )  # fmt: skip
 
 EXERCISES = (next_node, arrive, derivative_row, custom_function, engine_loop)

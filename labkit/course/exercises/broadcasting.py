@@ -102,7 +102,6 @@ broadcast_shapes = Exercise(
     smaller=_fewer_shapes,
     cases=300,
     minutes=15,
-    difficulty=2,
     banned=("torch.broadcast_shapes", "torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
@@ -248,7 +247,6 @@ output_bytes = Exercise(
     seconds=10.0,  # the first call on the meta device imports for seconds
     sizes=6,
     minutes=15,
-    difficulty=3,
     banned=("labkit.memory.*",),
     hints=(
         Hint(
@@ -466,7 +464,6 @@ find_the_missing_axis = Exercise(
     judge=_judge_steps,
     cases=320,
     minutes=40,
-    difficulty=3,
     hints=(
         Hint(
             "Square sizes hide your mistake: in {input} different axes have equal sizes. Test with "

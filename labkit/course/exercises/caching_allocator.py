@@ -255,7 +255,6 @@ best_fit = Exercise(
     seconds=2,
     sizes=LARGEST,
     minutes=15,
-    difficulty=4,
     stages=(
         Stage("requests", case=_with()),
         Stage("free and merge", case=_with("free"), cases=40),

@@ -220,7 +220,6 @@ checkpoint = Exercise(
         Stage("everything"),
     ),
     minutes=15,
-    difficulty=4,
 )  # fmt: skip
 
 EXERCISES = (pack_half, checkpoint, best_segments)

@@ -36,7 +36,6 @@ product_size = Exercise(
     expected=_sizes,
     cases=100,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "The depth is what one output sums over: channels times taps.",
@@ -94,7 +93,6 @@ matrix_entry = Exercise(
     show=_in_words,
     cases=150,
     minutes=4,
-    difficulty=2,
     hints=(
         Hint(
             "This tap lies in the padding: the answer is None.",
@@ -200,7 +198,6 @@ gather = Exercise(
     ),
     cases=60,
     minutes=12,
-    difficulty=3,
     banned=("torch.*",),
     hints=(
         Hint("Start from the plain case: h = p + r and v = q + s.", stage="one image"),

@@ -173,7 +173,6 @@ repair_the_conv = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "It is right when groups is 1. Which channels does output k read, and which channel "
@@ -344,7 +343,6 @@ halo_tile = Exercise(
     seconds=60.0,
     processes=True,
     minutes=25,
-    difficulty=4,
     hints=(
         Hint(
             "A race. Which of its two accesses belongs to the next channel? Who may still be "

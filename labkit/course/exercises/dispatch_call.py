@@ -172,7 +172,6 @@ predict_the_hops = Exercise(
         Stage("own sets"),
     ),
     minutes=15,
-    difficulty=4,
     banned=("torch.*", "labkit.dispatch.*", "labkit.conformance.*"),
     hints=(
         Hint(
@@ -217,7 +216,6 @@ joined = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "An argument may be a list of tensors. Its words count, too.",
@@ -252,7 +250,6 @@ on_thread = Exercise(
     banned=TORCH_AND_LABKIT,
     cases=120,
     minutes=3,
-    difficulty=2,
     show=lambda word, included, excluded: f"{word:#x}, {included:#x}, {excluded:#x}",
     hints=(
         Hint(

@@ -147,7 +147,6 @@ key_set_arithmetic = Exercise(
         Stage("together"),
     ),
     minutes=15,
-    difficulty=3,
     banned=("torch.*", "labkit.*", "torch._C.DispatchKeySet"),
     hints=(
         Hint(
@@ -309,7 +308,6 @@ fill_the_row = Exercise(
         Stage("all ten steps"),
     ),
     minutes=35,
-    difficulty=4,
     banned=(
         "labkit.dispatch.*",
         "labkit.conformance.*",

@@ -209,7 +209,6 @@ dtype_table = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    difficulty=3,
     stages=(_part("same dtype"), _part("two dtypes"), _part("steps"), Stage("refused")),
     picture=_beside,
     banned=(

@@ -177,7 +177,6 @@ saxpy = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    difficulty=2,
     hints=(
         Hint(
             "Nothing outside is yours. Which thread has an index of n or more, and what "
@@ -321,7 +320,6 @@ predict_sectors = Exercise(
     banned=("torch.*", "labkit.*", "labkit.widgets.cuda.warp_request"),
     cases=200,
     minutes=12,
-    difficulty=2,
     hints=(
         Hint(
             "Your sectors are {got}, right is {expected}, and itemsize is not 4 here: how many "

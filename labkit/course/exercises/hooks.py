@@ -235,7 +235,6 @@ hook_log = Exercise(
     ),
     must_fail=WRONG,
     minutes=15,
-    difficulty=4,
 )  # fmt: skip
 
 every_hook = Exercise(
@@ -274,7 +273,6 @@ every_hook = Exercise(
     ),
     rung="boss",
     minutes=20,
-    difficulty=4,
 )  # fmt: skip
 
 EXERCISES = (clip, firing_order, through, hook_log, every_hook)

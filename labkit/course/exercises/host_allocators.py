@@ -212,7 +212,6 @@ arena_allocator = Exercise(
     ),
     cases=80,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "A view kept the storage alive, and the storage its DataPtr. You need no list of "
@@ -272,7 +271,6 @@ last_handle = Exercise(
     ),
     cases=80,
     minutes=15,
-    difficulty=3,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(
@@ -319,7 +317,6 @@ deleter_once = Exercise(
     cases=200,
     processes=True,
     minutes=25,
-    difficulty=4,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(

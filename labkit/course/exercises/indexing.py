@@ -138,7 +138,6 @@ basic_index = Exercise(
         Stage("...", only=_only(int, slice, type(Ellipsis))),
         Stage("None and errors"),
     ),
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
@@ -299,7 +298,6 @@ advanced_shape = Exercise(
         Stage("integers", only=_without("mask")),
         Stage("masks and errors"),
     ),
-    difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

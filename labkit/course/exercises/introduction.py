@@ -38,7 +38,6 @@ asks = Exercise(
     banned=LIBRARIES,
     cases=100,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "One input that asks is enough: {input}.",
@@ -76,7 +75,6 @@ tape_length = Exercise(
     banned=LIBRARIES,
     cases=60,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "The loop never runs for {input}: no product, so the answer is 0.",
@@ -111,7 +109,6 @@ graph_or_no_graph = Exercise(
     show=as_source,
     cases=200,
     minutes=15,
-    difficulty=2,
     banned=LIBRARIES,
     hints=(
         "A graph needs three things: recording on, a floating-point result, an input that asks. "

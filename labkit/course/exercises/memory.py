@@ -156,7 +156,6 @@ share_inspector = Exercise(
     cases=600,
     sizes=8,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "You say overlap, and the two never touch: {input}. Two views of one storage may "
@@ -292,7 +291,6 @@ saved_bytes = Exercise(
         Stage("nothing alive afterwards"),
     ),
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "The bytes are one thing, what stays alive another: something of the step is still "

@@ -174,7 +174,6 @@ reorder_kernel = Exercise(
     seconds=60.0,
     processes=True,
     minutes=30,
-    difficulty=4,
     hints=(
         Hint(
             "32 wavefronts on the read side: what is the row pitch in your index? Padding must "
@@ -308,7 +307,6 @@ format_of = Exercise(
     cases=1500,
     sizes=8,
     minutes=15,
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

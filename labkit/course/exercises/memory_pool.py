@@ -52,7 +52,6 @@ retire = Exercise(
     expected=_retired,
     cases=120,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "Return two lists: the free addresses, and the pairs that still wait.",
@@ -110,7 +109,6 @@ idle_segments = Exercise(
     expected=_idle,
     cases=120,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "One of these segments has a block in use: the device would take it away with the "
@@ -157,7 +155,6 @@ repair_the_pool = Exercise(
     sizes=5,
     seconds=10.0,
     minutes=15,
-    difficulty=4,
     hints=(
         Hint(
             "Held bytes grow with the number of sizes. A larger free block could serve this "

@@ -243,7 +243,6 @@ safe_async_copy = Exercise(
     cases=64,
     sizes=6,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "The host waited, and meanwhile it queued nothing. stream.wait_event(event) makes a "

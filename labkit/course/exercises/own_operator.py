@@ -229,7 +229,6 @@ toy_backend = Exercise(
     stages=(*(Stage(part, case=_model_of(part)) for part in PARTS), Stage("together")),
     cases=80,
     minutes=15,
-    difficulty=4,
     hints=(
         Hint("Your view no longer shares storage.", when=_differs("t shares memory")),
         Hint(
@@ -352,7 +351,6 @@ custom_operator = Exercise(
     sizes=7,
     seconds=30.0,
     minutes=30,
-    difficulty=4,
     hints=(
         Hint(
             "The functionalised graph lost your update. What does the schema say about bound?",
@@ -414,7 +412,6 @@ fake_pairs = Exercise(
     banned=("torch.Tensor.__sub__", "torch.sub", "torch.Tensor.sub", "torch.Tensor.__rsub__"),
     cases=60,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "The dtype or the device is another one. x.new_empty(sizes) takes both from x.",
@@ -474,7 +471,6 @@ transposed = Exercise(
     rung="warm-up",
     cases=60,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "A view shares the memory: hand block.memory on, as it is.",

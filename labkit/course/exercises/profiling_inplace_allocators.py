@@ -151,7 +151,6 @@ leak_detective = Exercise(
     cases=26,
     sizes=6,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "Memory is still held after you returned, or was held while you looked: by you. "

@@ -40,7 +40,6 @@ why_oom = Exercise(
         *(Stage(cause, case=puzzle(cause), cases=15) for cause in CAUSES),
         Stage("together"),
     ),
-    difficulty=4,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
@@ -164,7 +163,6 @@ cause_and_cure = Exercise(
     cases=60,
     minutes=15,
     stages=(Stage("400 MiB", case=lambda rng, size: (400 * MIB,), cases=2), Stage("any device")),
-    difficulty=3,
     banned=("labkit.*",),
     hints=(
         "An idle segment goes back whole. Every segment needs one block that stays, so that the "
@@ -206,7 +204,6 @@ find_the_leak = Exercise(
         Stage("no leak", case=lambda rng, size: training_run(rng, size, leaks=False), cases=8),
         Stage("any run"),
     ),
-    difficulty=3,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(

@@ -106,7 +106,6 @@ honest_timer = Exercise(
     cases=60,
     sizes=3,
     minutes=15,
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         "Warm up, drain, start, n calls, drain, stop, divide. One call is launched while another "
@@ -240,7 +239,6 @@ why_not_available = Exercise(
     cases=300,
     sizes=4,
     minutes=15,
-    difficulty=2,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         "Order the questions: build, variable, driver, cards. Stop at the first that is to blame, "

@@ -156,7 +156,6 @@ path_of_a_call = Exercise(
     ),
     cases=40,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "Your list is one hop short: AutogradCPU. The key set decides hops, grad mode decides "
@@ -333,7 +332,6 @@ find_the_file = Exercise(
     seconds=2.0,
     sizes=LARGEST,
     minutes=25,
-    difficulty=3,
     hints=(
         "Thousands of questions: read every file once, before the first, into a dictionary.",
         Hint(

@@ -203,7 +203,6 @@ call_slot = Exercise(
     cases=24,
     sizes=4,
     minutes=3,
-    difficulty=2,
     hints=(
         Hint(
             "The slot's stored cell was not entered. A computed kernel is the one that the "
@@ -279,7 +278,6 @@ every_stale_cell = Exercise(
         Stage("together"),
     ),
     minutes=30,
-    difficulty=5,
     banned=(
         "labkit.dispatch.operator.*",
         "labkit.dispatch.dispatcher.*",

@@ -120,7 +120,6 @@ places = Exercise(
     smaller=_fewer_views,
     cases=100,
     minutes=3,
-    difficulty=1,
     hints=(
         Hint(
             "{got} is all numbers together, but some place is named twice here. `found` is a set, "
@@ -187,7 +186,6 @@ read_the_banner = Exercise(
     expected=_what_may_be_said,
     cases=60,
     minutes=5,
-    difficulty=1,
     hints=(
         "Look at two records of one kind from different drivers: which of the two is refused?",
         "A value from the emulator is fine, a duration is not.",

@@ -38,7 +38,6 @@ add_event = Exercise(
     expected=_with_event,
     cases=60,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "Your program has too few or too many steps: all steps stay, and two are added.",
@@ -80,7 +79,6 @@ conflict = Exercise(
     expected=_conflict,
     cases=120,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "Neither step writes a buffer that the other one touches. Can two reads disturb each "
@@ -292,7 +290,6 @@ find_races = Exercise(
     seconds=3.0,
     sizes=LARGEST_SIZE,
     minutes=15,
-    difficulty=3,
     hints=(
         Hint(
             "Everything queued after a host wait comes behind what the host waited for, on all "
@@ -351,7 +348,6 @@ race_finder = Exercise(
     seconds=3.0,
     sizes=LARGEST_SIZE,
     minutes=35,
-    difficulty=4,
     hints=(
         Hint(
             "Your false alarm is ordered through a third stream, or by the host having waited: "

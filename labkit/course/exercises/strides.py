@@ -251,7 +251,6 @@ view_machine = Exercise(
     cases=400,
     sizes=8,
     minutes=35,
-    difficulty=4,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         "Run the shortest failing chain by hand: which of the three (sizes, strides, offset) is "
@@ -404,7 +403,6 @@ layout_from_order = Exercise(
     smaller=_smaller_layouts,
     cases=400,
     minutes=12,
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

@@ -149,7 +149,6 @@ as_strided_guard = Exercise(
     seconds=2.0,
     sizes=8,
     minutes=25,
-    difficulty=3,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
@@ -292,7 +291,6 @@ sliding_windows = Exercise(
     cases=200,
     sizes=5,
     minutes=15,
-    difficulty=2,
     hints=(
         Hint(
             "No window fits: it reaches over dilation * (window - 1) + 1 places. That is a "

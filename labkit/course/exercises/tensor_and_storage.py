@@ -145,7 +145,6 @@ refcounts = Exercise(
     smaller=_shorter_programs,
     cases=300,
     minutes=15,
-    difficulty=2,
     banned=("torch.*", "numpy.*", "labkit.*", "weakref.ref", "weakref.finalize", "sys.getrefcount"),
     stages=(
         Stage("create and del", case=_with(), cases=60),
@@ -282,7 +281,6 @@ mapped_tensor = Exercise(
     drive=_drive_mapping,
     cases=120,
     minutes=25,
-    difficulty=3,
     banned=("torch.*", "numpy.memmap", "numpy.fromfile", "labkit.memory.*"),
     stages=(
         Stage("private", only=lambda *file: _fits(*file) and not file[2], cases=40),

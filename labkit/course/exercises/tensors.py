@@ -83,7 +83,6 @@ promote = Exercise(
     cases=400,
     sizes=6,
     minutes=15,
-    difficulty=3,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
@@ -227,7 +226,6 @@ share_or_copy = Exercise(
     judge=_judge_sharing,
     cases=240,
     minutes=15,
-    difficulty=2,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(

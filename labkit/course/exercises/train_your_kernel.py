@@ -59,7 +59,6 @@ who_saw = Exercise(
     ),
     cases=120,
     minutes=4,
-    difficulty=1,
     hints=(
         Hint(
             "One of your pairs is no pair of the forward pass: p * stride - pad + r is not h, or "
@@ -155,7 +154,6 @@ line_backward = Exercise(
     ),
     cases=60,
     minutes=12,
-    difficulty=2,
     banned=("torch.*", "labkit.*", "numpy.*"),
     hints=(
         Hint(

@@ -291,7 +291,6 @@ rebase_history = Exercise(
         "returns the right value but changes one of its inputs",
     ),
     minutes=15,
-    difficulty=4,
 )  # fmt: skip
 
 EXERCISES = (unpack, kept_by, will_backward_refuse, through_copy, rebase_history)
