@@ -6,13 +6,18 @@ import pickle
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from labkit.memory.snapshots.fast import read_fast
+from labkit.memory.snapshots.part import between
 from labkit.memory.snapshots.plain_machine import NotRegular
-from labkit.memory.snapshots.snapshot import SnapshotError, columns, load, load_columns
+from labkit.memory.snapshots.snapshot import SnapshotError, columns, load, load_columns, load_part
+from labkit.memory.snapshots.trace import segments_before
+from labkit.memory.snapshots.trace_table import TraceTable
 
 FIXTURES = sorted(Path(__file__).with_name("fixtures").glob("*/*.pickle.gz"))
+SOME = [path for path in FIXTURES if path.name.startswith(("train_resnet", "gc_1", "expandable_0"))]
 FEW_DICTS = 100
 
 
@@ -96,6 +101,54 @@ def test_the_trace_of_another_device():
     data = synthetic(900)
     snapshot = read_fast(io.BytesIO(data), len(data))
     assert parts(columns(snapshot, 1)) == parts(columns(load(data), 1))
+
+
+def test_a_part_is_the_part_of_the_dicts():
+    """Whatever way it is read: equal entries, memory before them, and stacks of what is live."""
+    for path in SOME:
+        whole = load(path)
+        count = len(whole["device_traces"][0])
+        for first, last in ((0, count // 3), (count // 2, count // 2 + 40), (-30, count)):
+            assert load_part(path, first, last) == between(whole, first, last)
+
+
+def test_what_an_address_held_follows_from_its_first_entries():
+    """The map undone by all later entries, and by those few that `between` picks from them."""
+    for path in SOME:
+        whole = load(path)
+        count = len(whole["device_traces"][0])
+        for last in (1, count // 4, count // 2, count - 5):
+            expected, found = segments_before(whole, last), between(whole, 0, last)["segments"]
+            for segment in (*expected, *found):
+                for block in segment["blocks"]:
+                    block["frames"] = []
+            assert found == expected
+
+
+def test_a_part_makes_no_dicts_of_the_rest(monkeypatch):
+    made = []
+    rows = TraceTable.rows
+
+    def counted(self, places):
+        made.extend(places.tolist())
+        return rows(self, places)
+
+    def never(*_):
+        raise AssertionError("the whole pickle was read")
+
+    monkeypatch.setattr(TraceTable, "rows", counted)
+    monkeypatch.setattr("labkit.memory.snapshots.snapshot.load_plain", never)
+    data = synthetic(3000, share_lists=True)
+    assert len(load_part(data, 1000, 1100)["device_traces"][0]) == 100
+    events = columns(read_fast(io.BytesIO(data), len(data))).events
+    moves = np.stack([events["address"], events["action"]])[:, 1100:]
+    assert len(made) <= 100 + 2 * len(np.unique(moves, axis=1).T) < 3000
+
+
+def test_a_part_of_what_is_irregular_is_read_the_general_way():
+    data = pickle.dumps(pickle.loads(synthetic(300)), 2)
+    assert load_part(data, 7, 90) == between(load(data), 7, 90)
+    assert load_part(synthetic(300), 7, 90, 1) == between(load(synthetic(300)), 7, 90, 1)
 
 
 def test_a_stack_of_one_that_looks_like_the_end_of_a_list():

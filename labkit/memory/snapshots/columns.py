@@ -74,7 +74,7 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
     traces = snapshot.get("device_traces", [])
     if not isinstance(traces, list | tuple):
         raise SnapshotError(f"device_traces is a {type(traces).__name__}, not a list of traces")
-    device = _chosen_device(segments, traces) if device is None else device
+    device = chosen_device(segments, traces) if device is None else device
     of_segment = _numbers(segments, "device", "segments", 0)
     if device < 0 or (device >= max(len(traces), 1) and device not in of_segment):
         raise SnapshotError(
@@ -197,7 +197,11 @@ def _rows(value: Any, name: str) -> list[dict[str, Any]]:
     return list(value)
 
 
-def _chosen_device(segments: list[dict[str, Any]], traces: Sequence[Any]) -> int:
+def chosen_device(segments: list[dict[str, Any]], traces: Sequence[Any]) -> int:
+    """The device with the longest trace, else the first that has segments.
+
+    Raises   SnapshotError   a segment names no device
+    """
     kinds = (list, tuple, TraceTable)
     lengths = [len(trace) if isinstance(trace, kinds) else 0 for trace in traces]
     if any(lengths):

@@ -22,6 +22,7 @@ Kind = Literal["malloc", "free", "complete", "empty_cache"]
 
 _RELEASES = {"segment_free", "segment_unmap"}
 _GROWTHS = {"segment_alloc", "segment_map"}
+SEGMENT_ACTIONS = _RELEASES | _GROWTHS
 
 
 @dataclass(frozen=True)
@@ -140,23 +141,33 @@ def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list
     lies before the first allocation behind it. The map is exact unless `max_split_size` is set or
     growing segments are used.
     """
+    return undone(snapshot, entries_of(snapshot, device)[entry:], device)
+
+
+def undone(
+    snapshot: Snapshot, later: Sequence[dict[str, Any]], device: int = 0
+) -> list[dict[str, Any]]:
+    """The memory map before these last entries of the trace.
+
+    later  all of them, or for each address the first of each action and every segment's: what an
+           address held is decided by the first entry of either kind after that moment
+    """
     settings = settings_of(snapshot)
     ranges, live = _ranges_and_blocks(snapshot, device)
-    entries = entries_of(snapshot, device)
-    for undone in reversed(entries[entry:]):
-        action, address = undone["action"], undone.get("addr", 0)
+    for entry in reversed(later):
+        action, address = entry["action"], entry.get("addr", 0)
         if action == "alloc":
             live.pop(address, None)
         elif action == "free_completed":
-            size = round_size(max(undone["size"], 1), settings.roundup_power2_divisions)
-            live[address] = _Live(address, size, undone["size"], PENDING)
+            size = round_size(max(entry["size"], 1), settings.roundup_power2_divisions)
+            live[address] = _Live(address, size, entry["size"], PENDING)
         elif action == "free_requested" and address in live:
             live[address].state = ALLOCATED
         elif action in _GROWTHS:
-            _remove(ranges, address, undone["size"])
+            _remove(ranges, address, entry["size"])
         elif action in _RELEASES:
-            _add(ranges, _Range.of_entry(undone, settings.large_segment_size))
-    _find_tails(live, entries[entry:])
+            _add(ranges, _Range.of_entry(entry, settings.large_segment_size))
+    _find_tails(live, later)
     return [_segment(piece, live, device) for piece in sorted(ranges, key=lambda r: r.address)]
 
 
@@ -170,7 +181,7 @@ class _Live:
     next_start: int = 0  # where the first allocation behind it began while it lived
 
 
-def _find_tails(live: dict[int, _Live], entries: list[dict[str, Any]]) -> None:
+def _find_tails(live: dict[int, _Live], entries: Sequence[dict[str, Any]]) -> None:
     """Each block knows where memory was first taken behind it: free memory is taken from its start.
 
     A rest of at most 1 MiB that the block kept ends there, whatever was free behind it.

@@ -186,7 +186,8 @@ class RowReader:
                 good &= self._number_lists(cell, good)
             position = np.where(good, position, starts)
             for column, found in zip(rows.cells[name], cell, strict=True):
-                column[part] = found
+                if len(found) > 1 or found[0]:  # what stays zero takes no memory
+                    column[part] = found
             rows.places[name][part] = np.where(extra > 0, memoized, -1)
             memoized += extra
         rows.memoized[part] = memoized

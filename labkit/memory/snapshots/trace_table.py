@@ -104,6 +104,18 @@ class TraceTable:
     def __len__(self) -> int:
         return self._length
 
+    def rows(self, places: Array) -> list[dict[str, Any]]:
+        """The rows at these places, as unpickling would make them."""
+        stepped = self._stepped
+        of_dicts = np.searchsorted(self._at, places).tolist()
+        of_runs = np.searchsorted(self._spread, places).tolist()
+        return [
+            stepped.resolved(self.dicts[in_dicts], {})
+            if in_dicts < len(self._at) and self._at[in_dicts] == place
+            else {key: stepped.value(key, int(self._rows[in_runs])) for key in stepped.rows.cells}
+            for place, in_dicts, in_runs in zip(places.tolist(), of_dicts, of_runs, strict=True)
+        ]
+
     def numbers(self, key: str, of_dicts: Array) -> Array:
         """A number per row; those of the dicts are given."""
         column = np.zeros(len(self), np.int64)

@@ -48,9 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.html:
             small = len(found[0]) <= REPLAYED
             view = memory(
-                *paths, device=arguments.device, events=arguments.events, whole=True,
-                what_if=WHAT_IF if small else (),
-            )  # fmt: skip
+                *sources, device=arguments.device, whole=True, what_if=WHAT_IF if small else ()
+            )
             arguments.html.write_text(widget_page(view, arguments.file.name), encoding="utf-8")
             print(f"\n{arguments.html}  {arguments.html.stat().st_size / 1000:,.0f} kB")
     except (SnapshotError, OSError) as error:

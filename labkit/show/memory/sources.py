@@ -12,7 +12,7 @@ from labkit.memory.memory_map import trace_dicts
 from labkit.memory.snapshots.call_sites import regions
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
-from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns
+from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns, load_part
 from labkit.show.memory.progress import reading
 
 LISTED_CANDIDATES = 60
@@ -52,7 +52,8 @@ class Source:
 def read_source(
     source: Any, device: int | None = None, events: tuple[int, int] | None = None
 ) -> Source:
-    """An allocator of labkit, a snapshot (dict, file, bytes), or torch.cuda ("cuda").
+    """An allocator of labkit, a snapshot (dict, file, bytes), or torch.cuda ("cuda"); a `Source`
+    that was read already stays itself.
 
     device  which device of a snapshot's file; by default the one with the longest trace
     events  (first, last): only these entries, and the memory as it was after them
@@ -61,11 +62,10 @@ def read_source(
              RuntimeError   torch.cuda was asked for and there is none
              SnapshotError, FileNotFoundError   as `labkit.memory.snapshots.snapshot.load`
     """
+    if isinstance(source, Source):
+        return source
     if events is not None:
-        whole = read_source(source, device)
-        chosen = columns_of(whole, device).device
-        part = between(whole.reread(), *events, chosen)
-        return Source(whole.name, part, device_total=whole.device_total, remarks=whole.remarks)
+        return _read_part(source, device, events)
     allocator = allocator_of(source)
     if allocator is not None:
         return _from_allocator(allocator)
@@ -82,6 +82,16 @@ def read_source(
         "show.memory takes an allocator of labkit, a snapshot (file, bytes or dict) or 'cuda', "
         f"not a {type(source).__name__}"
     )
+
+
+def _read_part(source: Any, device: int | None, events: tuple[int, int]) -> Source:
+    if isinstance(source, str | os.PathLike) and not names_torch_cuda(source):
+        path = Path(source)
+        with reading(path) as progress:
+            return Source(path.name, load_part(path, *events, device, progress=progress))
+    whole = read_source(source, device)
+    part = between(whole.reread(), *events, device)
+    return Source(whole.name, part, device_total=whole.device_total, remarks=whole.remarks)
 
 
 def allocator_of(source: Any) -> CachingAllocator | None:
