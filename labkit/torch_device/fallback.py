@@ -11,7 +11,7 @@ Differs  results keep the strides that the host's kernel gave them; views of one
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ from labkit.torch_device.twins import NAME
 
 counts: Counter[str] = Counter()
 """Operator -> how often the host served it."""
+OBSERVERS: list[Callable[[str, str], None]] = []
+"""Each is told (operator, who computes it) when a kernel is entered, here or on the device."""
 refuses = False
 """True while a detour is an error."""
 
@@ -38,6 +40,8 @@ def on_the_host(op: Any, args: Any, kwargs: dict[str, Any], why: str = NO_KERNEL
     if refuses:
         raise NotImplementedError(f"{name} would be computed on the host: {why}")
     counts[name] += 1
+    for told in OBSERVERS:
+        told(op.name(), f"{op.name()}, computed by the host")
     detour = _Detour()
     given = {**dict(zip([a.name for a in op._schema.arguments], args, strict=False)), **kwargs}
     generator = detour.generator_of(given.values())

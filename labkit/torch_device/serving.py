@@ -11,7 +11,7 @@ from labkit.ops.fallback import NoKernel, refused
 from labkit.ops.pointwise.pointwise import wrapped_number
 from labkit.ops.tensors import copy
 from labkit.torch_device.devices import Devices
-from labkit.torch_device.fallback import on_the_host
+from labkit.torch_device.fallback import OBSERVERS, on_the_host
 from labkit.torch_device.twins import Twins
 
 Function = Callable[..., Any]
@@ -43,9 +43,13 @@ class Served:
         self._of_tensors = [
             i for i, kind in enumerate(types) if kind in ("Tensor", "Optional[Tensor]")
         ]
+        name = self.op.name()
+        self._names = name, f"{name}, a kernel of labkit's"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the operator returns."""
+        for told in OBSERVERS:
+            told(*self._names)
         if self.fits_output is not None and "out" in kwargs:
             _fit(kwargs["out"], self.fits_output(*args))
         try:
