@@ -242,7 +242,7 @@ boxed_counter = Exercise(
     expected=_counted,
     drive=_drive_counter,
     cases=30,
-    minutes=10,
+    minutes=6,
     hints=(
         Hint(
             "The counts are right. After a boxed kernel the stack holds the result and nothing "

@@ -140,7 +140,7 @@ class _Crashes:
     def __init__(self, *_arguments: Any) -> None:
         raise RuntimeError(
             "_dispatch_get_computed_kernel_for_dispatch_key takes the canonical kernel and checks "
-            "the stored cell: on a stale cell, calling what it returns ends the process"
+            "the stored cell: where the canonical one is missing, calling it ends the process"
         )
 
 
@@ -206,7 +206,7 @@ call_slot = Exercise(
     hints=(
         Hint(
             "The slot's stored cell was not entered. A computed kernel is the one that the "
-            "registrations mean; on a stale cell it ends the process.",
+            "registrations mean; where they mean none, calling it ends the process.",
             when=lambda evidence: evidence.kind == "raised",
         ),
         Hint(
