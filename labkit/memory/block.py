@@ -236,19 +236,15 @@ class PrivatePool:
     use_count       graphs and objects that still hold the pool
     reserved_bytes  what the device has given on its behalf
     no_split        requests take whole segments
-    use_on_oom      default requests may take its free blocks when the device is full
 
     Source   c10/cuda/CUDACachingAllocator.cpp  PrivatePool
     """
 
-    def __init__(
-        self, mempool_id: MempoolId, *, no_split: bool = False, use_on_oom: bool = False
-    ) -> None:
+    def __init__(self, mempool_id: MempoolId, *, no_split: bool = False) -> None:
         self.id = mempool_id
         self.use_count = 1
         self.reserved_bytes = 0
         self.no_split = no_split
-        self.use_on_oom = use_on_oom
         self.small_blocks = BlockPool(True, self)
         self.large_blocks = BlockPool(False, self)
 
@@ -260,6 +256,7 @@ class AllocParams:
     requested_size  what the caller asked for;  size: of the block it needs
     pool, stream    where a block is looked for
     frames          of the caller, when they are recorded
+    is_expandable_segments_active  segments may grow for it, and blocks of growing ones serve it
 
     Source   c10/cuda/CUDACachingAllocator.cpp  AllocParams
     """
@@ -269,3 +266,4 @@ class AllocParams:
     pool: BlockPool
     stream: int
     frames: Frames | None
+    is_expandable_segments_active: bool

@@ -31,7 +31,7 @@ from labkit.memory.recorder import Recorder
 from labkit.memory.release import CachedMemory
 from labkit.memory.reserved import ReservedMemory
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import MIN_BLOCK_SIZE, SMALL_SIZE, round_size, segment_size
+from labkit.memory.sizes import is_cut_off, is_small, round_size, segment_size
 from labkit.memory.statistics import DeviceStats
 from labkit.memory.stream_events import StreamEvents
 
@@ -99,7 +99,9 @@ class CachingAllocator:
         self.process_events(frames)
         block_size = round_size(size, self.settings.divisions)
         pool = self._get_pool(block_size, stream)
-        params = AllocParams(size, block_size, pool, stream, frames)
+        params = AllocParams(
+            size, block_size, pool, stream, frames, self.settings.expandable_segments
+        )
         self.recorder.search(params, self.settings)
         try:
             block = self._get_free_block(params) or self._make_room(params)
@@ -164,7 +166,7 @@ class CachingAllocator:
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_pool
         """
         pools = self.private_pools.serving(stream) or self
-        return pools.small_blocks if block_size <= SMALL_SIZE else pools.large_blocks
+        return pools.small_blocks if is_small(block_size) else pools.large_blocks
 
     def _get_free_block(self, params: AllocParams) -> Block | None:
         """The best fit, taken out of its pool; None when there is none or it is refused.
@@ -173,13 +175,16 @@ class CachingAllocator:
         """
         if self.settings.garbage_collection_threshold and self.reserved.limit is not None:
             params.pool.get_free_blocks_call_count += 1
-        block = best_fit(params.pool, params.stream, params.size, self.settings)
+        block = best_fit(params, self.settings)
         if block is not None:
             params.pool.remove(block)
         return block
 
     def _make_room(self, params: AllocParams) -> Block:
-        """A block from memory that was not free before: each way in turn, the cheapest first."""
+        """A block from memory that was not free before: each way in turn, the cheapest first.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::malloc
+        """
         if any(self.free_memory_callbacks()):
             self.recorder.search_again(params)
             if block := self._get_free_block(params):
@@ -206,7 +211,7 @@ class CachingAllocator:
         limit = self.reserved.limit
         if limit is not None and self.reserved.bytes + size > limit:
             return None
-        if self.settings.expandable_segments:
+        if params.is_expandable_segments_active:
             return self.expandable.try_allocate(params, self.settings.large_segment_size)
         return self.reserved.malloc_segment(params.pool, params.stream, size, params.frames)
 
@@ -216,17 +221,25 @@ class CachingAllocator:
     def _try_mempool_fallback(self, params: AllocParams) -> Block | None:
         """A free block of a private pool that lends to the default ones when the device is full.
 
+        The request is the lender's from then on, and segments do not grow for it.
+
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::try_mempool_fallback
         """
         if params.pool.owner is not None:
             return None
         for lender in self.private_pools.usable_on_oom():
             pool = lender.small_blocks if params.pool.is_small else lender.large_blocks
-            if block := self._get_free_block(replace(params, pool=pool)):
+            lent = replace(params, pool=pool, is_expandable_segments_active=False)
+            if block := self._get_free_block(lent):
+                params.pool, params.is_expandable_segments_active = pool, False
                 return block
         return None
 
     def _raise_out_of_memory(self, params: AllocParams) -> NoReturn:
+        """The request has failed, as the statistics, the trace and the observers know.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::malloc
+        """
         free, total = self.driver.memory_info()
         self.stats.num_ooms += 1
         error = OutOfMemoryError(
@@ -252,7 +265,7 @@ class CachingAllocator:
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::alloc_found_block
         """
         segment, was_split = block.segment, block.is_split
-        if self._should_split(block, params.size):
+        if self._should_split(block, params):
             rest = block.split(params.size)
             segment.pool.insert_into_blocks(rest)
             if was_split:
@@ -267,17 +280,17 @@ class CachingAllocator:
         self.stats.allocated(block)
         self.recorder.allocated(block, params.frames)
 
-    def _should_split(self, block: Block, size: int) -> bool:
-        """True when what is left over can serve another request.
+    def _should_split(self, block: Block, params: AllocParams) -> bool:
+        """True when what the request leaves of the block becomes a block of its own.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::should_split
         """
-        pool, rest = block.segment.pool, block.size - size
+        pool = params.pool
         if pool.owner is not None and pool.owner.no_split:
             return False
-        if pool.is_small or self.settings.expandable_segments:
-            return rest >= MIN_BLOCK_SIZE
-        return size < self.settings.max_split_size and rest > SMALL_SIZE
+        finely = pool.is_small or params.is_expandable_segments_active
+        may_split = finely or params.size < self.settings.max_split_size
+        return may_split and is_cut_off(block.size - params.size, finely)
 
     def _allocated_block(self, address: int) -> Block:
         block = self._allocated_blocks.get(address)

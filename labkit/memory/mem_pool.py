@@ -24,7 +24,7 @@ class MemPool:
         """Nobody holds the pool any more: it lends nothing, its unused memory goes back at once."""
         if not self._dropped:
             self._dropped = True
-            self._allocator.private_pools[self.id].use_on_oom = False
+            self._allocator.private_pools.lend_no_more(self.id)
             self._allocator.private_pools.release(self.id)
             self._allocator.empty_cache(self.id)
 

@@ -23,12 +23,13 @@ class PrivatePools:
     """All private pools of one device, and which of them serve requests now.
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::graph_pools,
-             graph_pools_freeable, captures_underway
+             graph_pools_freeable, use_on_oom_pools, captures_underway
     """
 
     def __init__(self) -> None:
         self._pools: dict[MempoolId, PrivatePool] = {}
         self._freeable: RobinHoodTable[PrivatePool] = RobinHoodTable()
+        self._use_on_oom: RobinHoodTable[PrivatePool] = RobinHoodTable()
         self._created = 0
         self.active: list[ActivePool] = []
 
@@ -50,22 +51,19 @@ class PrivatePools:
     def create(self, *, no_split: bool = False, use_on_oom: bool = False) -> MempoolId:
         """The id of a new pool with one holder, as `MemPool` makes it."""
         self._created += 1
-        return self.hold((0, self._created), no_split=no_split, use_on_oom=use_on_oom).id
+        pool = self.hold((0, self._created), no_split=no_split)
+        if use_on_oom:
+            self._use_on_oom.insert(_mempool_key(pool.id), pool)
+        return pool.id
 
-    def hold(
-        self, mempool_id: MempoolId, *, no_split: bool = False, use_on_oom: bool = False
-    ) -> PrivatePool:
+    def hold(self, mempool_id: MempoolId, *, no_split: bool = False) -> PrivatePool:
         """The pool, created if it is new, with one more holder."""
         pool = self._pools.get(mempool_id)
         if pool is None:
-            pool = self._pools[mempool_id] = PrivatePool(
-                mempool_id, no_split=no_split, use_on_oom=use_on_oom
-            )
+            pool = self._pools[mempool_id] = PrivatePool(mempool_id, no_split=no_split)
         else:
             pool.use_count += 1
-            place = self._freeable.find(_mempool_key(mempool_id))
-            if place is not None:  # held again before its memory went back
-                self._freeable.erase(place)
+            _discard(self._freeable, mempool_id)  # held again before its memory went back
         return pool
 
     def release(self, mempool_id: MempoolId) -> None:
@@ -119,8 +117,15 @@ class PrivatePools:
         )
 
     def usable_on_oom(self) -> list[PrivatePool]:
-        """The pools that lend their free blocks when the device is full."""
-        return [pool for pool in self._pools.values() if pool.use_on_oom]
+        """The pools that lend their free blocks when the device is full, in table order."""
+        return list(self._use_on_oom.values())
+
+    def lend_no_more(self, mempool_id: MempoolId) -> None:
+        """The pool lends nothing from now on.
+
+        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::setUseOnOOM
+        """
+        _discard(self._use_on_oom, mempool_id)
 
     def visit_freeable(
         self, release: Callable[[PrivatePool], None], only: MempoolId | None = None
@@ -137,6 +142,12 @@ class PrivatePools:
                     place = self._freeable.next_place(place)
                     continue
             place = self._freeable.next_place(place + 1)
+
+
+def _discard(table: RobinHoodTable[PrivatePool], mempool_id: MempoolId) -> None:
+    place = table.find(_mempool_key(mempool_id))
+    if place is not None:
+        table.erase(place)
 
 
 def _mempool_key(mempool_id: MempoolId) -> int:

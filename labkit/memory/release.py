@@ -112,6 +112,7 @@ class CachedMemory:
         self._expandable.release_leftovers()
 
     def _wait_for_events(self, frames: Frames | None, owner: PrivatePool | None = None) -> None:
+        """Source   c10/cuda/CUDACachingAllocator.cpp  synchronize_and_free_events."""
         self._stats.num_sync_all_streams += 1
         self._events.synchronize_and_free_events(frames, owner)
 

@@ -12,6 +12,9 @@ MIN_BLOCK_SIZE = 512
 SMALL_SIZE = 1 * MIB
 """Blocks up to and including this size live in the small pool."""
 
+LARGE_REMAINDER = SMALL_SIZE
+"""What is left of a large block is cut off when it is larger; PyTorch says kSmallSize here too."""
+
 SMALL_SEGMENT_SIZE = 2 * MIB
 """What the small pool asks the device for, also the page size of its expandable segments."""
 
@@ -60,11 +63,29 @@ def segment_size(block_size: int, large_segment_size: int = 20 * MIB) -> int:
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_allocation_size
     """
-    if block_size <= SMALL_SIZE:
+    if is_small(block_size):
         return SMALL_SEGMENT_SIZE
     if block_size < MIN_LARGE_SEGMENT:
         return large_segment_size  # leaves room to split, so middle sizes fragment less
     return (block_size + SEGMENT_GRANULE - 1) // SEGMENT_GRANULE * SEGMENT_GRANULE
+
+
+def is_small(block_size: int) -> bool:
+    """True when blocks of that size live in the small pool.
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_pool
+    """
+    return block_size <= SMALL_SIZE
+
+
+def is_cut_off(remaining: int, finely: bool) -> bool:
+    """True when what is left of a block becomes a block of its own; else it stays with it.
+
+    finely  in the small pool and in growing segments
+
+    Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::should_split
+    """
+    return remaining >= MIN_BLOCK_SIZE if finely else remaining > LARGE_REMAINDER
 
 
 def format_size(size: int) -> str:

@@ -218,6 +218,36 @@ def test_a_pool_lends_when_the_device_is_full():
     assert allocator.malloc(15 * MIB) == lent
 
 
+def test_pools_lend_in_the_order_of_their_table():
+    allocator = CachingAllocator(SimulatedDevice(40 * MIB))
+    lent = []
+    for _ in range(2):
+        with MemPool(allocator, use_on_oom=True):
+            lent.append(allocator.malloc(20 * MIB))
+    for address in lent:
+        allocator.free(address)
+    # of the table's four slots the second pool's key takes the first, the first one's the third
+    assert [allocator.malloc(20 * MIB) for _ in lent] == lent[::-1]
+
+
+def test_what_lends_is_split_as_a_plain_segment():
+    allocator = CachingAllocator(SimulatedDevice(20 * MIB))
+    with MemPool(allocator, use_on_oom=True):
+        lent = allocator.malloc(20 * MIB)
+    allocator.free(lent)
+    allocator.apply_settings("expandable_segments:True")
+    assert allocator.malloc(20 * MIB - 512 * 1024) == lent
+    assert [block.size for block in allocator.live_blocks()] == [20 * MIB]
+
+
+def test_growing_segments_are_not_lent():
+    allocator = CachingAllocator(SimulatedDevice(20 * MIB), "expandable_segments:True")
+    with MemPool(allocator, use_on_oom=True):
+        allocator.free(allocator.malloc(20 * MIB))
+    with pytest.raises(OutOfMemoryError):
+        allocator.malloc(20 * MIB)
+
+
 def test_a_dropped_pool_lends_nothing():
     allocator = CachingAllocator(SimulatedDevice(20 * MIB))
     with (pool := MemPool(allocator, use_on_oom=True)):

@@ -7,7 +7,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.mem_pool import MemPool
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.memory.sizes import MIB, SMALL_SIZE, round_size, segment_size
+from labkit.memory.sizes import MIB, is_small, round_size, segment_size
 
 Operation = tuple[Any, ...]
 
@@ -82,7 +82,7 @@ def _cheapest(failure: Failure) -> tuple[str, str] | None:
 def _by_the_map(snapshot: dict[str, Any], size: int, stream: int, free: int) -> tuple[str, str]:
     """The same from the map alone: only cases on which both agree are asked."""
     wanted = round_size(size)
-    kind = "small" if wanted <= SMALL_SIZE else "large"
+    kind = "small" if is_small(wanted) else "large"
     growing = snapshot["allocator_settings"]["expandable_segments"]
     own = [
         (segment, [(b["size"], b["state"]) for b in segment["blocks"]])

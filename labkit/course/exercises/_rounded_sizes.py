@@ -6,7 +6,7 @@ from typing import Any
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import MIB, SMALL_SIZE, round_size, segment_size
+from labkit.memory.sizes import MIB, is_small, round_size, segment_size
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 CONSTANT = "returns the literal answer of the example in the statement"
@@ -56,7 +56,7 @@ def _expected_sizes(settings: str, sizes: tuple[int, ...]) -> dict[str, Any]:
     found = {}
     for size in sizes:
         block = round_size(size, options.roundup_power2_divisions)
-        pool = "small" if block <= SMALL_SIZE else "large"
+        pool = "small" if is_small(block) else "large"
         found[f"{size:,} bytes"] = (block, pool, segment_size(block, options.large_segment_size))
     return found
 

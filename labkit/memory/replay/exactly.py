@@ -9,13 +9,14 @@ from itertools import islice
 from typing import Any
 
 from labkit.memory.best_fit import best_fit
+from labkit.memory.block import AllocParams
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.replay.recording import Outcome
 from labkit.memory.replay.replayer import Replayer
 from labkit.memory.replay.restore import restore
-from labkit.memory.sizes import SMALL_SIZE, round_size
+from labkit.memory.sizes import is_small, round_size
 from labkit.memory.snapshots.trace import (
     Request,
     Snapshot,
@@ -206,8 +207,10 @@ def _would_find(allocator: CachingAllocator, request: Request) -> bool:
     size = round_size(request.size, settings.divisions)
     known = request.pool in allocator.private_pools
     pools = allocator.private_pools[request.pool] if known else allocator
-    pool = pools.small_blocks if size <= SMALL_SIZE else pools.large_blocks
-    return best_fit(pool, request.stream, size, settings) is not None
+    pool = pools.small_blocks if is_small(size) else pools.large_blocks
+    growing = settings.expandable_segments
+    params = AllocParams(request.size, size, pool, request.stream, None, growing)
+    return best_fit(params, settings) is not None
 
 
 def _attempt(

@@ -8,7 +8,7 @@ from typing import Any
 from labkit.memory.block import FREE, PENDING
 from labkit.memory.history import MempoolId
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import SMALL_SIZE, format_size, segment_size
+from labkit.memory.sizes import format_size, is_small, segment_size
 from labkit.memory.snapshots.trace import (
     Snapshot,
     damage_told,
@@ -122,11 +122,11 @@ class _Request:
 
     @property
     def kind(self) -> str:
-        return "small" if self.size <= SMALL_SIZE else "large"
+        return "small" if is_small(self.size) else "large"
 
     @property
     def other_kind(self) -> str:
-        return "large" if self.size <= SMALL_SIZE else "small"
+        return "large" if is_small(self.size) else "small"
 
     def reason(self, segment: dict[str, Any], block: dict[str, Any]) -> str:
         """Why this cached block does not help."""

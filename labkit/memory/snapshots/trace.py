@@ -14,7 +14,7 @@ from typing import Any, Literal
 from labkit.memory.block import ALLOCATED, FREE, PENDING
 from labkit.memory.history import MempoolId
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import SMALL_SEGMENT_SIZE, SMALL_SIZE, round_size
+from labkit.memory.sizes import SMALL_SEGMENT_SIZE, is_cut_off, round_size
 from labkit.memory.snapshots.restricted_pickle import SnapshotError
 
 Snapshot = dict[str, Any]
@@ -197,7 +197,8 @@ def _find_tails(live: dict[int, _Live], entries: Sequence[dict[str, Any]]) -> No
             if place < 0 or starts[place] in freed:
                 continue
             block = live[starts[place]]
-            if 0 <= address - block.address - block.size <= SMALL_SIZE:
+            gap = address - block.address - block.size
+            if gap >= 0 and not is_cut_off(gap, finely=False):
                 block.next_start = min(block.next_start or address, address)
 
 
@@ -296,7 +297,7 @@ def _segment(piece: _Range, live: dict[int, _Live], device: int) -> dict[str, An
         gap = following - block.address - block.size
         size = block.size
         if not piece.is_small and not piece.is_expandable:
-            if gap <= SMALL_SIZE:
+            if not is_cut_off(gap, finely=False):
                 size += gap
             elif block.next_start:
                 size = block.next_start - block.address
