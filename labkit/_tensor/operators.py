@@ -11,7 +11,6 @@ import numpy as np
 
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.operator import OperatorHandle
-from labkit.dispatch.plain_call import plain_call
 from labkit.ops.aten import aten
 from labkit.ops.pointwise import pointwise
 
@@ -49,11 +48,7 @@ def number(value: Any) -> Any:
 
 
 def _infix(op: OperatorHandle) -> Callable[[Any, Any], Any]:
-    call = plain_call(op)
-
     def method(self: TensorImpl, other: Any) -> Any:
-        if type(other) is type(self):
-            return call(self, other)
         right = operand(other)
         return NotImplemented if right is None else op(self, right)
 

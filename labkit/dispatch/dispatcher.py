@@ -6,7 +6,7 @@ Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher
 from collections.abc import Callable
 from functools import partial
 
-from labkit.core.dispatch_key import SLOT_OF, DispatchKey
+from labkit.core.dispatch_key import BACKENDS, SLOT_OF, DispatchKey, runtime_key
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.recorder import Recorder
@@ -65,8 +65,12 @@ class Dispatcher:
     def register_impl(self, name: str, key: DispatchKey, kernel: Kernel) -> Undo:
         """The kernel is the operator's newest at the key; the operator may be defined later.
 
+        Raises   ValueError   a key that no table has a slot for, such as Dense
         Source   Dispatcher::registerImpl
+        Differs  PyTorch takes such a kernel, which no call ever finds.
         """
+        if not key.is_alias:
+            _check_has_slot(key)
         op = self._operator(name)
         op.register(key, kernel)
 
@@ -83,8 +87,7 @@ class Dispatcher:
                  RuntimeError   the slot has a fallback already
         Source   Dispatcher::registerFallback
         """
-        if key not in SLOT_OF:
-            raise ValueError(f"{key} has no slot of its own, so it cannot have a fallback")
+        _check_has_slot(key)
         if key in self.fallbacks:
             raise RuntimeError(f"{key} already has a fallback: {self.fallbacks[key].debug}")
         self.fallbacks = {**self.fallbacks, key: kernel}
@@ -152,9 +155,17 @@ class Dispatcher:
         return self.operators[name]
 
     def _drop_if_empty(self, op: OperatorHandle) -> None:
-        if not op.has_schema and not op.registrations:
+        if not op.has_schema and not op.kernels:
             self.operators.pop(op.name, None)
 
     def _update_fallback(self, key: DispatchKey) -> None:
         for op in self.operators.values():
             op.update_fallback(key)
+
+
+def _check_has_slot(key: DispatchKey) -> None:
+    if key.is_per_backend:
+        slots = ", ".join(str(runtime_key(key, bit)) for bit in range(len(BACKENDS)))
+        raise ValueError(f"{key} has a slot per backend; name one: {slots}")
+    if key not in SLOT_OF:
+        raise ValueError(f"{key} has no slot of its own: name one of the keys it stands for")

@@ -18,7 +18,7 @@ def view(op: OperatorHandle) -> OperatorView:
     A kernel declares one with an attribute `next_step(keys, situation) -> Next`, as the kernels
     of `labkit.dispatch.layers` do.
     """
-    return OperatorView(op.name, tuple(op.stored), tuple(op.masks), _next_step)
+    return OperatorView(op.name, tuple(op.dispatch_table), tuple(op.masks), _next_step)
 
 
 def _next_step(cell: Cell, keys: DispatchKeySet, now: Situation) -> Next:

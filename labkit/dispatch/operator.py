@@ -1,11 +1,14 @@
-"""One operator: its registrations, its two tables, and how a call finds its kernel.
+"""One operator: its kernels, its two tables, and how a call finds its kernel.
 
-The *stored* table is what calls read. The *canonical* one is what the registrations mean, computed
-whenever somebody asks. After a registration PyTorch refreshes only some stored cells, so the two
-can differ; labkit refreshes exactly the same ones.
+The *dispatch table* is what calls read. The *computed table* is what the kernels mean now. After a
+registration PyTorch updates only some cells of the dispatch table, so the two can differ; labkit
+updates exactly the same ones.
 
 Source   aten/src/ATen/core/dispatch/OperatorEntry.h  OperatorEntry
          aten/src/ATen/core/dispatch/DispatchKeyExtractor.h  DispatchKeyExtractor
+Differs  PyTorch fills a cell when it updates it. Here the update notes what was registered, and the
+         cell is filled from that when the table is next read: while labkit loads, thousands of
+         kernels are registered and few operators called.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,8 +45,8 @@ _FILLS_UNDEFINED = {
 
 
 @cache
-def slots_refreshed(key: DispatchKey) -> tuple[DispatchKey, ...]:
-    """The stored cells that are recomputed when a registration at `key` comes or goes.
+def slots_updated(key: DispatchKey) -> tuple[DispatchKey, ...]:
+    """The cells of the dispatch table that are updated when a kernel at `key` comes or goes.
 
     Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp  OperatorEntry::updateDispatchTable_
     """
@@ -101,19 +104,19 @@ class OperatorHandle:
         self.dispatcher = dispatcher
         self.name = name
         self.debug = ""
-        self.registrations: dict[DispatchKey, list[Kernel]] = {}
+        self.kernels: dict[DispatchKey, list[Kernel]] = {}
         """Registration key -> its kernels, newest first; only the newest is active."""
-        self.kernels: Kernels = {}
-        """Registration key -> active kernel. Never changed in place, as `Dispatcher.fallbacks`."""
-        self._stored: list[Cell] = [MISSING] * len(RUNTIME_KEYS)
+        self.active_kernels: Kernels = {}
+        """Registration key -> its newest. Never changed in place, as `Dispatcher.fallbacks`."""
+        self._table: list[Cell] = [MISSING] * len(RUNTIME_KEYS)
         self._masks = [FULL_MASK] * len(BACKENDS)
-        self._due: dict[DispatchKey, Registered] = {}
-        """Slots that were refreshed and not read since -> what was registered at that moment."""
+        self._noted_updates: dict[DispatchKey, Registered] = {}
+        """Slots that were updated and not read since -> what was registered at that moment."""
         self._schema: Schema | None = None
-        self._plain = -1
+        self._plain_tensors = -1
         self._on_call = _Bound(self._bind_call)
         self._on_redispatch = _Bound(self._bind_redispatch)
-        self._refresh(RUNTIME_KEYS)
+        self._update_dispatch_table(RUNTIME_KEYS)
 
     # -- registering ----------------------------------------------------------------------
 
@@ -135,68 +138,72 @@ class OperatorHandle:
     def set_schema(self, schema: Schema | None, debug: str = "") -> None:
         """Define the operator, or take its definition back with None."""
         self._schema, self.debug = schema, debug
-        self._plain = -1 if schema is None else plain_tensor_count(schema)
+        self._plain_tensors = -1 if schema is None else plain_tensor_count(schema)
 
     def register(self, key: DispatchKey, kernel: Kernel) -> None:
-        """`kernel` is the active one at `key`, and the stored cells PyTorch refreshes are fresh.
+        """`kernel` is the active one at `key`, and the cells that PyTorch updates are up to date.
 
         Registering at Undefined means "whatever the key": it is CompositeImplicitAutograd by an
-        older name, except that it refreshes every cell.
+        older name, except that it updates every cell.
         """
         catch_all = key is DispatchKey.Undefined
         key = DispatchKey.CompositeImplicitAutograd if catch_all else key
-        self.registrations.setdefault(key, []).insert(0, kernel)
+        self.kernels.setdefault(key, []).insert(0, kernel)
         self._activate()
-        self._refresh(RUNTIME_KEYS if catch_all else slots_refreshed(key))
+        self._update_dispatch_table(RUNTIME_KEYS if catch_all else slots_updated(key))
 
     def deregister(self, key: DispatchKey, kernel: Kernel) -> None:
         """`kernel` is gone; if it was the newest at `key`, the one before it is active again."""
         if key is DispatchKey.Undefined:
             key = DispatchKey.CompositeImplicitAutograd
-        self.registrations[key].remove(kernel)
-        if not self.registrations[key]:
-            del self.registrations[key]
+        self.kernels[key].remove(kernel)
+        if not self.kernels[key]:
+            del self.kernels[key]
         self._activate()
-        self._refresh(slots_refreshed(key))
+        self._update_dispatch_table(slots_updated(key))
 
     def _activate(self) -> None:
-        self.kernels = {key: kernels[0] for key, kernels in self.registrations.items()}
+        self.active_kernels = {key: kernels[0] for key, kernels in self.kernels.items()}
 
     def update_fallback(self, key: DispatchKey) -> None:
-        """The stored cells know that the global fallback of `key` changed."""
-        self._refresh(slots_refreshed(key))
+        """The cells of `key` know that its global fallback changed."""
+        self._update_dispatch_table(slots_updated(key))
 
-    def canonical(self) -> tuple[Cell, ...]:
-        """All 137 cells as the registrations mean them, in table order."""
-        return compute_table(self.kernels, self.dispatcher.fallbacks)
+    def computed_table(self) -> tuple[Cell, ...]:
+        """All 137 cells as the kernels mean them now, in table order."""
+        return compute_table(self.active_kernels, self.dispatcher.fallbacks)
 
     def stale_slots(self) -> list[DispatchKey]:
-        """The slots whose stored kernel is not the canonical one."""
-        pairs = zip(RUNTIME_KEYS, self.canonical(), self.stored, strict=True)
+        """The slots where a call runs another kernel than the computed one."""
+        pairs = zip(RUNTIME_KEYS, self.computed_table(), self.dispatch_table, strict=True)
         return [key for key, now, kept in pairs if now.kernel is not kept.kernel]
 
     @property
-    def stored(self) -> list[Cell]:
-        """The table calls read."""
-        self._settle()
-        return self._stored
+    def dispatch_table(self) -> list[Cell]:
+        """The table calls read, one cell per slot."""
+        self._fill_noted_cells()
+        return self._table
 
     @property
     def masks(self) -> list[int]:
-        """Per backend, the word without the functionalities whose cell is a fallthrough."""
-        self._settle()
+        """Per backend, the word without the functionalities whose cell is a fallthrough.
+
+        Source   DispatchKeyExtractor::nonFallthroughKeysPerBackend_
+        """
+        self._fill_noted_cells()
         return self._masks
 
-    def _refresh(self, slots: tuple[DispatchKey, ...]) -> None:
-        """Have the cells hold what is registered now, computed when somebody reads the table."""
-        self._due.update(dict.fromkeys(slots, (self.kernels, self.dispatcher.fallbacks)))
+    def _update_dispatch_table(self, slots: tuple[DispatchKey, ...]) -> None:
+        """The cells hold what is registered now, from the next read of the table on."""
+        registered = self.active_kernels, self.dispatcher.fallbacks
+        self._noted_updates.update(dict.fromkeys(slots, registered))
         self.forget_bound_kernels()
 
-    def _settle(self) -> None:
-        for slot, registered in self._due.items():
-            cell = self._stored[SLOT_OF[slot]] = compute_cell(slot, *registered)
+    def _fill_noted_cells(self) -> None:
+        for slot, registered in self._noted_updates.items():
+            cell = self._table[SLOT_OF[slot]] = compute_cell(slot, *registered)
             self._mask(slot, cell.kernel is not None and cell.kernel.is_fallthrough)
-        self._due.clear()
+        self._noted_updates.clear()
 
     def _mask(self, slot: DispatchKey, skip: bool) -> None:
         """Leave the slot's functionality out of the masks, or put it back.
@@ -213,7 +220,7 @@ class OperatorHandle:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator with whatever kernel its arguments and this thread select."""
-        if kwargs or len(args) != self._plain:
+        if kwargs or len(args) != self._plain_tensors:
             return self._call_checked(args, kwargs)
         bits = 0
         try:
@@ -225,6 +232,7 @@ class OperatorHandle:
         return self._on_call[(bits | add) & keep](*args)
 
     def _call_checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Likewise, where the schema has to be asked: anything but one tensor per argument."""
         bits = key_bits_of(self.schema, args, kwargs)
         add, keep = LOCAL.masks
         return self._on_call[(bits | add) & keep](*args, **kwargs)
@@ -262,9 +270,11 @@ class OperatorHandle:
 
     def _bind(self, bits: int, via: Via) -> Callable[..., Any]:
         slot = slot_of_bits(bits)
-        cell = self.stored[slot]
+        cell = self.dispatch_table[slot]
         if cell.kernel is None or cell.kernel.is_fallthrough:
-            raise no_kernel(self.name, self.kernels, self.stored, RUNTIME_KEYS[slot], cell)
+            raise no_kernel(
+                self.name, self.active_kernels, self.dispatch_table, RUNTIME_KEYS[slot], cell
+            )
         bound = bind(cell.kernel, self, keyset(bits))
         recorder = self.dispatcher.recorder
         return bound if recorder is None else recorder.wrap(self.name, slot, cell, bits, via, bound)

@@ -1,7 +1,7 @@
 """How one cell of a dispatch table is filled: nine rules and a question, in PyTorch's order.
 
 The first rule that applies wins. Question 4 fills nothing: rule 6 asks for its answer. The numbers
-are ours; PyTorch's comments count 1, 2.1 to 2.5, 3 and 4.
+count them one by one; those in PyTorch's comments stand beside the rules of `compute_cell`.
 
 Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp
          OperatorEntry::computeDispatchTableEntryWithDebug
@@ -63,31 +63,31 @@ Kernels = Mapping[DispatchKey, Kernel]
 
 def compute_cell(slot: DispatchKey, kernels: Kernels, fallbacks: Kernels) -> Cell:
     """The cell of one slot, from an operator's kernels and the global fallbacks."""
-    if slot in kernels:
+    if slot in kernels:  # 1.
         return Cell(kernels[slot], "kernel", 1, slot)
-    if K.CompositeExplicitAutogradNonFunctional in kernels and slot in _NONFUNCTIONAL:
+    if K.CompositeExplicitAutogradNonFunctional in kernels and slot in _NONFUNCTIONAL:  # 2.1
         source = K.CompositeExplicitAutogradNonFunctional
         return Cell(kernels[source], "default backend kernel", 2, source)
-    if K.CompositeExplicitAutograd in kernels and slot in _EXPLICIT:
+    if K.CompositeExplicitAutograd in kernels and slot in _EXPLICIT:  # 2.2
         source = K.CompositeExplicitAutograd
         return Cell(kernels[source], "default backend kernel", 3, source)
-    if K.CompositeImplicitAutogradNestedTensor in kernels and slot in _IMPLICIT_NESTED:
+    if K.CompositeImplicitAutogradNestedTensor in kernels and slot in _IMPLICIT_NESTED:  # 2.3
         source = K.CompositeImplicitAutogradNestedTensor
         return Cell(kernels[source], "nested kernel", 5, source)
-    if K.CompositeImplicitAutograd in kernels and slot in _IMPLICIT:
+    if K.CompositeImplicitAutograd in kernels and slot in _IMPLICIT:  # 2.3
         source = K.CompositeImplicitAutograd
         if slot is K.AutogradOther and not _OTHER_BACKENDS.isdisjoint(kernels):
             return Cell(None, AMBIGUOUS, 6, source)
         if not has_backend_kernel(slot, kernels):
             return Cell(kernels[source], "math kernel", 6, source)
-    if K.Autograd in kernels and slot in _AUTOGRAD:
+    if K.Autograd in kernels and slot in _AUTOGRAD:  # 2.4
         return Cell(kernels[K.Autograd], "autograd kernel", 7, K.Autograd)
-    if slot is K.FuncTorchBatched and K.FuncTorchBatchedDecomposition in kernels:
+    if slot is K.FuncTorchBatched and K.FuncTorchBatchedDecomposition in kernels:  # 2.5
         source = K.FuncTorchBatchedDecomposition
         return Cell(kernels[source], "batched kernel", 8, source)
-    if slot in fallbacks:
+    if slot in fallbacks:  # 3.
         return Cell(fallbacks[slot], "backend fallback", 9, None)
-    return MISSING
+    return MISSING  # 4.
 
 
 def has_backend_kernel(slot: DispatchKey, kernels: Kernels) -> bool:

@@ -17,7 +17,7 @@ from labkit.dispatch import (
     rules_tried,
     tls,
 )
-from labkit.dispatch.operator import slots_refreshed
+from labkit.dispatch.operator import slots_updated
 from labkit.dispatch.table import compute_cell
 from tests.dispatch.tiny import Tiny, world
 
@@ -36,7 +36,7 @@ def op(lib):
 
 
 def cell(op, key):
-    return op.canonical()[DispatchKeySet(key).table_index()]
+    return op.computed_table()[DispatchKeySet(key).table_index()]
 
 
 def test_the_order_of_two_registrations_shows_in_calls_not_in_the_table(lib):
@@ -46,7 +46,7 @@ def test_the_order_of_two_registrations_shows_in_calls_not_in_the_table(lib):
         for alias in order:
             lib.impl(op, lambda x, alias=alias: alias, f"Composite{alias}Autograd")
         key = DispatchKeySet("AutogradCPU")
-        assert op.canonical()[key.table_index()].reason == "missing"
+        assert op.computed_table()[key.table_index()].reason == "missing"
         try:
             ran.append(op.redispatch(key, Tiny([1.0])))
         except NotImplementedError:
@@ -169,7 +169,7 @@ def test_the_rules_are_asked_in_order_until_one_decides(lib, op):
     lib.impl(op, lambda x: x, "CPU")
     lib.impl(op, lambda x: x, "CompositeImplicitAutograd")
     lib.impl(op, lambda x: x, "Autograd")
-    asked = rules_tried(K.AutogradCPU, op.kernels, {})
+    asked = rules_tried(K.AutogradCPU, op.active_kernels, {})
     assert [tried.rule for tried in asked] == [1, 2, 3, 4, 5, 6, 7]
     assert asked[3].question.endswith("yes")
     assert [tried.decides for tried in asked] == [False] * 6 + [True]
@@ -200,6 +200,8 @@ def test_what_a_library_may_not_do(lib, op):
         lib.impl("other::x", lambda: None)
     with pytest.raises(ValueError, match="did you mean CUDA"):
         lib.impl(op, lambda x: x, "CUDAA")
+    with pytest.raises(ValueError, match="Dense has a slot per backend; name one: CPU, CUDA"):
+        lib.impl(op, lambda x: x, "Dense")
     with pytest.raises(TypeError, match="callable"):
         lib.impl(op, 3, "CPU")
     with pytest.raises(ValueError, match="_"):
@@ -226,11 +228,11 @@ def test_cells_are_computed_when_somebody_reads_the_table(lib, monkeypatch):
     lib.impl(op, lambda x: "cpu", "CPU")
     assert computed == []
     assert op(Tiny([1.0], "CPU")) == "cpu"
-    assert len(computed) == len(set(computed)) == len(op.stored)
+    assert len(computed) == len(set(computed)) == len(op.dispatch_table)
     del computed[:]
     lib.impl(op, lambda x: "cuda", "CUDA")
     assert op(Tiny([1.0], "CUDA")) == "cuda"
-    assert set(computed) == set(slots_refreshed(K.CUDA))
+    assert set(computed) == set(slots_updated(K.CUDA))
 
 
 def test_a_cell_is_what_was_registered_when_it_was_refreshed(lib):

@@ -37,9 +37,9 @@ def install() -> int:
     for op in list(dispatcher().operators.values()):
         if not op.name.startswith("aten::") or not op.has_schema:
             continue
-        if _AUTOGRAD in op.registrations or _COMPOSITE in op.registrations:
+        if _AUTOGRAD in op.kernels or _COMPOSITE in op.kernels:
             continue
-        if not op.registrations:
+        if not op.kernels:
             continue
         _install(op)
         count += 1
@@ -78,7 +78,7 @@ def kernel_of(operator: str) -> RecordingKernel:
              ValueError   it has no row, or was defined after `install`
     """
     op = dispatcher().find(f"aten::{operator}")
-    kernels = op.registrations.get(_AUTOGRAD)
+    kernels = op.kernels.get(_AUTOGRAD)
     kernel = kernels[0].function if kernels else None
     if not isinstance(kernel, RecordingKernel):
         raise ValueError(f"{operator} has no derivative: its calls are not recorded")

@@ -129,7 +129,7 @@ def _as_strided_node(base: TensorImpl, view: TensorImpl) -> Node:
 
     What makes such nodes is the operator's own kernel, which knows this module and not the reverse.
     """
-    kernel: Any = aten.as_strided.default.kernels[DispatchKey.Autograd].function
+    kernel: Any = aten.as_strided.default.active_kernels[DispatchKey.Autograd].function
     node = kernel.make_node([gradient_edge(base)])
     node.save_inputs((base, *geometry(view)))
     return cast(Node, node)

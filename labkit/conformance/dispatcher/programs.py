@@ -107,13 +107,15 @@ def _compare_state(
     rng: random.Random, twin: Twin, hit: _Hit, tallies: _Tallies, about: str
 ) -> None:
     real = torch_tables.table_of(twin.full_name)
-    canonical = twin.op.canonical()
-    for slot, cell in zip(RUNTIME_KEYS, canonical, strict=True):
+    computed = twin.op.computed_table()
+    for slot, cell in zip(RUNTIME_KEYS, computed, strict=True):
         tallies.cells.add(as_torch_prints(cell), real.get(slot), f"{about}\n  cell {slot}")
-    tallies.verdict.add(_looks_stale(twin.op.stored, canonical), _is_stale(twin.full_name), about)
+    tallies.verdict.add(
+        _looks_stale(twin.op.dispatch_table, computed), _is_stale(twin.full_name), about
+    )
     stale = twin.op.stale_slots()
     for slot in {rng.choice(slots_that_exist()), *rng.sample(stale, min(len(stale), 2))}:
-        cell = twin.op.stored[SLOT_OF[slot]]
+        cell = twin.op.dispatch_table[SLOT_OF[slot]]
         if cell.kernel is not None and cell.kernel.form == "unknown":
             continue  # one of PyTorch's own fallbacks: it would act on what the slot promises
         tallies.stale += slot in stale
@@ -151,11 +153,11 @@ def _is_stale(name: str) -> bool:
     return False
 
 
-def _looks_stale(stored: list[Cell], canonical: tuple[Cell, ...]) -> bool:
+def _looks_stale(stored: list[Cell], computed: tuple[Cell, ...]) -> bool:
     """What PyTorch's check can see: it compares C++ function pointers, and all Python kernels
     share one, as do all fallthroughs.
     """
-    pairs = zip(stored, canonical, strict=True)
+    pairs = zip(stored, computed, strict=True)
     return any(_pointer(kept) != _pointer(now) for kept, now in pairs)
 
 

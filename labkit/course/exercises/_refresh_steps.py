@@ -12,7 +12,7 @@ from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.library import Library
-from labkit.dispatch.operator import OperatorHandle, slots_refreshed
+from labkit.dispatch.operator import OperatorHandle, slots_updated
 
 BACKENDS = ("CPU", "CUDA", "Meta")
 AUTOGRAD_SLOTS = tuple(f"Autograd{backend}" for backend in BACKENDS)
@@ -26,7 +26,7 @@ def _a_key(rng: Rng, size: int) -> tuple[str]:
 
 
 def _refreshed(key: str) -> set[str]:
-    return {str(slot) for slot in slots_refreshed(DispatchKey[key])} & {*SEVEN}
+    return {str(slot) for slot in slots_updated(DispatchKey[key])} & {*SEVEN}
 
 
 refreshed = Exercise(
@@ -103,8 +103,8 @@ def _label(kernel: Kernel | None) -> Label:
 
 def _stale(program: list[Statement]) -> dict[str, tuple[Label, Label]]:
     op, found = _run(program), {}
-    for slot, cell in zip(RUNTIME_KEYS, op.canonical(), strict=True):
-        pair = _label(op.stored[SLOT_OF[slot]].kernel), _label(cell.kernel)
+    for slot, cell in zip(RUNTIME_KEYS, op.computed_table(), strict=True):
+        pair = _label(op.dispatch_table[SLOT_OF[slot]].kernel), _label(cell.kernel)
         if pair[0] != pair[1] and str(slot) in SEVEN:
             found[str(slot)] = pair
     return found

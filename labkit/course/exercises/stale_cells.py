@@ -87,8 +87,8 @@ def _stale_by_labkit(
 ) -> dict[str, tuple[Label, Label]]:
     """Slot -> (what a call runs, what the registrations mean), where they differ."""
     op, found = _operator(program, fallbacks), {}
-    for slot, cell in zip(RUNTIME_KEYS, op.canonical(), strict=True):
-        stored, meant = _label(op.stored[SLOT_OF[slot]].kernel), _label(cell.kernel)
+    for slot, cell in zip(RUNTIME_KEYS, op.computed_table(), strict=True):
+        stored, meant = _label(op.dispatch_table[SLOT_OF[slot]].kernel), _label(cell.kernel)
         if stored != meant:
             found[str(slot)] = (stored, meant)
     return found
@@ -180,7 +180,7 @@ def _a_call(rng: Rng, size: int) -> Case:
         stale = [slot for slot in op.stale_slots() if slot.functionality in READABLE]
         slots = stale if stale and rng.chance(0.7) else [K.CPU, K.Meta, K.AutogradCPU]
         slot = rng.choice(slots)
-        if type(_label(op.stored[SLOT_OF[slot]].kernel)) is int:
+        if type(_label(op.dispatch_table[SLOT_OF[slot]].kernel)) is int:
             return Case((program, str(slot)))
     return Case(([("impl", 0, "CPU")], "CPU"))
 

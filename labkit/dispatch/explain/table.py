@@ -82,7 +82,7 @@ def _kernels_and_fallbacks(
 ) -> tuple[Mapping[DispatchKey, Kernel], Mapping[DispatchKey, Kernel]]:
     op = named(op)
     if isinstance(op, OperatorHandle):
-        return op.kernels, op.dispatcher.fallbacks
+        return op.active_kernels, op.dispatcher.fallbacks
     from labkit.dispatch import torch_operator, torch_tables
 
     name = torch_operator.resolve(op, (), {}).name()
@@ -92,11 +92,11 @@ def _kernels_and_fallbacks(
 def _labkit_table(op: OperatorHandle) -> dict[str, Any]:
     registrations = [
         _registration(key, kernel, number == 0)
-        for key, kernels in op.registrations.items()
+        for key, kernels in op.kernels.items()
         for number, kernel in enumerate(kernels)
     ]
     cells = []
-    for number, (cell, kept) in enumerate(zip(op.canonical(), op.stored, strict=True)):
+    for number, (cell, kept) in enumerate(zip(op.computed_table(), op.dispatch_table, strict=True)):
         data = _cell(number, cell)
         data["stored_kernel"] = _debug(kept)
         data["stale"] = cell.kernel is not kept.kernel
