@@ -1,7 +1,7 @@
 """`card` shows where one exercise stands, `progress` where all of them do."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -29,7 +29,7 @@ def card(exercise_id: str) -> ExerciseCard:
 
 def _traits(exercise: Exercise) -> dict[str, Any]:
     state, task = state_of(exercise.id), task_of(exercise)
-    last = state.history[-1] if state.history else {"seed": 0, "failures": []}
+    last: dict[str, Any] = state.history[-1] if state.history else {"seed": 0, "failures": []}
     is_open = state.solution_open(len(exercise.hints))
     return {
         "exercise": exercise.id,
@@ -40,7 +40,7 @@ def _traits(exercise: Exercise) -> dict[str, Any]:
         "status": state.status,
         "attempts": state.attempts,
         "seed": last["seed"],
-        "failures": last["failures"],
+        "failures": _in_order(last["failures"]),
         "hints": [text for _, text in state.hints],
         "hints_left": len(exercise.hints) - len(state.hints),
         "solution": (task.solution_code if task else "") or NOT_SHIPPED if is_open else "",
@@ -68,7 +68,15 @@ def _asked(shown: ExerciseCard, question: str) -> Sequence[dict[str, Any]]:
         return ()
     state = state_of(exercise.id)
     first = state.attempts - len(state.history) + 1
-    return [{"number": first + at, **attempt} for at, attempt in enumerate(state.history)]
+    return [
+        {"number": first + at, "seed": one["seed"], "failures": _in_order(one["failures"])}
+        for at, one in enumerate(state.history)
+    ]
+
+
+def _in_order(failures: Sequence[Mapping[str, str]]) -> list[list[list[str]]]:
+    """The rows of every failing case as lists: a saved notebook sorts the names of a mapping."""
+    return [[[name, text] for name, text in rows.items()] for rows in failures]
 
 
 class Overview:

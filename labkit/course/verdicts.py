@@ -6,6 +6,11 @@ from labkit.course.exercise import Evidence, Exercise
 from labkit.course.stages import stage_exercises, stage_row
 
 
+def _row(name: str, text: str) -> str:
+    """A row of a table as text; every line of it stands in its column."""
+    return f"  {name:<12}" + text.replace("\n", "\n" + " " * 14)
+
+
 class CheckFailed(AssertionError):
     """An answer is wrong: the message holds the smallest failing case found."""
 
@@ -22,7 +27,7 @@ class CheckFailed(AssertionError):
         super().__init__(self._message())
 
     def _message(self) -> str:
-        rows = [f"  {name:<12}{text}" for name, text in self.evidence.rows().items()]
+        rows = [_row(name, text) for name, text in self.evidence.rows().items()]
         stage = f" ({self.evidence.stage})" if self.evidence.stage else ""
         lines = [
             f"{self.exercise.id}: not yet{stage}. The smallest failing case found "
@@ -31,7 +36,7 @@ class CheckFailed(AssertionError):
             *rows,
         ]
         if self.hint:
-            lines.append(f"  {'hint':<12}{self.hint}")
+            lines.append(_row("hint", self.hint))
         return "\n".join(lines)
 
     def _render_traceback_(self) -> list[str]:
@@ -46,7 +51,7 @@ class TimeUsedUp(CheckFailed):
         return (
             f"{self.exercise.id}: stopped on case {self.evidence.number} of {self.exercise.cases} "
             f"(seed {self.seed}): your answer {self.evidence.got}.\n"
-            f"  {'input':<12}{self.evidence.input}\n"
+            f"{_row('input', self.evidence.input)}\n"
             "  No attempt is counted. Nothing is known to be wrong: it may need fewer steps, or "
             "never end."
         )

@@ -90,6 +90,7 @@ def test_reopened_card_is_drawn_and_says_when_no_kernel_answers(lab):
     card = last_card(lab)
     lab.wait_drawn(card)
     assert "start_here.places" in card.inner_text() and card.locator(".lk-evidence").count() == 1
+    assert texts(lab, card, ".lk-evidence th") == ["input", "expected", "got"], "as it was drawn"
     card.get_by_label("give up and show the solution").click()
     lab.wait_for("node => node.innerText.includes('No kernel answers')", card.element_handle())
 
@@ -131,7 +132,10 @@ def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
     lab.wait_for("() => document.querySelector('.lk-prose td em')?.innerText === 'all'")
     assert texts(lab, card, ".lk-table th") == ["step", "takes"]
     assert texts(lab, card, ".lk-table td") == ["1", "a | b, all", "2", ""]
-    assert card.locator(".lk-prose > p").last.inner_text() == "Then stop."
+    assert card.locator("details > .lk-prose > p").last.inner_text() == "Then stop."
+    lab.execute('card.hints = ["Ask `owner`, not 2 * 3 * 4."]')
+    lab.wait_for("() => document.querySelector('li .lk-prose code')?.innerText === 'owner'")
+    assert texts(lab, card, "li .lk-prose")[-1] == "Ask owner, not 2 * 3 * 4."
     lab.screenshot("exercise_table", of=card)
 
 

@@ -398,6 +398,13 @@ def test_check_raises_the_evidence_and_passes_the_right(monkeypatch, tmp_path):
     assert not (tmp_path / "progress.json.lock").exists()
 
 
+def test_every_line_of_a_failing_case_stands_in_its_column():
+    with pytest.raises(CheckFailed) as failed:
+        check("autograd.read_the_graph", lambda: 0, seed=3, record=False)
+    named, value = str(failed.value).splitlines()[1:3]
+    assert named.startswith("  input       the graph, in ") and value.startswith(" " * 14 + "v0 = ")
+
+
 def test_a_stub_is_your_turn_and_no_attempt(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
 

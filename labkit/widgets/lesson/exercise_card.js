@@ -13,7 +13,7 @@ function render({ model, el }) {
     model.send({ ask: question });
   }
   const list = (title, items) => items.length > 0 && lk.h("div", {}, lk.h("b", {}, title),
-    lk.h("ul", {}, ...items.map((item) => lk.h("li", {}, item))));
+    lk.h("ul", {}, ...items.map((item) => lk.h("li", {}, prose.blocks(item)))));
 
   function evidence() {
     const all = frames();
@@ -25,7 +25,7 @@ function render({ model, el }) {
     const show = (index) => {
       frame = index;
       const { rows } = all[index];
-      table.replaceChildren(...Object.entries(rows).map(([name, text]) => lk.h("tr", {},
+      table.replaceChildren(...rows.map(([name, text]) => lk.h("tr", {},
         lk.h("th", { scope: "row" }, name), lk.h("td", { class: `lk-mono${name === "got" ? " lk-alert" : ""}` }, text))));
       lk.drew(root);
     };

@@ -20,8 +20,8 @@ class ExerciseCard(LabWidget):
     statement, rules   what is asked; the statement is markdown
     stages             [name, "done", "wrong" or "open"] of each stage of the last check
     status             "not tried", "tried", "passed" or "gave up"
-    failures           the failing cases of the last attempt, smallest first: name -> text
-    hints              texts of the hints earned; hints_left: how many are still locked
+    failures           the failing cases of the last attempt, smallest first: [name, text] rows
+    hints              the hints earned, markdown; hints_left: how many are still locked
     solution           the solution's code once it is open, else ""; reason: why it is so
     on_ask             called with "give up" or "attempts" when the reader asks; it may set the
                        traits, and for "attempts" returns the list of all kept attempts
@@ -37,7 +37,7 @@ class ExerciseCard(LabWidget):
     status = traitlets.Unicode("not tried").tag(sync=True)
     attempts = traitlets.Int(0).tag(sync=True)
     seed = traitlets.Int(0).tag(sync=True)
-    failures = traitlets.List(traitlets.Dict()).tag(sync=True)
+    failures = traitlets.List(traitlets.List()).tag(sync=True)
     hints = traitlets.List(traitlets.Unicode()).tag(sync=True)
     hints_left = traitlets.Int(0).tag(sync=True)
     solution = traitlets.Unicode("").tag(sync=True)
@@ -69,15 +69,16 @@ class ExerciseCard(LabWidget):
         return f"{self.exercise}: {self.status}, {tries}"
 
     def svg(self) -> str:
-        """The statement and the smallest failing case as a table."""
-        rows: list[tuple[str, str, str]] = [("", line, INK) for line in wrapped(self.statement)]
-        for name, text in (self.failures[0] if self.failures else {}).items():
-            for at, line in enumerate(wrapped(text)):
-                rows.append(("" if at else name, line, ALERT if name == "got" else INK))
-        for hint in self.hints[-1:]:
-            rows += [("" if at else "hint", line, INK) for at, line in enumerate(wrapped(hint))]
+        """The smallest failing case and the last hint as a table; the task stands above it."""
+        told = [*(self.failures[0] if self.failures else ())]
+        told += [["hint", hint.replace("`", "")] for hint in self.hints[-1:]]
+        rows = [
+            ("" if at else name, line, ALERT if name == "got" else INK)
+            for name, text in told
+            for at, line in enumerate(wrapped(text))
+        ]
         picture = Picture(WIDTH, 44 + 18 * len(rows), label=repr(self))
-        picture.text(12, 24, f"{self.exercise}: {self.status}", bold=True)
+        picture.text(12, 24, self.summary(), bold=True)
         for number, (name, text, colour) in enumerate(rows):
             picture.text(12, 46 + 18 * number, name, fill=MUTED)
             picture.text(12 + COLUMN, 46 + 18 * number, text, fill=colour)

@@ -297,8 +297,7 @@ function render({ model, el }) {
   function paint() {
     stale = !root.clientWidth; // hidden, or not on the page yet: the observer calls again
     if (stale) return;
-    const began = performance.now(),
-      lights = scene.lights();
+    const lights = scene.lights();
     let painted = 0;
     scene.width = root.clientWidth - 30;
     scene.looks = lk.theme(root); // known only once on the page, and the theme may have changed
@@ -320,7 +319,6 @@ function render({ model, el }) {
       index: lights[0]?.index.join(",") ?? "",
       address: lights.map(({ at }) => at).join(" "),
       state: outside ? "outside" : "inside",
-      frameMs: (performance.now() - began).toFixed(2),
     });
     lk.drew(root);
   }
