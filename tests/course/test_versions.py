@@ -358,6 +358,20 @@ def into_the_gradient(grad, places, factor):
 test_answers = answers.tests()
 
 
+def test_the_picture_marks_the_node_that_should_be_another():
+    exercise = answers.exercises["rebase_history"]
+    program = [("select", "base", "v0", 0), ("select", "base", "v1", 1), ("mul_", "v0", 3.0)]
+    case = Case((2, 2, program))
+    wrong = exercise.drive((view, mul_, stale), *case.inputs)
+    drawn = exercise.picture(case, wrong, None)
+    labels = [node["label"] for node in drawn.levels["all"]["nodes"]]
+    assert labels[:3] == ["v1, right", "AsStridedBackward0", "CopySlices"]
+    (marked,) = drawn.frames[0]["marks"]
+    assert labels[int(marked)] == "SelectBackward0" and int(marked) > labels.index("v1, yours")
+    right = exercise.drive((view, mul_, history), *case.inputs)
+    assert exercise.picture(case, right, None) is None
+
+
 def test_every_stage_of_writes_asks_all_that_may_happen_there():
     asked = {}
     for stage, exercise in stage_exercises(find("versions.will_backward_refuse")):

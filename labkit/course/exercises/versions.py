@@ -253,6 +253,19 @@ def _judge_views(case: Case, got: Any) -> Any:
     return None
 
 
+def _picture(case: Case, got: Any, right: Any) -> Any:
+    """The history that is wrong at the end, beside the right one; None where all are right."""
+    from labkit.course.exercises._histories import two_histories  # drawn for a failing case alone
+
+    kind = "graph, gradient"
+    wanted = _views_truth(*case.inputs)["at the end"]
+    for name, end in wanted.items():
+        yours = got["at the end"][name]
+        if yours[kind] != end[kind]:
+            return two_histories(name, end[kind], yours[kind])
+    return None
+
+
 rebase_history = Exercise(
     id="versions.rebase_history",
     case=_views_case,
@@ -291,6 +304,7 @@ rebase_history = Exercise(
         "returns the right value but changes one of its inputs",
     ),
     minutes=15,
+    picture=_picture,
 )  # fmt: skip
 
 EXERCISES = (unpack, kept_by, will_backward_refuse, through_copy, rebase_history)
