@@ -1,4 +1,3 @@
-import gc
 import math
 from collections import Counter
 
@@ -17,6 +16,10 @@ ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong d
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- bytes_held
+
+
+def whole(tensor):
+    return tensor.untyped_storage().nbytes()
 
 
 @answers.right("bytes_held")
@@ -90,7 +93,6 @@ for why, answer in [
             with_ends(lambda x, start, width: (start * width, (start + distance(x)) * width)),
             "Only the end differs",
         ),
-        ("saved_bytes", lambda model, x: count(model, x, own=False), "a parameter or a buffer"),
     ],
 )
 def test_the_first_hint_is_about_the_mistake(name, answer, said):
@@ -399,170 +401,6 @@ def test_what_is_no_tuple_of_strides_is_refused_in_words(got):
         if isinstance(right := sys_reshaped(*case.inputs), tuple) and len(right) == 1
     )
     assert exercise.judge(case, got) is not None
-
-
-# --- saved_bytes
-
-kept_alive = []
-
-
-def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True):
-    owned = {storage(t) for t in (*model.parameters(), *model.buffers())} if own else set()
-    found = []
-
-    def pack(tensor):
-        if storage(tensor) not in owned:
-            found.append((storage(tensor), size(tensor) if size else whole(tensor)))
-        if keep:
-            kept_alive[:] = [*kept_alive[-50:], tensor.detach()]
-        return tensor.detach() if hold else None
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        held = model(x)
-    del held
-    return sum(dict(found).values()) if once else sum(n for _, n in found)
-
-
-def whole(tensor):
-    return tensor.untyped_storage().nbytes()
-
-
-def with_options(**options):
-    return lambda model, x: count(model, x, **options)
-
-
-answers.right("saved_bytes")(with_options())
-for why, options in [
-    ("counts numel not bytes", {"size": lambda t: t.numel()}),
-    ("counts numel not bytes", {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize}),
-    ("counts parameters", {"own": False}),
-    ("double-counts views", {"once": False}),
-    ("double-counts views", {"size": lambda t: t.nbytes}),
-    ("keeps tensors alive afterwards", {"keep": True}),
-    (ELSEWHERE, {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize * 4}),
-]:
-    answers.wrong("saved_bytes", why)(with_options(**options))
-
-
-@answers.wrong("saved_bytes", "counts parameters")
-def skips_leaves_only(model, x):
-    """linear saves the transposed weight, which is no leaf."""
-    found = {}
-
-    def pack(tensor):
-        if not (tensor.is_leaf and tensor.requires_grad):
-            found[storage(tensor)] = whole(tensor)
-        return tensor.detach()
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(x)
-    return sum(found.values())
-
-
-@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
-def keeps_the_result(model, x):
-    kept_alive[:] = [model(x)]
-    return count(model, x)
-
-
-@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
-def packs_the_tensor_itself(model, x):
-    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
-    found = {}
-
-    def pack(tensor):
-        if storage(tensor) not in own:
-            found[storage(tensor)] = whole(tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(x)
-    return sum(found.values())
-
-
-@answers.wrong("saved_bytes", "double-counts views")
-def keys_by_tensor(model, x):
-    found = {}
-
-    def pack(tensor):
-        found[tensor.data_ptr(), tensor.shape, tensor.stride()] = whole(tensor)
-        return tensor.detach()
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        held = model(x)
-    del held
-    for one in (*model.parameters(), *model.buffers()):
-        for key in [key for key in found if key[0] == one.data_ptr()]:
-            del found[key]
-    return sum(found.values())
-
-
-def walks_graph(model, x, custom):
-    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
-    result, found, seen = model(x), {}, set()
-    nodes = [result.grad_fn] if result.grad_fn is not None else []
-    while nodes:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        nodes += [parent for parent, _ in node.next_functions]
-        saved = [getattr(node, n) for n in dir(node) if n.startswith("_saved_")]
-        if custom and hasattr(node, "saved_tensors"):
-            saved += list(node.saved_tensors)
-        for one in saved:
-            if isinstance(one, torch.Tensor) and storage(one) not in own:
-                found[storage(one)] = whole(one)
-    return sum(found.values())
-
-
-answers.right("saved_bytes")(lambda model, x: walks_graph(model, x, custom=True))
-
-
-@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
-def attributes_only(model, x):
-    return walks_graph(model, x, custom=False)
-
-
-@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
-def outputs_only(model, x):
-    """Forward hooks see what steps make, not what they keep."""
-    found = {}
-    hooks = [
-        step.register_forward_hook(lambda m, i, o: found.__setitem__(storage(o), whole(o)))
-        for step in model.children()
-    ]
-    held = model(x)
-    for hook in hooks:
-        hook.remove()
-    del held
-    return sum(found.values())
-
-
-@answers.wrong("saved_bytes", FIRST, make=True)
-def remembers_the_first():
-    kept = []
-
-    def answer(model, x):
-        kept.append(count(model, x))
-        return kept[0]
-
-    return answer
-
-
-def test_a_model_counted_by_hand():
-    exercise = find("memory.saved_bytes")
-    step = type(next(exercise.make(1, 0, 0).inputs[0].children()))
-    names = ["linear", "tanh", "linear"]
-    model = torch.nn.Sequential(*[step(name, 8, torch.float32) for name in names])
-    x = torch.zeros(5, 8)
-    # the first linear keeps x, tanh its result, and the second linear that same result again
-    assert exercise.expected(model, x)["bytes"] == 2 * 5 * 8 * 4
-
-
-def test_nothing_is_left_by_the_tests():
-    kept_alive.clear()
-    gc.collect()
 
 
 test_answers = answers.tests()

@@ -1,25 +1,19 @@
-"""Who owns the bytes: two tensors classified, reshape without memory, what backward keeps."""
+"""Who owns the bytes: what a list of tensors holds, two tensors classified, a boss on reshape."""
 
-import functools
-import gc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._held_bytes import byte_range, bytes_held
 from labkit.course.exercises._reshape_or_copy import reshape_or_copy
-from labkit.course.exercises._small_models import Step, a_model, unwatched
 
 NOTEBOOK = "1_fundamentals/6_memory"
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
-ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
 
 
 # --- share_inspector
@@ -90,27 +84,29 @@ def _without_base(storage: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return empty.set_(storage.untyped_storage(), 0, (storage.nbytes // dtype.itemsize,), (1,))
 
 
-def _bytes_of(tensor: torch.Tensor) -> set[int]:
-    """Every byte the tensor touches, counted from the start of its storage."""
+def _bytes_of(tensor: torch.Tensor) -> np.ndarray:
+    """Every byte the tensor touches, counted from the start of its storage, in order."""
     if tensor.numel() == 0:
-        return set()
+        return np.array([], dtype=int)
     places = np.array([tensor.storage_offset()])
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         if stride:
             places = np.unique(np.add.outer(places, np.arange(size) * stride))
     width = tensor.itemsize
-    return set(np.add.outer(places * width, np.arange(width)).ravel().tolist())
+    found: np.ndarray = np.add.outer(places * width, np.arange(width))
+    return found.ravel()
 
 
 def _relation(a: torch.Tensor, b: torch.Tensor) -> str:
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
         return "separate"
     ours, theirs = _bytes_of(a), _bytes_of(b)
-    if not ours & theirs:
+    common = np.intersect1d(ours, theirs, assume_unique=True).size
+    if not common:
         return "disjoint"
-    if ours == theirs:
+    if common == ours.size == theirs.size:
         return "same"
-    return "view" if ours <= theirs or theirs <= ours else "overlap"
+    return "view" if common in (ours.size, theirs.size) else "overlap"
 
 
 def _in_words(a: torch.Tensor, b: torch.Tensor) -> str:
@@ -197,151 +193,4 @@ share_inspector = Exercise(
 )
 
 
-# --- saved_bytes
-
-
-def _kept(model: nn.Module, x: torch.Tensor) -> dict[str, int]:
-    own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
-    found: dict[int, int] = {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # the tensor itself would keep its own node alive for ever
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        held = model(x)
-    del held
-    return {"bytes": sum(found.values()), "tensors alive afterwards": 0}
-
-
-def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, Any]:
-    """What the answer says, and what it leaves behind: watched storage by storage.
-
-    A model that is not `watched` is asked for its bytes alone.
-    """
-    if not getattr(model, "watched", True):
-        return {"bytes": answer(model, x), "tensors alive afterwards": 0}
-    made: list[StorageWeakRef] = []
-    given = x.untyped_storage().data_ptr()
-
-    class Watch:
-        def __call__(self, module: Any, inputs: Any, output: torch.Tensor) -> None:
-            if output.untyped_storage().data_ptr() != given:
-                made.append(StorageWeakRef(output.untyped_storage()))
-
-    watches = [step.register_forward_hook(Watch()) for step in model.children()]
-    try:
-        result = answer(model, x)
-    finally:
-        for watch in watches:
-            watch.remove()
-    if any(not one.expired() for one in made):
-        gc.collect()  # a cycle of the answer's is no leak
-    alive = sum(not one.expired() for one in made)
-    return {"bytes": result, "tensors alive afterwards": alive}
-
-
-def _model_in_words(model: nn.Module, x: torch.Tensor) -> str:
-    names = ", ".join(step.name for step in model.children() if isinstance(step, Step))
-    asks = ", requires_grad" if x.requires_grad else ""
-    return f"model: {names}; x: {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}{asks}"
-
-
-def _graph(case: Case, got: Any, right: Any) -> Any:
-    """The graph of the model's result, with what every node saved."""
-    from labkit import show
-
-    model, x = case.inputs
-    result = model(x)
-    return show.graph(result) if result.requires_grad else None
-
-
-def _weights(evidence: Evidence) -> list[int]:
-    model = evidence.inputs[0]
-    return [tensor.nbytes for tensor in (*model.parameters(), *model.buffers())]
-
-
-def _off_by_weight(evidence: Evidence) -> bool:
-    off = evidence.value["bytes"] - evidence.right["bytes"]
-    sums = functools.reduce(lambda s, n: s | {one + n for one in s}, _weights(evidence), {0})
-    return off > 0 and off in sums
-
-
-def _has_step(name: str) -> Any:
-    return lambda e: any(getattr(step, "name", "") == name for step in e.inputs[0].children())
-
-
-saved_bytes = Exercise(
-    id="memory.saved_bytes",
-    rules=("torch's own tools; model and x stay as they are",),
-    case=a_model,
-    expected=_kept,
-    drive=_drive_saved,
-    picture=_graph,
-    show=_model_in_words,
-    cases=300,
-    seconds=5.0,
-    sizes=6,
-    stages=(
-        Stage("one layer", case=unwatched("sin", "relu", "tanh", "exp", "cube")),
-        Stage("weights left out", case=unwatched("scale", "shift")),
-        Stage("views of weights", case=unwatched("linear", "tied")),
-        Stage("nothing alive afterwards"),
-    ),
-    minutes=15,
-    hints=(
-        Hint(
-            "The bytes are one thing, what stays alive another: something of the step is still "
-            "held after you returned. A list outside the function? Or does pack return the very "
-            "tensor it was given? A node that holds its own result is never freed; detach() it.",
-            when=lambda e: e.value["tensors alive afterwards"] > 0,
-        ),
-        Hint(
-            "Too high by a parameter or a buffer. Collect the storages of both before the run, "
-            "and leave them out.",
-            when=_off_by_weight,
-            stage="weights left out",
-        ),
-        Hint(
-            "Too high by exactly one or more parameters. linear saves its weight transposed: "
-            "another tensor, the same storage. Compare storages, not tensors.",
-            when=_off_by_weight,
-        ),
-        Hint(
-            "mean saves a number expanded to the size of x: many elements, one storage of a few "
-            "bytes. Ask the storage for its size, not the tensor.",
-            when=_has_step("mean"),
-        ),
-        Hint(
-            "half saves a view of half of x. What stays alive is the storage, and that is whole.",
-            when=_has_step("half"),
-        ),
-        Hint(
-            "cube is a custom function. What it gives to save_for_backward passes the same hooks "
-            "as everything else, but no attribute of its node is called _saved_...",
-            when=_has_step("cube"),
-        ),
-        Hint(
-            "Too high: two saved tensors can have one storage. tanh keeps its result, and the "
-            "next linear keeps the same one as its input.",
-            when=lambda e: e.value["bytes"] > e.right["bytes"],
-        ),
-        "torch.autograd.graph.saved_tensors_hooks(pack, unpack) shows you every tensor that is "
-        "saved. Key a dictionary by the storage's address inside pack.",
-        "pack must return something that holds the storage, such as tensor.detach(): otherwise its "
-        "memory is given to the next one, and two storages have one address.",
-    ),
-    must_fail=(
-        "counts numel not bytes",
-        "counts parameters",
-        "double-counts views",
-        "misses tensors saved by custom functions",
-        "keeps tensors alive afterwards",
-        ELSEWHERE,
-        FIRST,
-    ),
-)
-
-EXERCISES = (bytes_held, byte_range, share_inspector, saved_bytes, reshape_or_copy)
+EXERCISES = (bytes_held, byte_range, share_inspector, reshape_or_copy)

@@ -1,0 +1,264 @@
+"""What backward keeps, weighed; and what stays reserved when nobody holds it."""
+
+import functools
+import gc
+from typing import Any
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._small_models import Step, a_model, unwatched
+
+NOTEBOOK = "1_fundamentals/6b_kept_for_backward"
+
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
+
+
+# --- saved_bytes
+
+
+def _kept(model: nn.Module, x: torch.Tensor) -> dict[str, int]:
+    own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    found: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            found[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # the tensor itself would keep its own node alive for ever
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    return {"bytes": sum(found.values()), "tensors alive afterwards": 0}
+
+
+def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, Any]:
+    """What the answer says, and what it leaves behind: watched storage by storage.
+
+    A model that is not `watched` is asked for its bytes alone.
+    """
+    if not getattr(model, "watched", True):
+        return {"bytes": answer(model, x), "tensors alive afterwards": 0}
+    made: list[StorageWeakRef] = []
+    given = x.untyped_storage().data_ptr()
+
+    class Watch:
+        def __call__(self, module: Any, inputs: Any, output: torch.Tensor) -> None:
+            if output.untyped_storage().data_ptr() != given:
+                made.append(StorageWeakRef(output.untyped_storage()))
+
+    watches = [step.register_forward_hook(Watch()) for step in model.children()]
+    try:
+        result = answer(model, x)
+    finally:
+        for watch in watches:
+            watch.remove()
+    if any(not one.expired() for one in made):
+        gc.collect()  # a cycle of the answer's is no leak
+    alive = sum(not one.expired() for one in made)
+    return {"bytes": result, "tensors alive afterwards": alive}
+
+
+def _model_in_words(model: nn.Module, x: torch.Tensor) -> str:
+    names = ", ".join(step.name for step in model.children() if isinstance(step, Step))
+    asks = ", requires_grad" if x.requires_grad else ""
+    return f"model: {names}; x: {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}{asks}"
+
+
+def _graph(case: Case, got: Any, right: Any) -> Any:
+    """The graph of the model's result, with what every node saved."""
+    from labkit import show
+
+    model, x = case.inputs
+    result = model(x)
+    return show.graph(result) if result.requires_grad else None
+
+
+def _weights(evidence: Evidence) -> list[int]:
+    model = evidence.inputs[0]
+    return [tensor.nbytes for tensor in (*model.parameters(), *model.buffers())]
+
+
+def _off_by_weight(evidence: Evidence) -> bool:
+    off = evidence.value["bytes"] - evidence.right["bytes"]
+    sums = functools.reduce(lambda s, n: s | {one + n for one in s}, _weights(evidence), {0})
+    return off > 0 and off in sums
+
+
+def _has_step(name: str) -> Any:
+    return lambda e: any(getattr(step, "name", "") == name for step in e.inputs[0].children())
+
+
+saved_bytes = Exercise(
+    id="kept_for_backward.saved_bytes",
+    rules=("torch's own tools; model and x stay as they are",),
+    case=a_model,
+    expected=_kept,
+    drive=_drive_saved,
+    picture=_graph,
+    show=_model_in_words,
+    cases=300,
+    seconds=5.0,
+    sizes=6,
+    stages=(
+        Stage("one layer", case=unwatched("sin", "relu", "tanh", "exp", "cube")),
+        Stage("weights left out", case=unwatched("scale", "shift")),
+        Stage("views of weights", case=unwatched("linear", "tied")),
+        Stage("nothing alive afterwards"),
+    ),
+    minutes=12,
+    hints=(
+        Hint(
+            "The bytes are one thing, what stays alive another: something of the step is still "
+            "held after you returned. A list outside the function? Or does pack return the very "
+            "tensor it was given? A node that holds its own result is never freed; detach() it.",
+            when=lambda e: e.value["tensors alive afterwards"] > 0,
+        ),
+        Hint(
+            "Too high by a parameter or a buffer. Collect the storages of both before the run, "
+            "and leave them out.",
+            when=_off_by_weight,
+            stage="weights left out",
+        ),
+        Hint(
+            "Too high by exactly one or more parameters. linear saves its weight transposed: "
+            "another tensor, the same storage. Compare storages, not tensors.",
+            when=_off_by_weight,
+        ),
+        Hint(
+            "mean saves a number expanded to the size of x: many elements, one storage of a few "
+            "bytes. Ask the storage for its size, not the tensor.",
+            when=_has_step("mean"),
+        ),
+        Hint(
+            "half saves a view of half of x. What stays alive is the storage, and that is whole.",
+            when=_has_step("half"),
+        ),
+        Hint(
+            "cube is a custom function. What it gives to save_for_backward passes the same hooks "
+            "as everything else, but no attribute of its node is called _saved_...",
+            when=_has_step("cube"),
+        ),
+        Hint(
+            "Too high: two saved tensors can have one storage. tanh keeps its result, and the "
+            "next linear keeps the same one as its input.",
+            when=lambda e: e.value["bytes"] > e.right["bytes"],
+        ),
+        "torch.autograd.graph.saved_tensors_hooks(pack, unpack) shows you every tensor that is "
+        "saved. Key a dictionary by the storage's address inside pack.",
+        "pack must return something that holds the storage, such as tensor.detach(): otherwise its "
+        "memory is given to the next one, and two storages have one address.",
+    ),
+    must_fail=(
+        "counts numel not bytes",
+        "counts parameters",
+        "double-counts views",
+        "misses tensors saved by custom functions",
+        "keeps tensors alive afterwards",
+        ELSEWHERE,
+        FIRST,
+    ),
+)
+
+
+# --- stays
+
+Segments = list[list[tuple[int, bool]]]
+
+
+def _some_segments(rng: Rng, size: int) -> tuple[Segments]:
+    """Segments with live and free blocks; some are free as a whole, some are one block."""
+    sizes = (512, 1024, 1536, 4096, 1 << 20)
+    segments = []
+    for _ in range(rng.randint(0 if size else 1, 1 + size)):
+        share = rng.choice((0.0, 0.3, 0.7))
+        count = rng.randint(1, 4)
+        segments.append([(rng.choice(sizes), rng.chance(share)) for _ in range(count)])
+    return (segments,)
+
+
+def _reserved(segments: Segments) -> int:
+    whole = [sum(size for size, _ in blocks) for blocks in segments]
+    alive = [any(live for _, live in blocks) for blocks in segments]
+    return sum(size for size, lives in zip(whole, alive, strict=True) if lives)
+
+
+def _as_a_snapshot(segments: Segments) -> dict[str, Any]:
+    """The same segments as a snapshot of an allocator, one behind the other."""
+    found, start = [], 0
+    for blocks in segments:
+        total, at = sum(size for size, _ in blocks), start
+        drawn = []
+        for size, live in blocks:
+            state = "active_allocated" if live else "inactive"
+            drawn.append({"address": at, "size": size, "requested_size": size, "state": state})
+            at += size
+        used = sum(size for size, live in blocks if live)
+        found.append(
+            {
+                "address": start, "total_size": total, "allocated_size": used,
+                "active_size": used, "stream": 0, "segment_type": "small",
+                "segment_pool_id": (0, 0), "device": 0, "blocks": drawn,
+            }
+        )  # fmt: skip
+        start += total
+    return {"segments": found, "device_traces": [[]], "allocator_settings": {}}
+
+
+def _segments_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The segments of the failing case, as they were before empty_cache."""
+    from labkit import show
+
+    (segments,) = case.inputs
+    return show.memory(_as_a_snapshot(segments), simple=True) if segments else None
+
+
+def _live_bytes(evidence: Evidence) -> int:
+    (segments,) = evidence.inputs
+    return sum(size for blocks in segments for size, live in blocks if live)
+
+
+def _all_bytes(evidence: Evidence) -> int:
+    (segments,) = evidence.inputs
+    return sum(size for blocks in segments for size, _ in blocks)
+
+
+stays = Exercise(
+    id="kept_for_backward.stays",
+    case=_some_segments,
+    expected=_reserved,
+    picture=_segments_drawn,
+    rung="warm-up",
+    cases=150,
+    minutes=4,
+    hints=(
+        Hint(
+            "These are the bytes of the live blocks alone. A free block beside a live one cannot "
+            "go back either: its segment stays.",
+            when=lambda e: e.value == _live_bytes(e) and e.value < e.right,
+        ),
+        Hint(
+            "These are the bytes of all segments. A segment without a live block goes back.",
+            when=lambda e: e.value == _all_bytes(e),
+        ),
+        Hint(
+            "Too little. One live block is enough to keep its segment; not all need be live.",
+            when=lambda e: isinstance(e.value, int) and e.value < e.right,
+        ),
+        "First decide which segments stay: any(live for size, live in blocks). Then add up all of "
+        "their blocks.",
+    ),
+    must_fail=(
+        "counts live blocks alone",
+        "counts every segment",
+        "keeps a segment only if all of it is live",
+        "looks at the first block of a segment alone",
+        FIRST,
+    ),
+)
+
+EXERCISES = (saved_bytes, stays)

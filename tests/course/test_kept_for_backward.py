@@ -1,0 +1,240 @@
+import gc
+
+import pytest
+import torch
+
+from labkit.course.exercise import Case
+from labkit.course.exercises import find
+from tests.course.answers import Answers, first_hint
+
+answers = Answers("kept_for_backward")
+ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+
+def storage(x):
+    return x.untyped_storage().data_ptr()
+
+
+# --- saved_bytes
+
+kept_alive = []
+
+
+def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True):
+    owned = {storage(t) for t in (*model.parameters(), *model.buffers())} if own else set()
+    found = []
+
+    def pack(tensor):
+        if storage(tensor) not in owned:
+            found.append((storage(tensor), size(tensor) if size else whole(tensor)))
+        if keep:
+            kept_alive[:] = [*kept_alive[-50:], tensor.detach()]
+        return tensor.detach() if hold else None
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    return sum(dict(found).values()) if once else sum(n for _, n in found)
+
+
+def whole(tensor):
+    return tensor.untyped_storage().nbytes()
+
+
+def with_options(**options):
+    return lambda model, x: count(model, x, **options)
+
+
+answers.right("saved_bytes")(with_options())
+for why, options in [
+    ("counts numel not bytes", {"size": lambda t: t.numel()}),
+    ("counts numel not bytes", {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize}),
+    ("counts parameters", {"own": False}),
+    ("double-counts views", {"once": False}),
+    ("double-counts views", {"size": lambda t: t.nbytes}),
+    ("keeps tensors alive afterwards", {"keep": True}),
+    (ELSEWHERE, {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize * 4}),
+]:
+    answers.wrong("saved_bytes", why)(with_options(**options))
+
+
+@answers.wrong("saved_bytes", "counts parameters")
+def skips_leaves_only(model, x):
+    """linear saves the transposed weight, which is no leaf."""
+    found = {}
+
+    def pack(tensor):
+        if not (tensor.is_leaf and tensor.requires_grad):
+            found[storage(tensor)] = whole(tensor)
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(x)
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
+def keeps_the_result(model, x):
+    kept_alive[:] = [model(x)]
+    return count(model, x)
+
+
+@answers.wrong("saved_bytes", "keeps tensors alive afterwards")
+def packs_the_tensor_itself(model, x):
+    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
+    found = {}
+
+    def pack(tensor):
+        if storage(tensor) not in own:
+            found[storage(tensor)] = whole(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model(x)
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", "double-counts views")
+def keys_by_tensor(model, x):
+    found = {}
+
+    def pack(tensor):
+        found[tensor.data_ptr(), tensor.shape, tensor.stride()] = whole(tensor)
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    for one in (*model.parameters(), *model.buffers()):
+        for key in [key for key in found if key[0] == one.data_ptr()]:
+            del found[key]
+    return sum(found.values())
+
+
+def walks_graph(model, x, custom):
+    own = {storage(t) for t in (*model.parameters(), *model.buffers())}
+    result, found, seen = model(x), {}, set()
+    nodes = [result.grad_fn] if result.grad_fn is not None else []
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        nodes += [parent for parent, _ in node.next_functions]
+        saved = [getattr(node, n) for n in dir(node) if n.startswith("_saved_")]
+        if custom and hasattr(node, "saved_tensors"):
+            saved += list(node.saved_tensors)
+        for one in saved:
+            if isinstance(one, torch.Tensor) and storage(one) not in own:
+                found[storage(one)] = whole(one)
+    return sum(found.values())
+
+
+answers.right("saved_bytes")(lambda model, x: walks_graph(model, x, custom=True))
+
+
+@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
+def attributes_only(model, x):
+    return walks_graph(model, x, custom=False)
+
+
+@answers.wrong("saved_bytes", "misses tensors saved by custom functions")
+def outputs_only(model, x):
+    """Forward hooks see what steps make, not what they keep."""
+    found = {}
+    hooks = [
+        step.register_forward_hook(lambda m, i, o: found.__setitem__(storage(o), whole(o)))
+        for step in model.children()
+    ]
+    held = model(x)
+    for hook in hooks:
+        hook.remove()
+    del held
+    return sum(found.values())
+
+
+@answers.wrong("saved_bytes", FIRST, make=True)
+def remembers_the_first():
+    kept = []
+
+    def answer(model, x):
+        kept.append(count(model, x))
+        return kept[0]
+
+    return answer
+
+
+def test_a_model_counted_by_hand():
+    exercise = find("kept_for_backward.saved_bytes")
+    step = type(next(exercise.make(1, 0, 0).inputs[0].children()))
+    names = ["linear", "tanh", "linear"]
+    model = torch.nn.Sequential(*[step(name, 8, torch.float32) for name in names])
+    x = torch.zeros(5, 8)
+    # the first linear keeps x, tanh its result, and the second linear that same result again
+    assert exercise.expected(model, x)["bytes"] == 2 * 5 * 8 * 4
+
+
+def test_nothing_is_left_by_the_tests():
+    kept_alive.clear()
+    gc.collect()
+
+
+# --- stays
+
+
+def stays_if(keeps):
+    """The bytes of all blocks of the segments for which keeps(the blocks' lives) is true."""
+
+    def answer(segments):
+        kept = [blocks for blocks in segments if keeps([live for _, live in blocks])]
+        return sum(size for blocks in kept for size, _ in blocks)
+
+    return answer
+
+
+def live_blocks(segments):
+    return sum(size for blocks in segments for size, live in blocks if live)
+
+
+answers.right("stays")(stays_if(any))
+answers.wrong("stays", "counts live blocks alone")(live_blocks)
+answers.wrong("stays", "counts every segment")(stays_if(lambda lives: True))
+answers.wrong("stays", "keeps a segment only if all of it is live")(stays_if(all))
+answers.wrong("stays", "looks at the first block of a segment alone")(
+    stays_if(lambda lives: lives[0])
+)
+
+
+@answers.wrong("stays", FIRST, make=True)
+def remembers_the_first_segments():
+    kept = []
+
+    def answer(segments):
+        kept.append(stays_if(any)(segments))
+        return kept[0]
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("saved_bytes", lambda model, x: count(model, x, own=False), "a parameter or a buffer"),
+        ("stays", live_blocks, "live blocks alone"),
+        ("stays", stays_if(lambda lives: True), "goes back"),
+        ("stays", stays_if(all), "One live block is enough"),
+    ],
+)
+def test_the_first_hint_is_about_the_mistake(name, answer, said):
+    assert said in first_hint(find(f"kept_for_backward.{name}"), answer)
+
+
+def test_the_failing_segments_are_drawn():
+    exercise = find("kept_for_backward.stays")
+    segments = [[(512, True), (1536, False)], [(4096, False)]]
+    assert exercise.expected(segments) == 2048
+    assert exercise.picture(Case((segments,)), 512, 2048) is not None
+
+
+test_answers = answers.tests()
