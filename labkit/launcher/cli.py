@@ -107,15 +107,18 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
     if arguments.command == "repair":
         print("Every file is as it was installed, and torch can be imported.")
         return 0
-    return steps.run_steps(environment, steps_of(root, arguments))
+    return steps.run_steps(environment, *steps_of(root, arguments))
 
 
-def steps_of(root: Path, arguments: argparse.Namespace) -> list[steps.Step]:
-    """What a command runs."""
+def steps_of(
+    root: Path, arguments: argparse.Namespace
+) -> tuple[list[steps.Step], list[steps.Step]]:
+    """What a command runs, and what it runs at the same time, where others leave a core idle."""
     if arguments.command == "check":
-        return [steps.CHECK]
+        return [steps.CHECK], []
     if arguments.command == "gpu":
-        return [steps.GPU, steps.notebooks(root), steps.BENCH]
+        return [steps.GPU, steps.notebooks(root), steps.BENCH], []
     sizes = ["small", "full"] if arguments.all else ["small"]
     conformance = [steps.conformance(size) for size in sizes]
-    return [steps.CHECK, steps.unit(), *conformance, steps.notebooks(root), steps.BROWSER]
+    beside = [*conformance, steps.notebooks(root), steps.BROWSER]
+    return [steps.CHECK, steps.unit(sizes[-1])], beside

@@ -3,9 +3,13 @@
 import os
 import shutil
 import subprocess
+import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from labkit.launcher.environment import Environment
 
@@ -49,10 +53,11 @@ CHECK = Step(
 )
 
 
-def unit() -> Step:
-    """Every test that needs no browser."""
-    command = ("python", "-m", "pytest", "tests", "-m", "not browser", *parallel())
-    return Step("unit: every test that needs no browser", (command,))
+def unit(size: str) -> Step:
+    """Every test that needs no browser; unless the size is full, each at one seed."""
+    marks = "not browser" if size == "full" else "not browser and not full"
+    command = ("python", "-m", "pytest", "tests", "-m", marks, *parallel())
+    return Step(f"unit: every test that needs no browser, {size}", (command,))
 
 
 def conformance(size: str) -> Step:
@@ -88,17 +93,29 @@ GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests
 BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))
 
 
-def run_steps(environment: Environment, steps: list[Step]) -> int:
+def run_steps(environment: Environment, steps: Sequence[Step], beside: Sequence[Step] = ()) -> int:
     """Run all steps, whatever fails on the way; 0 when none failed.
+
+    beside  run at the same time, one after the other, and shown when `steps` are done
 
     The last line counts as pytest's does: a reader of logs needs one rule for both.
     """
     shutil.rmtree(environment.root / ".lab" / "solved", ignore_errors=True)
     started = time.monotonic()
-    outcomes = [
-        run_step(environment, step, f"{number}/{len(steps)}")
-        for number, step in enumerate(steps, start=1)
-    ]
+    total = len(steps) + len(beside)
+    numbered = [(step, f"{n}/{total}") for n, step in enumerate([*steps, *beside], start=1)]
+    other = ThreadPoolExecutor(1)
+    try:
+        aside = [
+            other.submit(run_step_aside, environment, *each) for each in numbered[len(steps) :]
+        ]
+        outcomes = [run_step(environment, *each) for each in numbered[: len(steps)]]
+        for running in aside:
+            outcome, printed = running.result()
+            outcomes.append(outcome)
+            print(printed, end="", flush=True)
+    finally:
+        other.shutdown(cancel_futures=True)  # after Ctrl-C nothing more is started
     print("\nSummary")
     for outcome in outcomes:
         print(outcome)
@@ -109,19 +126,33 @@ def run_steps(environment: Environment, steps: list[Step]) -> int:
     return 1 if failed else 0
 
 
-def run_step(environment: Environment, step: Step, number: str) -> Outcome:
-    """Run the commands of one step, all of them, in sight of the user."""
-    print(f"\n[{number}] {step.title}", flush=True)
+def run_step_aside(environment: Environment, step: Step, number: str) -> tuple[Outcome, str]:
+    """Run the commands of one step, all of them, out of sight; and what they printed."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
+        outcome = run_step(environment, step, number, out)
+        out.seek(0)
+        return outcome, out.read()
+
+
+def run_step(
+    environment: Environment, step: Step, number: str, out: IO[str] | None = None
+) -> Outcome:
+    """Run the commands of one step, all of them, in sight of the user unless `out` is given."""
+    print(f"\n[{number}] {step.title}", file=out, flush=True)
     started = time.monotonic()
     # One thread per test process: the machine is shared by the workers, not by torch's threads.
     variables = {"OMP_NUM_THREADS": "1", **environment.variables}
     failed = []
     for command in step.commands:
         actual = [str(environment.python) if word == "python" else word for word in command]
-        status = subprocess.run(actual, cwd=environment.root, env=variables, check=False).returncode
+        status = subprocess.run(
+            actual, cwd=environment.root, env=variables, check=False,
+            stdout=out, stderr=None if out is None else subprocess.STDOUT,
+        ).returncode  # fmt: skip
         if status:
             reason = " (found no tests)" if status == PYTEST_FOUND_NOTHING else ""
             failed.append(f"exit {status}{reason}: {' '.join(command)}")
     seconds = time.monotonic() - started
-    print(f"[{number}] {'FAILED' if failed else 'ok'} after {seconds:.1f} s", flush=True)
+    verdict = "FAILED" if failed else "ok"
+    print(f"[{number}] {verdict} after {seconds:.1f} s", file=out, flush=True)
     return Outcome(step, tuple(failed), seconds)

@@ -1,4 +1,4 @@
-"""The allocator layer of `labkit conformance`: all equal, and bad folders refused."""
+"""The allocator layer of `labkit conformance`: bad folders are refused, a wrong one is found."""
 
 import gzip
 import json
@@ -12,9 +12,9 @@ from labkit.conformance.report import InputError
 from tests.memory.mutation import FIXTURES
 
 
-@pytest.mark.parametrize("seed", [0, 11])
-def test_everything_is_equal(seed):
-    for comparison in allocator.compare(seed, "small"):
+@pytest.mark.full
+def test_everything_is_equal_at_another_seed_than_0():
+    for comparison in allocator.compare(11, "small"):
         assert comparison.passed, comparison
 
 

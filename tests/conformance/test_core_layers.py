@@ -11,6 +11,7 @@ from labkit.core import promotion as promotion_rules
 from labkit.core import strides as stride_rules
 from labkit.ops.indexing import advanced_indexing
 from labkit.ops.shape import view
+from tests.seeds import seeds
 
 SMALL = {"views": {"chains": "1200"}, "indexing": {"expressions": "1200"},
          "promotion": {"lists": "400"}}  # fmt: skip
@@ -22,7 +23,7 @@ def differences(layer, seed):
     return [each for each in comparisons if not each.passed]
 
 
-@pytest.mark.parametrize("seed", [0, 20_260_727])
+@pytest.mark.parametrize("seed", seeds(0, 20_260_727))
 @pytest.mark.parametrize("layer", SMALL)
 def test_everything_is_equal(layer, seed):
     assert differences(layer, seed) == []

@@ -15,8 +15,7 @@ from labkit.course.checks import CheckFailed, NotAttempted, check, failing_cases
 from labkit.course.exercises import UnknownExercise, find
 from labkit.course.put_away import put_away, that_ask
 from tests.course import toys
-
-SEEDS = (3, 77, 4_096)
+from tests.seeds import seeds
 
 
 def kind_of(exercise, answer, seed=3):
@@ -24,7 +23,7 @@ def kind_of(exercise, answer, seed=3):
     return failures[0].kind if failures else "right"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(3, 77, 4_096))
 def test_right_answers_pass(seed):
     assert failing_cases(toys.add_up, sum, seed) == []
     assert failing_cases(toys.add_up, lambda values: sum(values), seed) == []
@@ -39,7 +38,7 @@ def test_right_answers_pass(seed):
     assert failing_cases(toys.first, first, seed) == []
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(3, 77, 4_096))
 def test_the_failing_case_shown_is_the_smallest_there_can_be(seed):
     def forgets_negative_values(values):
         return sum(value for value in values if value > 0)

@@ -2,6 +2,8 @@
 
 import re
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,29 +47,78 @@ def test_programs_of_the_environment_come_first(environment, capfd):
     assert f"\n{Path(sys.executable).parent}:" in capfd.readouterr().out
 
 
-def titles(*given):
+def test_steps_beside_run_at_the_same_time_and_are_shown_afterwards(environment, tmp_path, capfd):
+    """The first goes on when the other has begun; what they print is not mixed."""
+    wait = "import sys, time, pathlib; print('begins', flush=True); sign = pathlib.Path('begun')"
+    front = f"{wait}\nwhile not sign.exists(): time.sleep(0.01)\nprint('ends')"
+    back = f"{wait}; sign.touch(); print('complains', file=sys.stderr)"
+    steps_in_front = [steps.Step("front", (("python", "-c", front),)), BAD]
+    beside = [steps.Step("back", (("python", "-c", back),)), BAD]
+    assert steps.run_steps(environment, steps_in_front, beside) == 1
+    output = capfd.readouterr().out
+    marks = [
+        *("[1/4] front", "begins", "ends", "[1/4] ok", "[2/4] bad", "[2/4] FAILED"),
+        *("[3/4] back", "begins", "complains", "[3/4] ok", "[4/4] bad", "[4/4] FAILED", "Summary"),
+    ]
+    found = [line for line in output.splitlines() if line.startswith(tuple(marks))]
+    assert [line.startswith(mark) for line, mark in zip(found, marks, strict=True)] == [True] * 13
+    assert "2 failed, 2 passed" in output
+
+
+def test_what_is_beside_does_not_go_on_after_an_interruption(environment, monkeypatch):
+    begun, submitted = [], []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, *given):
+            submitted.append(super().submit(*given))
+            return submitted[-1]
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    def aside(environment, step, number):
+        begun.append(step)
+        deadline = time.monotonic() + 60
+        while not any(each.cancelled() for each in submitted) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(steps, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(steps, "run_step", interrupted)
+    monkeypatch.setattr(steps, "run_step_aside", aside)
+    with pytest.raises(KeyboardInterrupt):
+        steps.run_steps(environment, [GOOD], [GOOD, BAD])
+    assert submitted[1].cancelled() and BAD not in begun
+
+
+def run_by(*given):
     arguments, _ = cli.parse(list(given))
-    return [step.title.partition(":")[0] for step in cli.steps_of(ROOT, arguments)]
+    return cli.steps_of(ROOT, arguments)
+
+
+def titles(*given):
+    return [[step.title.partition(":")[0] for step in side] for side in run_by(*given)]
 
 
 def test_what_each_command_runs():
-    assert titles("check") == ["check"]
-    assert titles("gpu") == ["gpu", "notebooks", "bench"]
-    everything = ["check", "unit", "conformance", "notebooks", "browser"]
-    assert titles("test") == everything
-    assert titles("test", "--all") == [*everything[:3], *everything[2:]]
+    assert titles("check") == [["check"], []]
+    assert titles("gpu") == [["gpu", "notebooks", "bench"], []]
+    beside = ["conformance", "notebooks", "browser"]
+    assert titles("test") == [["check", "unit"], beside]
+    assert titles("test", "--all") == [["check", "unit"], ["conformance", *beside]]
 
 
-def test_full_size_is_asked_for_by_all_only():
-    arguments, _ = cli.parse(["test", "--all"])
-    commands = [command for step in cli.steps_of(ROOT, arguments) for command in step.commands]
-    sizes = [command[-1] for command in commands if "conformance" in command]
-    assert sizes == ["small", "full"]
+@pytest.mark.parametrize(("options", "sizes"), [([], ["small"]), (["--all"], ["small", "full"])])
+def test_full_size_is_asked_for_by_all_only(options, sizes):
+    (_, unit), beside = run_by("test", *options)
+    commands = [command for step in beside for command in step.commands]
+    assert [command[-1] for command in commands if "conformance" in command] == sizes
+    assert ("not full" in unit.commands[0][5]) == ("full" not in sizes)
 
 
 def test_unit_and_browser_share_no_test_and_leave_none_out():
     """One deselects what lies in the other's folder, and nothing is marked elsewhere."""
-    assert steps.unit().commands[0][3:6] == ("tests", "-m", "not browser")
+    assert steps.unit("full").commands[0][3:6] == ("tests", "-m", "not browser")
+    assert steps.unit("small").commands[0][3:6] == ("tests", "-m", "not browser and not full")
     assert steps.BROWSER.commands[0][3] == "tests/browser"
     for path in ROOT.glob("tests/**/*.py"):
         marks = "mark.browser" in path.read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ import torch
 
 import labkit.ops.all  # noqa: F401
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor
+from tests.seeds import seeds
 
 A = torch.ops.aten
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -31,7 +32,7 @@ def calls(r, x, g, y):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_activations(seed):
     r = random.Random(seed)
     fuzz = Fuzz()

@@ -5,6 +5,7 @@ import torch
 
 import labkit.ops.all  # noqa: F401
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
+from tests.seeds import seeds
 
 A = torch.ops.aten
 NAMES = ["pow", "atan2", "fmod", "remainder", "floor_divide", "div", "maximum", "minimum", "fmax",
@@ -41,7 +42,7 @@ def compatible(r, dtype, x):
     return random_tensor(r, other, sizes[r.randrange(len(sizes) + 1) :], special=special)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_functions_of_two_numbers(seed):
     r = random.Random(seed)
     fuzz = Fuzz()
@@ -58,7 +59,7 @@ def test_random_functions_of_two_numbers(seed):
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_functions_with_a_number(seed):
     r = random.Random(seed)
     fuzz = Fuzz()
@@ -78,7 +79,7 @@ def test_random_functions_with_a_number(seed):
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_functions_of_three_numbers(seed):
     r = random.Random(seed)
     fuzz = Fuzz()

@@ -14,6 +14,7 @@ from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.ops import fallback
 from labkit.ops.aten import aten
+from tests.seeds import seeds
 
 CUDA = Device("cuda", 0)
 
@@ -85,7 +86,7 @@ def in_a_layout(x, rng):
     return x
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(*range(4)))
 def test_sums_and_means_over_any_dimensions(seed):
     rng = random.Random(seed)
     for _ in range(8):

@@ -8,6 +8,7 @@ import labkit.ops.reduction.statistics
 from labkit.ops.arrays import new_tensor
 from labkit.ops.reduction import reduction
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
+from tests.seeds import seeds
 
 A = torch.ops.aten
 NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any",
@@ -59,7 +60,7 @@ def arguments(r, x):
     ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_reductions(seed):
     r = random.Random(seed)
     fuzz = Fuzz()

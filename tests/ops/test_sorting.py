@@ -7,6 +7,7 @@ import labkit.ops.reduction.scan
 import labkit.ops.reduction.sorting  # noqa: F401
 from labkit.ops.reduction.cpp_algorithms import Moves
 from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
+from tests.seeds import seeds
 
 A = torch.ops.aten
 NAMES = ["cumsum", "cumprod", "sort", "topk", "_unique2", "isin"]
@@ -39,7 +40,7 @@ def arguments(r, x):
     yield operators, (x, *args), kwargs
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_sorting_and_scanning(seed):
     r = random.Random(seed)
     fuzz = Fuzz()

@@ -6,6 +6,7 @@ import torch
 import labkit.ops.all  # noqa: F401
 from labkit.ops.aten import aten
 from tests.ops.differential import COMPUTING, DTYPES, Fuzz, random_tensor
+from tests.seeds import seeds
 
 A = torch.ops.aten
 FACTORY_DTYPES = [None, torch.int64, torch.float32, torch.float64, torch.float16, torch.bfloat16,
@@ -13,7 +14,7 @@ FACTORY_DTYPES = [None, torch.int64, torch.float32, torch.float64, torch.float16
 NUMBERS = [0, 1, 5, -3, 2.5, -0.25, 7.0]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_factories(seed):
     r = random.Random(seed)
     fuzz = Fuzz()
@@ -48,7 +49,7 @@ def test_random_factories(seed):
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_random_triangles(seed):
     r = random.Random(seed)
     fuzz = Fuzz()
