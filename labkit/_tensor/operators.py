@@ -49,7 +49,7 @@ def number(value: Any) -> Any:
 
 def _infix(op: OperatorHandle) -> Callable[[Any, Any], Any]:
     def method(self: TensorImpl, other: Any) -> Any:
-        right = operand(other)
+        right = other if isinstance(other, TensorImpl) else operand(other)
         return NotImplemented if right is None else op(self, right)
 
     return method

@@ -18,7 +18,7 @@ Source   torch/autograd/function.py
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.autograd import function_outputs
@@ -34,8 +34,9 @@ from labkit.autograd.variables.saved_variable import (
     save_output,
 )
 from labkit.autograd.variables.variable import (
+    collect_next_edges,
+    compute_requires_grad,
     edge_of_history,
-    gradient_edge,
     requires_grad,
     set_history,
 )
@@ -238,10 +239,9 @@ class Function:
         ctx.sequence_nr = next_sequence_nr()
         tensors = [arg for arg in args if isinstance(arg, TensorImpl)]
         ctx.is_tensor_input = tuple(isinstance(arg, TensorImpl) for arg in args)
-        edges = [gradient_edge(tensor) for tensor in tensors] if STATE.grad else []
-        records = any(edge is not None for edge in edges)
+        records = STATE.grad and compute_requires_grad(tensors)
         if records:
-            ctx.next_edges = tuple(edges)
+            ctx.next_edges = collect_next_edges(tensors)
         if ANOMALY.enabled:
             note_forward(ctx)
         ctx.needs_input_grad = tuple(
@@ -282,10 +282,10 @@ class _DelayedError(Node):
     Source   torch/csrc/autograd/functions/basic_ops.h  DelayedError, Error
     """
 
-    def __init__(self, message: str, edges: tuple[Any, ...]) -> None:
+    def __init__(self, message: str, tensors: Sequence[TensorImpl]) -> None:
         self.sequence_nr = next_sequence_nr()
         self.message = message
-        self.next_edges = edges
+        self.next_edges = collect_next_edges(tensors)
 
     @classmethod
     def name(cls) -> str:
@@ -310,13 +310,13 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             outputs = function(ctx, *args)
         finally:
             STATE.grad = grad
-        edges = [gradient_edge(arg) for arg in args if isinstance(arg, TensorImpl)]
-        if not STATE.grad or not any(edge is not None for edge in edges):
+        tensors = [arg for arg in args if isinstance(arg, TensorImpl)]
+        if not STATE.grad or not compute_requires_grad(tensors):
             return outputs
         several = isinstance(outputs, tuple)
         node = _DelayedError(
             "trying to differentiate twice a function that was marked with @once_differentiable",
-            tuple(edges),
+            tensors,
         )
         marked = []
         for output in outputs if several else (outputs,):

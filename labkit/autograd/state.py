@@ -21,8 +21,6 @@ class _State(CarriedLocal):
     """The node whose `apply` is running."""
     task: Any = None
     """The backward call that is running."""
-    regenerated: tuple[Any, ...] = ()
-    """Views that got a new node while the edges of the call being recorded were collected."""
     depth = 0
     """How many backward calls are running inside one another."""
 

@@ -43,6 +43,19 @@ def test_a_constant_gets_history_through_its_view():
     assert_same(program)
 
 
+def test_a_call_is_numbered_before_the_views_it_makes_anew():
+    def program(m, log):
+        x = m.tensor([1.0, 2.0], True)
+        y = x * 2
+        v, w = y[0], y[1]
+        y.mul_(3)
+        z = v * w
+        names = [z.grad_fn, v.grad_fn, w.grad_fn]
+        log([node._sequence_nr() - y.grad_fn._sequence_nr() for node in names])
+
+    assert_same(program)
+
+
 def test_refusals_in_the_words_of_pytorch():
     def program(m, log):
         x = m.tensor([1.0, 2.0, 3.0], True)

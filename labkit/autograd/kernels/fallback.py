@@ -8,7 +8,7 @@ Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -48,10 +48,10 @@ class WarnNotImplemented(Node):
     Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp  WarnNotImplemented
     """
 
-    def __init__(self, operator: str, edges: tuple[Any, ...]) -> None:
+    def __init__(self, operator: str, tensors: Sequence[TensorImpl]) -> None:
         self.sequence_nr = next_sequence_nr()
         self.operator = operator
-        self.next_edges = edges
+        self.next_edges = variable.collect_next_edges(tensors)
 
     @classmethod
     def name(cls) -> str:
@@ -75,9 +75,8 @@ def kernel(op: Any, keys: DispatchKeySet, stack: list[Any]) -> None:
     """Run what is below; where an argument requires grad, every result warns in backward."""
     tensors = list(_tensors_in(stack))
     node = None
-    if STATE.grad and any(variable.requires_grad(tensor) for tensor in tensors):
-        edges = tuple(variable.gradient_edge(tensor) for tensor in tensors)
-        node = WarnNotImplemented(op.name, edges)
+    if STATE.grad and variable.compute_requires_grad(tensors):
+        node = WarnNotImplemented(op.name, tensors)
     put_results(stack, op.redispatch_boxed(keys & AFTER_AUTOGRAD, stack))
     if node is not None:
         for result in _tensors_in(stack):

@@ -4,13 +4,13 @@ Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
          torch/csrc/autograd/functions/utils.h  NotImplemented
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
 from labkit.autograd.variables.history import rebase, set_histories
-from labkit.autograd.variables.variable import gradient_edge, requires_grad
+from labkit.autograd.variables.variable import collect_next_edges, compute_requires_grad
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
@@ -24,10 +24,10 @@ class NotImplemented(Node):  # noqa: A001 (PyTorch's name)
     Source   torch/csrc/autograd/functions/basic_ops.h  NotImplemented
     """
 
-    def __init__(self, operator: str, edges: tuple[Any, ...]) -> None:
+    def __init__(self, operator: str, tensors: Sequence[TensorImpl]) -> None:
         self.sequence_nr = next_sequence_nr()
         self.operator = operator
-        self.next_edges = edges
+        self.next_edges = collect_next_edges(tensors)
 
     def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> Any:
         """Raises."""
@@ -50,9 +50,9 @@ def not_implemented_kernel(op: OperatorHandle) -> Kernel:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         node = None
         if STATE.grad:
-            edges = tuple(gradient_edge(tensor) for tensor in tensors_in(args, kwargs))
-            if any(edge is not None for edge in edges):
-                node = NotImplemented(op.name, edges)
+            tensors = list(tensors_in(args, kwargs))
+            if compute_requires_grad(tensors):
+                node = NotImplemented(op.name, tensors)
         result = redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
         if node is not None:
             if writes:
@@ -74,7 +74,7 @@ def out_kernel(op: OperatorHandle) -> Kernel:
     name = op.schema.name.partition("::")[2]
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        if STATE.grad and any(requires_grad(tensor) for tensor in tensors_in(args, kwargs)):
+        if STATE.grad and compute_requires_grad(tensors_in(args, kwargs)):
             raise RuntimeError(
                 f"{name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."

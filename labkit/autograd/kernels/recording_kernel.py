@@ -21,7 +21,8 @@ from labkit.autograd.kernels.inplace_or_view import check_write
 from labkit.autograd.node import next_sequence_nr
 from labkit.autograd.state import ANOMALY, STATE
 from labkit.autograd.variables import history, views
-from labkit.autograd.variables.variable import kernel_edge, number_before
+from labkit.autograd.variables.variable import collect_next_edges, compute_requires_grad
+from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
 from labkit.dispatch.operator import OperatorHandle
 
@@ -81,15 +82,13 @@ class RecordingKernel:
         """
         differentiation = self.differentiation
         given = [stack[position] for position in differentiation.positions]
-        if self.is_inplace:  # asked before any edge is, which may be an error of its own
-            history.check_inplace(stack[0], *given)
         if differentiation.has_list:
             given, counts = _flat(given)
-        edges = [kernel_edge(tensor) for tensor in given]
-        if edges.count(None) == len(edges):
+        if self.is_inplace:  # asked before any edge is, which may be an error of its own
+            history.check_inplace(stack[0], *given)
+        if not compute_requires_grad(given):
             return None
-        node = self.make_node(edges)
-        number_before(node)
+        node = self.make_node(given)
         if differentiation.has_list:
             node.counts = counts
         if ANOMALY.enabled:
@@ -97,11 +96,11 @@ class RecordingKernel:
         node.save_inputs(stack)
         return node
 
-    def make_node(self, edges: Sequence[Any]) -> BackwardNode:
-        """A node with these edges, which keeps nothing yet."""
+    def make_node(self, tensors: Sequence[TensorImpl | None]) -> BackwardNode:
+        """A node with the edges of these tensors, which keeps nothing yet."""
         node = self.node_class()
-        node.sequence_nr = next_sequence_nr()
-        node.next_edges = tuple(edges)
+        node.sequence_nr = next_sequence_nr()  # first: an edge may make the node of a view anew
+        node.next_edges = collect_next_edges(tensors)
         return node
 
     def link(self, stack: Sequence[Any], result: Any, node: BackwardNode | None) -> None:

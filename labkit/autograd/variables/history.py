@@ -13,6 +13,7 @@ from labkit.autograd.variables.rebase import rebase_base
 from labkit.autograd.variables.variable import (
     add_input,
     add_undefined_input,
+    compute_requires_grad,
     edge_of_history,
     has_history,
     move_hooks,
@@ -30,7 +31,7 @@ def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
     Raises   RuntimeError   a leaf that requires grad, or a view that must not be written
     Source   torch/csrc/autograd/VariableTypeUtils.h  check_inplace
     """
-    if not any(_any_requires_grad(argument) for argument in arguments):
+    if not compute_requires_grad(arguments):
         return
     meta = tensor.autograd_meta
     is_view = meta is not None and meta.is_view
@@ -41,12 +42,6 @@ def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
         whose, owner = "a view of a leaf Variable", tensor.base
     if requires_grad(tensor) and not (has_history(owner) and has_history(tensor)):
         raise RuntimeError(f"{whose} that requires grad is being used in an in-place operation.")
-
-
-def _any_requires_grad(argument: Any) -> bool:
-    if isinstance(argument, list | tuple):
-        return any(_any_requires_grad(each) for each in argument)
-    return argument is not None and requires_grad(argument)
 
 
 def original_for_forward(tensor: TensorImpl) -> TensorImpl:

@@ -4,6 +4,7 @@ Source   torch/csrc/autograd/variable.cpp
 """
 
 import weakref
+from collections.abc import Iterable
 from typing import Any, cast
 
 from labkit.autograd.accumulate_grad import AccumulateGrad
@@ -65,11 +66,13 @@ def make_view_meta(tensor: TensorImpl, creation: CreationMeta) -> ViewMeta:
     return meta
 
 
-def requires_grad(tensor: TensorImpl) -> bool:
+def requires_grad(tensor: TensorImpl | None) -> bool:
     """True when gradients flow to this tensor: asked for, computed, or a view of one that does.
 
     Source   torch/csrc/autograd/variable.h  AutogradMeta::requires_grad
     """
+    if tensor is None:
+        return False
     meta = tensor.autograd_meta
     if meta is None:
         return tensor.base is not None and requires_grad(tensor.base)
@@ -130,7 +133,7 @@ def _as_strided_node(base: TensorImpl, view: TensorImpl) -> Node:
     What makes such nodes is the operator's own kernel, which knows this module and not the reverse.
     """
     kernel: Any = aten.as_strided.default.active_kernels[DispatchKey.Autograd].function
-    node = kernel.make_node([gradient_edge(base)])
+    node = kernel.make_node([base])
     node.save_inputs((base, *geometry(view)))
     return cast(Node, node)
 
@@ -177,7 +180,7 @@ def is_leaf(tensor: TensorImpl) -> bool:
     return tensor.autograd_meta is None or edge_of_history(tensor) is None
 
 
-def gradient_edge(tensor: TensorImpl) -> Any:
+def gradient_edge(tensor: TensorImpl | None) -> Any:
     """Where a gradient of this tensor goes: its `grad_fn`, or the accumulator of a leaf.
 
     None when it needs none; `NOWHERE` when it requires grad and yet nothing takes one (a view
@@ -185,8 +188,7 @@ def gradient_edge(tensor: TensorImpl) -> Any:
 
     Source   torch/csrc/autograd/variable.cpp  impl::gradient_edge
     """
-    meta = tensor.autograd_meta
-    if meta is None and tensor.base is None:
+    if tensor is None or (tensor.autograd_meta is None and tensor.base is None):
         return None
     edge = edge_of_history(tensor)
     if edge is not None:
@@ -196,36 +198,20 @@ def gradient_edge(tensor: TensorImpl) -> Any:
     return NOWHERE if requires_grad(tensor) else None
 
 
-def kernel_edge(tensor: TensorImpl | None) -> Any:
-    """`gradient_edge`, for a call whose own node is made next: see `number_before`."""
-    if tensor is None or tensor.autograd_meta is None:
-        return None
-    meta = tensor.autograd_meta
-    if not meta.is_view:
-        return meta.edge or gradient_edge(tensor)
-    old = meta.view_edge
-    edge = gradient_edge(tensor)
-    if meta.view_edge is not old and meta.view_edge is not None:
-        STATE.regenerated = (*STATE.regenerated, meta.view_edge[0])
-    return edge
+def compute_requires_grad(tensors: Iterable[TensorImpl | None]) -> bool:
+    """True when a call of these tensors is recorded.
 
-
-def number_before(node: Node) -> None:
-    """The node's number comes before those of the views that were made again for its edges.
-
-    PyTorch makes the node of a call first, then asks the arguments for their edges. Here the
-    edges say whether a node is needed at all; where that gave a view a new node, the numbers are
-    exchanged.
+    Source   torch/csrc/autograd/variable.h  compute_requires_grad
     """
-    views = STATE.regenerated
-    if not views:
-        return
-    STATE.regenerated = ()
-    numbers = [view.sequence_nr for view in views]
-    if numbers == list(range(node.sequence_nr - len(views), node.sequence_nr)):
-        node.sequence_nr = numbers[0]
-        for view, number in zip(views, numbers, strict=True):
-            view.sequence_nr = number + 1
+    return any(map(requires_grad, tensors))
+
+
+def collect_next_edges(tensors: Iterable[TensorImpl | None]) -> tuple[Any, ...]:
+    """Where the node of a call sends the gradients of these tensors.
+
+    Source   torch/csrc/autograd/function.h  collect_next_edges
+    """
+    return tuple(map(gradient_edge, tensors))
 
 
 def grad_accumulator(tensor: TensorImpl) -> AccumulateGrad:
