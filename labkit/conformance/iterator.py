@@ -4,7 +4,7 @@ import contextlib
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from labkit.core.allocator import DataPtr
 from labkit.core.device import CPU
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.iterator import iterator_operand as flags
+from labkit.ops.iterator.iterator_operand import BINARY, Flags
 from labkit.ops.iterator.tensor_iterator import build
 
 NOT_MODELLED: tuple[str, ...] = (
@@ -34,6 +34,29 @@ FACTORIES = (
     "binary_op", "binary_op", "binary_float_op", "comparison_op", "unary_op", "unary_float_op",
     "nullary_op", "reduce_op", "linear",
 )  # fmt: skip
+
+BINARY_FLOAT = replace(BINARY, promote_integer_inputs_to_float=True)
+UNARY = Flags()
+NULLARY = Flags(check_all_same_dtype=False, resize_outputs=False)
+REDUCE = Flags(
+    promote_inputs_to_common_dtype=True,
+    resize_outputs=False,
+    check_mem_overlap=False,
+    is_reduction=True,
+)
+"""What PyTorch's factories ask of the builder. Source: aten/src/ATen/TensorIterator.cpp."""
+
+
+def comparison_flags(out: TensorImpl | None) -> Flags:
+    """The flags of a comparison: a new output is bool, a given one of another dtype is cast to.
+
+    Source   aten/src/ATen/TensorIterator.cpp  set_up_comparison_op_config
+    """
+    return Flags(
+        promote_inputs_to_common_dtype=True,
+        cast_common_dtype_to_outputs=out is not None and out.dtype is not dtypes.bool_,
+        static_dtype=dtypes.bool_ if out is None else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -259,14 +282,14 @@ def run_labkit(program: Program) -> Any:
 
     out = [tensor(operand) for operand in outputs]
     chosen = {
-        "binary_op": flags.BINARY,
-        "binary_float_op": flags.BINARY_FLOAT,
-        "unary_op": flags.UNARY,
-        "unary_float_op": flags.UNARY_FLOAT,
-        "nullary_op": flags.NULLARY,
-        "reduce_op": flags.REDUCE,
-        "linear": flags.Flags(enforce_linear_iteration=True),
-    }.get(factory) or flags.comparison_flags(out[0])
+        "binary_op": BINARY,
+        "binary_float_op": BINARY_FLOAT,
+        "unary_op": UNARY,
+        "unary_float_op": BINARY_FLOAT,
+        "nullary_op": NULLARY,
+        "reduce_op": REDUCE,
+        "linear": Flags(enforce_linear_iteration=True),
+    }.get(factory) or comparison_flags(out[0])
     try:
         it = build(
             [made_input for operand in inputs if (made_input := tensor(operand))], out, chosen

@@ -94,3 +94,26 @@ def test_an_operand_of_another_class_is_a_type_error():
     with pytest.raises(TypeError, match="add_"):
         lab.zeros(2).add_("a")
     assert lab.zeros(2).__add__("a") is NotImplemented
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, sizes: m.zeros(2, dtype=m.complex64) < m.zeros(sizes),
+        lambda m, sizes: m.zeros(2) & m.zeros(sizes),
+        lambda m, sizes: m.fmod(m.zeros(2, dtype=m.complex64), m.zeros(sizes)),
+    ],
+    ids=["lt", "and", "fmod"],
+)
+def test_that_no_loop_exists_is_told_after_the_shapes(call):
+    for m in (torch, lab):
+        with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+            call(m, 3)
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            call(m, 2)
+
+
+def test_what_an_operator_refuses_itself_is_told_before_the_shapes():
+    for m in (torch, lab):
+        with pytest.raises(RuntimeError, match="maximum not implemented for complex"):
+            m.maximum(m.zeros(2, dtype=m.complex64), m.zeros(3))

@@ -1,8 +1,9 @@
 import pytest
 
+from labkit.conformance.iterator import NULLARY, REDUCE, UNARY, comparison_flags
 from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import empty, empty_strided
-from labkit.ops.iterator.iterator_operand import NULLARY, REDUCE, UNARY, Flags, comparison_flags
+from labkit.ops.iterator.iterator_operand import Flags
 from labkit.ops.iterator.tensor_iterator import build
 
 

@@ -1,8 +1,8 @@
 """The operands of a `TensorIterator`, the flags that an operator sets, and their dtypes."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from labkit.core.dtype import DType, bool_
+from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.promotion import can_cast, get_default_dtype, result_type
 from labkit.core.strides import infer_dense_strides, is_non_overlapping_and_dense
@@ -32,16 +32,6 @@ BINARY = Flags(
     promote_inputs_to_common_dtype=True,
     cast_common_dtype_to_outputs=True,
     enforce_safe_casting_to_output=True,
-)
-BINARY_FLOAT = replace(BINARY, promote_integer_inputs_to_float=True)
-UNARY = Flags()
-UNARY_FLOAT = BINARY_FLOAT
-NULLARY = Flags(check_all_same_dtype=False, resize_outputs=False)
-REDUCE = Flags(
-    promote_inputs_to_common_dtype=True,
-    resize_outputs=False,
-    check_mem_overlap=False,
-    is_reduction=True,
 )
 
 
@@ -78,18 +68,6 @@ class Operand:
         """What the kernel reads or writes, once built."""
         assert self.current_dtype is not None
         return self.current_dtype
-
-
-def comparison_flags(out: TensorImpl | None) -> Flags:
-    """The flags of a comparison: a new output is bool, a given one of another dtype is cast to.
-
-    Source   aten/src/ATen/TensorIterator.cpp  set_up_comparison_op_config
-    """
-    return Flags(
-        promote_inputs_to_common_dtype=True,
-        cast_common_dtype_to_outputs=out is not None and out.dtype is not bool_,
-        static_dtype=bool_ if out is None else None,
-    )
 
 
 def compute_types(operands: list[Operand], flags: Flags, all_scalars: bool) -> DType | None:

@@ -21,22 +21,13 @@ from labkit.ops.pointwise.dtype_rules import (
 )
 from labkit.ops.pointwise.layouts import like_the_input
 from labkit.ops.pointwise.pointwise import Array, Pointwise, Types, pointwise
-from labkit.ops.pointwise.special_functions import erf
+from labkit.ops.pointwise.special_functions import erf, like, sigmoid
 from labkit.ops.registration import composite
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _SIXTH = float(np.float32(1 / 6))  # PyTorch's constant is a float for doubles too
 FUNCTION = "function"
-
-
-def _as(x: Array, number: float) -> Any:
-    """The number in the type of the computation."""
-    return np.asarray(number).astype(x.dtype)  # a negative one wraps in an unsigned type
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def _relu_rule(op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]) -> Types:
@@ -58,19 +49,19 @@ pointwise("relu(Tensor self) -> Tensor", _relu_rule, fast=_relu)(_relu)
 )  # fmt: skip
 def threshold_backward(grad: Array, x: Array, threshold: float) -> Array:
     """The gradient where x is above the threshold, or NaN."""
-    return np.where(x <= _as(x, threshold), _as(grad, 0), grad)
+    return np.where(x <= like(x, threshold), like(grad, 0), grad)
 
 
 @pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", REAL_NUMBERS)
 def threshold(x: Array, limit: float, value: float) -> Array:
     """`value` in the place of what is not above the limit."""
-    return np.where(x <= _as(x, limit), _as(x, value), x)
+    return np.where(x <= like(x, limit), like(x, value), x)
 
 
 @pointwise("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", FLOATING_ONLY)
 def leaky_relu(x: Array, slope: float = 0.01) -> Array:
     """A smaller slope below 0."""
-    return np.where(x > 0, x, x * _as(x, slope))
+    return np.where(x > 0, x, x * like(x, slope))
 
 
 def _leaky_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -90,7 +81,7 @@ def _leaky_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str,
 )  # fmt: skip
 def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: bool) -> Array:
     """The gradient, scaled by the slope below 0."""
-    return np.where(x > 0, grad, grad * _as(grad, slope))
+    return np.where(x > 0, grad, grad * like(grad, slope))
 
 
 @pointwise(
@@ -99,8 +90,8 @@ def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: boo
 )
 def elu(x: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
     """Linear above 0, an exponential that levels off below."""
-    below = np.expm1(x * _as(x, input_scale)) * _as(x, alpha * scale)
-    return np.where(x < 0, below, x * _as(x, scale))
+    below = np.expm1(x * like(x, input_scale)) * like(x, alpha * scale)
+    return np.where(x < 0, below, x * like(x, scale))
 
 
 @pointwise(
@@ -112,16 +103,16 @@ def elu_backward(
     grad: Array, alpha: float, scale: float, input_scale: float, is_result: bool, x: Array
 ) -> Array:
     """The gradient times the slope, found from the input or from the result."""
-    below, above = _as(x, alpha * scale), _as(x, scale)
+    below, above = like(x, alpha * scale), like(x, scale)
     if is_result:
         if alpha < 0:
             raise RuntimeError(
                 "In-place elu backward calculation is triggered with a negative slope which is "
                 f"not supported: {alpha}"
             )
-        slope = _as(x, input_scale) * (x + below)
+        slope = like(x, input_scale) * (x + below)
     else:
-        slope = _as(x, input_scale) * below * np.exp(x * _as(x, input_scale))
+        slope = like(x, input_scale) * below * np.exp(x * like(x, input_scale))
     return np.where(x <= 0, grad * slope, grad * above)
 
 
@@ -135,9 +126,9 @@ def _gelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, 
 def gelu(x: Array, approximate: str = "none") -> Array:
     """The input times its normal distribution function, exactly or with tanh."""
     if approximate == "tanh":
-        inner = _as(x, _SQRT_2_OVER_PI) * (x + _as(x, _CUBIC) * x * x * x)
-        return np.asarray(_as(x, 0.5) * x * (1 + np.tanh(inner)))
-    return np.asarray(x * _as(x, 0.5) * (1 + erf(x * _as(x, math.sqrt(0.5)))))
+        inner = like(x, _SQRT_2_OVER_PI) * (x + like(x, _CUBIC) * x * x * x)
+        return np.asarray(like(x, 0.5) * x * (1 + np.tanh(inner)))
+    return np.asarray(x * like(x, 0.5) * (1 + erf(x * like(x, math.sqrt(0.5)))))
 
 
 @pointwise(
@@ -168,8 +159,8 @@ def silu(x: Array) -> Array:
 )  # fmt: skip
 def silu_backward(grad: Array, x: Array) -> Array:
     """The gradient times the derivative of `silu`."""
-    sigmoid = _sigmoid(x)
-    return np.asarray(grad * sigmoid * (1 + x * (1 - sigmoid)))
+    logistic = sigmoid(x)
+    return np.asarray(grad * logistic * (1 + x * (1 - logistic)))
 
 
 def _hardtanh_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -185,7 +176,7 @@ def _hardtanh_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[s
            variants="")  # fmt: skip
 def hardtanh(x: Array, low: float = -1, high: float = 1) -> Array:
     """Clamped to [low, high]."""
-    return np.asarray(np.minimum(np.maximum(x, _as(x, low)), _as(x, high)))
+    return np.asarray(np.minimum(np.maximum(x, like(x, low)), like(x, high)))
 
 
 @pointwise(
@@ -194,7 +185,7 @@ def hardtanh(x: Array, low: float = -1, high: float = 1) -> Array:
 )  # fmt: skip
 def hardtanh_backward(grad: Array, x: Array, low: float, high: float) -> Array:
     """The gradient strictly inside the range."""
-    return np.where((x <= _as(x, low)) | (x >= _as(x, high)), _as(grad, 0), grad)
+    return np.where((x <= like(x, low)) | (x >= like(x, high)), like(grad, 0), grad)
 
 
 @composite("relu6(Tensor self) -> Tensor", variants="")
@@ -216,7 +207,7 @@ def _hard_gate(x: Array) -> Array:
 @pointwise("hardsigmoid(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
 def hardsigmoid(x: Array) -> Array:
     """A ramp from 0 at -3 to 1 at 3."""
-    return np.asarray(_hard_gate(x) / _as(x, 6))
+    return np.asarray(_hard_gate(x) / like(x, 6))
 
 
 @pointwise(
@@ -225,13 +216,13 @@ def hardsigmoid(x: Array) -> Array:
 )  # fmt: skip
 def hardsigmoid_backward(grad: Array, x: Array) -> Array:
     """A sixth of the gradient on the ramp."""
-    return np.where((x > -3) & (x < 3), grad * _as(grad, _SIXTH), _as(grad, 0))
+    return np.where((x > -3) & (x < 3), grad * like(grad, _SIXTH), like(grad, 0))
 
 
 @pointwise("hardswish(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
 def hardswish(x: Array) -> Array:
     """The input times its hard sigmoid."""
-    return np.asarray(x * _hard_gate(x) / _as(x, 6))
+    return np.asarray(x * _hard_gate(x) / like(x, 6))
 
 
 @pointwise(
@@ -240,8 +231,8 @@ def hardswish(x: Array) -> Array:
 )  # fmt: skip
 def hardswish_backward(grad: Array, x: Array) -> Array:
     """The gradient times the derivative of `hardswish`."""
-    middle = grad * (x / _as(x, 3) + _as(x, 0.5))
-    return np.where(x <= -3, _as(grad, 0), np.where(x < 3, middle, grad))
+    middle = grad * (x / like(x, 3) + like(x, 0.5))
+    return np.where(x <= -3, like(grad, 0), np.where(x < 3, middle, grad))
 
 
 @pointwise(
@@ -250,8 +241,8 @@ def hardswish_backward(grad: Array, x: Array) -> Array:
 )  # fmt: skip
 def softplus(x: Array, beta: float = 1, limit: float = 20) -> Array:
     """A smooth relu; the input itself where beta times it is above the limit."""
-    scaled = x * _as(x, beta)
-    return np.where(scaled > _as(x, limit), x, np.log1p(np.exp(scaled)) / _as(x, beta))
+    scaled = x * like(x, beta)
+    return np.where(scaled > like(x, limit), x, np.log1p(np.exp(scaled)) / like(x, beta))
 
 
 @pointwise(
@@ -260,8 +251,8 @@ def softplus(x: Array, beta: float = 1, limit: float = 20) -> Array:
 )  # fmt: skip
 def softplus_backward(grad: Array, x: Array, beta: float, limit: float) -> Array:
     """The gradient times the sigmoid of beta x."""
-    z = np.exp(x * _as(x, beta))
-    return np.where(x * _as(x, beta) > _as(x, limit), grad, grad * z / (z + 1))
+    z = np.exp(x * like(x, beta))
+    return np.where(x * like(x, beta) > like(x, limit), grad, grad * z / (z + 1))
 
 
 @pointwise(
@@ -295,8 +286,8 @@ def log_sigmoid(self: TensorImpl) -> Any:
 def log_sigmoid_backward(grad: Array, x: Array, buffer: Array) -> Array:
     """The gradient times the derivative, from the exponentials kept in the buffer."""
     below = x < 0
-    slope = np.where(below, _as(x, 1), _as(x, 0))
-    sign = np.where(below, _as(x, 1), _as(x, -1))
+    slope = np.where(below, like(x, 1), like(x, 0))
+    sign = np.where(below, like(x, 1), like(x, -1))
     return np.asarray(grad * (slope - sign * (buffer / (1 + buffer))))
 
 

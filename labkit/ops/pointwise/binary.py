@@ -13,6 +13,7 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
+from labkit.ops.pointwise import special_functions as special
 from labkit.ops.pointwise.dtype_rules import (
     BAREBONES,
     LOGICAL,
@@ -22,7 +23,7 @@ from labkit.ops.pointwise.dtype_rules import (
     WHOLE_NUMBERS,
     WITH_COMPLEX,
     common_dtype,
-    refuse,
+    not_implemented,
 )
 from labkit.ops.pointwise.layouts import in_place
 from labkit.ops.pointwise.pointwise import (
@@ -39,12 +40,8 @@ from labkit.ops.tensors import copy
 _BINARY = "(Tensor self, Tensor other) -> Tensor"
 
 
-def _is_whole(x: Array) -> bool:
-    return x.dtype.kind in "iub"
-
-
 def _refuse_zero(name: str, x: Array, divisor: Array) -> None:
-    if _is_whole(divisor) and x.size and not np.all(divisor):
+    if special.is_whole(divisor) and x.size and not np.all(divisor):
         raise RuntimeError(f"ZeroDivisionError: {name} of whole numbers by 0")
 
 
@@ -93,7 +90,7 @@ def div_mode(x: Array, y: Array, rounding_mode: str | None) -> Array:
     if rounding_mode == "floor":
         return _floor(x, y)
     _refuse_zero("division", x, y)
-    if not _is_whole(x):
+    if not special.is_whole(x):
         return np.asarray(np.trunc(x / y))
     quotient = np.floor_divide(x, y)
     uneven = (quotient * y != x) & ((x < 0) != (y < 0))
@@ -105,7 +102,7 @@ def _ordered(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, An
     if any(operand.dtype.is_complex for operand in operands):
         raise RuntimeError(f"{op.base} not implemented for complex tensors.")
     if common in BAREBONES:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -169,7 +166,7 @@ def bitwise_right_shift(x: Array, y: Array) -> Array:
 
 
 def _power(x: Array, y: Array) -> Array:
-    if not _is_whole(x):
+    if not special.is_whole(x):
         return np.asarray(np.power(x, y))
     # A negative exponent leaves 1 of 1 and a sign of -1, and nothing of any other whole number.
     odd = y % 2 != 0
@@ -193,7 +190,7 @@ def _power_of(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, A
         )
     computes = exponent not in (0, 1)  # to the power 0 it is filled with 1, to 1 copied
     if computes and (common.kind == "bool" or common in BAREBONES or common is dtypes.complex32):
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -204,9 +201,9 @@ def _raised(x: Array, exponent: complex) -> Array:
         return x.copy()
     if exponent == 2:
         return np.asarray(x * x)
-    if exponent == 0.5 and not _is_whole(x):
+    if exponent == 0.5 and not special.is_whole(x):
         return np.asarray(np.sqrt(x))
-    if exponent == -1 and not _is_whole(x):
+    if exponent == -1 and not special.is_whole(x):
         return np.asarray(1 / x)
     return _power(x, np.asarray(exponent).astype(x.dtype))
 

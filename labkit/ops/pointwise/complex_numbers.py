@@ -1,6 +1,6 @@
-"""Complex numbers from their parts; one-hot rows.
+"""Complex numbers from their parts.
 
-Source   aten/src/ATen/native/TensorFactories.cpp, Onehot.cpp
+Source   aten/src/ATen/native/TensorFactories.cpp
 """
 
 from typing import Any
@@ -12,8 +12,7 @@ from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.iterator.iteration_order import output_strides
-from labkit.ops.registration import composite, kernel
-from labkit.ops.tensors import copy
+from labkit.ops.registration import kernel
 
 
 def _check_parts(name: str, first: TensorImpl, second: TensorImpl) -> None:
@@ -44,30 +43,3 @@ def complex_(real: TensorImpl, imag: TensorImpl) -> TensorImpl:
     both = np.empty(x.shape, np.complex128 if x.dtype == np.float64 else np.complex64)
     both.real, both.imag = x, y
     return _combined(real, imag, both)
-
-
-@composite("one_hot(Tensor self, int num_classes=-1) -> Tensor", variants="")
-def one_hot(self: TensorImpl, num_classes: int = -1) -> Any:
-    """A new last dimension, 1 in the place that each index names."""
-    if self.dtype is not dtypes.int64:
-        raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type LongTensor, got {self.dtype.name}"
-        )
-    if not self.numel():
-        if num_classes <= 0:
-            raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return new_tensor(np.zeros((*self.sizes, num_classes), np.int64), dtypes.int64)
-    values = copy.values(self)
-    if values.min() < 0:
-        raise RuntimeError(f"Class values must be non-negative, got {values.min()}")
-    if num_classes == -1:
-        num_classes = int(values.max()) + 1
-    elif num_classes < 1:
-        raise RuntimeError(f"num_classes should be positive, got {num_classes}")
-    elif num_classes <= values.max():
-        raise RuntimeError(
-            f"Class values must be smaller than num_classes: {values.max()} and {num_classes}"
-        )
-    rows = (values[..., None] == np.arange(num_classes)).astype(np.int64)
-    host = new_tensor(rows, dtypes.int64)
-    return host if self.device.type == "cpu" else copy.to_copy(host, host.dtype, self.device)

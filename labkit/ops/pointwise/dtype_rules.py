@@ -15,9 +15,12 @@ from labkit.ops.pointwise.pointwise import Pointwise, Types
 BAREBONES = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
 
-def not_implemented(op: Pointwise, dtype: DType) -> RuntimeError:
-    """The error of an operator that has no loop for an element type."""
-    return RuntimeError(f"{op.base!r} not implemented for {dtype}")
+def not_implemented(op: Pointwise, dtype: DType) -> NotImplementedError:
+    """The error of an operator that has no loop for an element type.
+
+    Source   aten/src/ATen/Dispatch.h  AT_DISPATCH_SWITCH
+    """
+    return NotImplementedError(f"{op.base!r} not implemented for {dtype.name}")
 
 
 def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
@@ -70,16 +73,11 @@ def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
     return common, dtypes.to_real(common)
 
 
-def refuse(op: Pointwise, dtype: DType) -> NotImplementedError:
-    """The error of an operator without a loop for the type."""
-    return NotImplementedError(f"{op.base!r} not implemented for {dtype.name}")
-
-
 def WITH_COMPLEX(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     """Whole numbers in the default floating type; no complex numbers of half size."""
     compute, result = FLOAT(op, operands, others)
     if compute is dtypes.complex32:
-        raise refuse(op, compute)
+        raise not_implemented(op, compute)
     return compute, result
 
 
@@ -87,7 +85,7 @@ def REAL_FLOAT(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, 
     """Whole numbers in the default floating type; no complex numbers."""
     compute, result = FLOAT(op, operands, others)
     if compute.is_complex:
-        raise refuse(op, compute)
+        raise not_implemented(op, compute)
     return compute, result
 
 
@@ -95,7 +93,7 @@ def FLOATING_ONLY(op: Pointwise, operands: Sequence[TensorImpl], others: dict[st
     """Real floating numbers and nothing else."""
     common = common_dtype(op, operands)
     if not common.is_floating_point:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -105,7 +103,7 @@ def FLOATING_OR_COMPLEX(
     """Floating and complex numbers, but no whole ones."""
     common = common_dtype(op, operands)
     if not (common.is_floating_point or common.is_complex) or common is dtypes.complex32:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -113,7 +111,7 @@ def REAL(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) 
     """Anything with an order, bool included."""
     common = common_dtype(op, operands)
     if common.is_complex or common in BAREBONES:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -121,7 +119,7 @@ def REAL_NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str
     """Whole and floating numbers."""
     common, _ = REAL(op, operands, others)
     if common.kind == "bool":
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -129,7 +127,7 @@ def NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any
     """Whole, floating and complex numbers."""
     common = common_dtype(op, operands)
     if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -137,7 +135,7 @@ def WHOLE_NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[st
     """Whole numbers."""
     common = common_dtype(op, operands)
     if not common.is_integral or common in BAREBONES:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -145,7 +143,7 @@ def LOGICAL(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any
     """Compute in the promoted type, answer in bool."""
     common = common_dtype(op, operands)
     if common in BAREBONES or common is dtypes.complex32:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, dtypes.bool_
 
 

@@ -26,6 +26,7 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.formats import decode, encode
+from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
@@ -43,7 +44,8 @@ Types = tuple[DType, DType]
 Rule = Callable[["Pointwise", Sequence[TensorImpl], dict[str, Any]], Types]
 """(operator, tensors, other arguments) -> the types; `labkit.ops.pointwise.dtype_rules` has them.
 
-Raises   RuntimeError   the operator does not take these types
+Raises   RuntimeError          the operator refuses these types
+         NotImplementedError   it has no loop for them
 """
 
 # Overflow, 0/0 and the like are answers here, as in PyTorch; asking NumPy not to speak of them at
@@ -96,13 +98,22 @@ class Pointwise:
         return values, [values[i] for i in self.tensors if values[i] is not None]
 
     def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> Types:
-        """The element types of the computation and of the result."""
+        """The element types of the computation and of the result.
+
+        That no loop exists is found out last: shapes that do not broadcast are told first.
+
+        Raises   what the rule raises; RuntimeError   shapes that do not broadcast, then
+        """
         named = {
             argument.name: value
             for i, (argument, value) in enumerate(zip(self.schema.arguments, values, strict=True))
             if i not in self.tensors
         }
-        return self.rule(self, operands, named)
+        try:
+            return self.rule(self, operands, named)
+        except NotImplementedError:
+            broadcast_shapes(*[operand.sizes for operand in operands])
+            raise
 
     def functional(self, *args: Any, **kwargs: Any) -> TensorImpl:
         """A new tensor of the broadcast shape, in the promoted element type.

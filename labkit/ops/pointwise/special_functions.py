@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, element by element; `erf` and `erfc` are the C library's.
+"""Functions that NumPy lacks; `erf` and `erfc` are the C library's.
 
 Source   aten/src/ATen/native/Math.h
 """
@@ -16,6 +16,16 @@ Array = NDArray[Any]
 def _each(function: Callable[[float], float], x: Array) -> Array:
     flat = x.astype(np.float64).ravel()
     return np.fromiter(map(function, flat.tolist()), np.float64, flat.size).reshape(x.shape)
+
+
+def is_whole(x: Array) -> bool:
+    """True for whole numbers and for truth values."""
+    return x.dtype.kind in "iub"
+
+
+def like(x: Array, number: Any) -> Array:
+    """The number in the type of the values; a negative one wraps in an unsigned type."""
+    return np.asarray(number).astype(x.dtype)
 
 
 def erf(x: Array) -> Array:

@@ -15,7 +15,12 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.iterator.iteration_order import output_strides
 from labkit.ops.iterator.tensor_iterator import common_device
-from labkit.ops.pointwise.dtype_rules import BAREBONES, FLOATING_OR_COMPLEX, common_dtype, refuse
+from labkit.ops.pointwise.dtype_rules import (
+    BAREBONES,
+    FLOATING_OR_COMPLEX,
+    common_dtype,
+    not_implemented,
+)
 from labkit.ops.pointwise.layouts import register
 from labkit.ops.pointwise.pointwise import (
     OPERATORS,
@@ -25,12 +30,9 @@ from labkit.ops.pointwise.pointwise import (
     pointwise,
     wrapped_number,
 )
+from labkit.ops.pointwise.special_functions import like
 from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
-
-
-def _as(x: Array, number: Any) -> Any:
-    return np.asarray(number).astype(x.dtype)
 
 
 def _clamp_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -41,17 +43,18 @@ def _clamp_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str,
     if common.is_complex or any(operand.dtype.is_complex for operand in operands):
         raise RuntimeError("clamp is not supported for complex types")
     if common.is_float8 or common in BAREBONES:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
+    # one bound that is a tensor makes it a maximum or a minimum
     if common.kind == "bool" and (bounds or len(operands) > 2):
-        raise refuse(op, common)  # one bound that is a tensor makes it a maximum or a minimum
+        raise not_implemented(op, common)
     return common, common
 
 
 def _clamped(x: Array, low: Any, high: Any) -> Array:
     """NaN in any of the three is the answer; of crossed bounds the upper one wins."""
     if low is not None:
-        x = np.maximum(x, _as(x, low))
-    return np.asarray(x if high is None else np.minimum(x, _as(x, high)))
+        x = np.maximum(x, like(x, low))
+    return np.asarray(x if high is None else np.minimum(x, like(x, high)))
 
 
 def _clamp_min(x: Array, low: Any) -> Array:
@@ -123,7 +126,7 @@ pointwise(
 def _product(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     common = common_dtype(op, operands)
     if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -142,7 +145,7 @@ def _quotient(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, A
 )
 def addcmul(x: Array, first: Array, second: Array, value: complex = 1) -> Array:
     """The sum with a scaled product."""
-    return np.asarray(x + _as(x, value) * first * second)
+    return np.asarray(x + like(x, value) * first * second)
 
 
 @pointwise(
@@ -150,7 +153,7 @@ def addcmul(x: Array, first: Array, second: Array, value: complex = 1) -> Array:
 )
 def addcdiv(x: Array, first: Array, second: Array, value: complex = 1) -> Array:
     """The sum with a scaled quotient."""
-    return np.asarray(x + _as(x, value) * first / second)
+    return np.asarray(x + like(x, value) * first / second)
 
 
 def _chosen(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:

@@ -25,7 +25,7 @@ from labkit.ops.pointwise.dtype_rules import (
     REAL_FLOAT,
     WITH_COMPLEX,
     common_dtype,
-    refuse,
+    not_implemented,
 )
 from labkit.ops.pointwise.layouts import like_the_input, register
 from labkit.ops.pointwise.pointwise import OPERATORS, Array, Loop, Pointwise, pointwise
@@ -33,10 +33,6 @@ from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
 
 _UNARY = "(Tensor self) -> Tensor"
-
-
-def _is_whole(x: Array) -> bool:
-    return x.dtype.kind in "iub"
 
 
 _WITH_COMPLEX: dict[str, Loop] = {
@@ -66,7 +62,7 @@ def sign(x: Array) -> Array:
 def _sgn(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     common = common_dtype(op, operands)
     if common in BAREBONES:
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -81,7 +77,7 @@ def sgn(z: Array) -> Array:
 
 def _rounding(name: str, loop: Any) -> None:
     def rounded(x: Array) -> Array:
-        return x if _is_whole(x) else loop(x)
+        return x if special.is_whole(x) else loop(x)
 
     pointwise(f"{name}{_UNARY}", _whole_too, keeps_dtype=True)(rounded)
 
@@ -89,7 +85,7 @@ def _rounding(name: str, loop: Any) -> None:
 def _whole_too(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
     common = common_dtype(op, operands)
     if common.is_complex or common.kind == "bool":
-        raise refuse(op, common)
+        raise not_implemented(op, common)
     return common, common
 
 
@@ -117,7 +113,7 @@ def isnan(x: Array) -> Array:
 @pointwise(f"isinf{_UNARY}", QUESTION, inplace=False)
 def isinf(x: Array) -> Array:
     """Whether it, or a part of it, is infinite."""
-    return np.zeros(x.shape, bool) if _is_whole(x) else np.isinf(x)
+    return np.zeros(x.shape, bool) if special.is_whole(x) else np.isinf(x)
 
 
 def _signed_infinity(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
@@ -129,13 +125,13 @@ def _signed_infinity(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> t
 @pointwise(f"isposinf{_UNARY}", _signed_infinity, inplace=False, keeps_dtype=True)
 def isposinf(x: Array) -> Array:
     """Whether it is +infinity."""
-    return np.zeros(x.shape, bool) if _is_whole(x) else x == np.inf
+    return np.zeros(x.shape, bool) if special.is_whole(x) else x == np.inf
 
 
 @pointwise(f"isneginf{_UNARY}", _signed_infinity, inplace=False, keeps_dtype=True)
 def isneginf(x: Array) -> Array:
     """Whether it is -infinity."""
-    return np.zeros(x.shape, bool) if _is_whole(x) else x == -np.inf
+    return np.zeros(x.shape, bool) if special.is_whole(x) else x == -np.inf
 
 
 @pointwise(f"logical_not{_UNARY}", LOGICAL)
