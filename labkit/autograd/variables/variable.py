@@ -80,7 +80,7 @@ def requires_grad(tensor: TensorImpl | None) -> bool:
         return True
     if not meta.is_view:
         return False
-    return meta.view_edge is not None or requires_grad(tensor.base)  # type: ignore[arg-type]
+    return meta.view_edge is not None or requires_grad(tensor.base)
 
 
 def edge_of_history(tensor: TensorImpl) -> Edge | None:
