@@ -151,22 +151,22 @@ key_set_arithmetic = Exercise(
     hints=(
         Hint(
             "The words differ after a removal: {input}. Which bits does a removal own? The "
-            "backend bits are shared by all functionalities, so it takes none of them.",
+            "backend bits are shared by all features, so it takes none of them.",
             when=_wrong_after("remove"),
         ),
         Hint(
-            "The words differ after a difference. Mask what you take away with the functionality "
+            "The words differ after a difference. Mask what you take away with the feature "
             "bits, 16 and up.",
             when=_wrong_after("difference"),
         ),
         Hint(
             "The word is right and the slot is not. Undefined has slot 0 and no bit, so "
-            "functionality f sits at bit 15 + f; and a word without backend bits lands on the "
+            "feature f sits at bit 15 + f; and a word without backend bits lands on the "
             "first backend's slot.",
             when=_wrong_in("slot"),
         ),
         Hint(
-            "The word is right and the members are not: six functionalities appear once for every "
+            "The word is right and the members are not: six features appear once for every "
             "backend bit of the word, and not at all when there is none.",
             when=_wrong_in("members"),
         ),
@@ -321,7 +321,7 @@ fill_the_row = Exercise(
             when=_at("AutogradHIP", "AutogradVE", "AutogradMTIA"),
         ),
         Hint(
-            "AutogradOther watches eight functionalities on all backends. If one of them has a "
+            "AutogradOther watches eight kinds of kernel. If one of them has a "
             "kernel and there is a composite implicit one, nobody knows which to run.",
             when=_at("AutogradOther"),
         ),
