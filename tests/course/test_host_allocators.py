@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from labkit.core.allocator import DataPtr
 from labkit.core.device import CPU
+from labkit.course.exercise import Case
+from labkit.course.exercises import find
 from tests.course.answers import Answers
 
 answers = Answers("host_allocators")
@@ -480,6 +482,23 @@ class ReadsTheChecker(Foreign):
             except BaseException:
                 self.shared = None
         super().close()
+
+
+def test_the_arena_is_drawn_at_the_first_wrong_line():
+    exercise = find("host_allocators.arena_allocator")
+    steps = [("make", "s0", 10), ("make", "s1", 20), ("drop", "s0"), ("reset",), ("drop", "s1")]
+    right = exercise.expected(256, steps)
+    got = [*right[:2], "reset: done"]
+    in_use, _ = exercise.picture(Case((256, steps)), got, right).tables
+    assert [row[:2] for row in in_use["rows"]] == [["20 bytes", "1"]]
+
+
+def test_each_handle_is_drawn_as_long_as_it_holds_memory():
+    steps = [("adopt", "h0"), ("view", "h1", "h0"), ("close", "h0"), ("move", "h3", "h1")]
+    drawn = find("host_allocators.last_handle").picture(Case((steps,)), [], [])
+    assert drawn.lanes == ["h0", "h1", "h3"]
+    assert [(span["start"], span["end"]) for span in drawn.spans] == [(0, 2), (1, 3), (3, 4)]
+    assert {span["name"] for span in drawn.spans} == {"0x1000"}
 
 
 test_answers = answers.tests()

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from labkit.course.exercise import Rng
+from labkit.course.exercise import Case, Rng
 
 Step = tuple[Any, ...]
 
@@ -191,3 +191,33 @@ def fewer_lives(steps: list[Step]) -> Iterator[Any]:
 def show_life(steps: list[Step]) -> str:
     """The steps in one line."""
     return "; ".join(f"{kind}({', '.join(names)})" for kind, *names in steps)
+
+
+def lives_drawn(case: Case, got: Any, right: Any) -> Any:
+    """From which step to which each handle holds memory; all that hold one address share it."""
+    from labkit import show
+
+    (steps,) = case.inputs
+    held: dict[str, tuple[int, int]] = {}
+    spans: list[dict[str, Any]] = []
+
+    def give_up(name: str, now: int) -> None:
+        address, since = held.pop(name, (0, 0))
+        if address:
+            spans.append({"lane": name, "name": f"{address:#x}", "start": since, "end": now})
+
+    owner = 0
+    for now, (kind, *names) in enumerate(steps):
+        if kind == "adopt":
+            owner += 4096
+            held[names[0]] = owner, now
+        elif kind in ("view", "move") and names[1] in held:
+            held[names[0]] = held[names[1]][0], now
+            if kind == "move":
+                give_up(names[1], now)
+        elif kind in ("close", "raise", "drop", "elsewhere"):
+            give_up(names[0], now)
+    for name in list(held):
+        give_up(name, len(steps))
+    spans.sort(key=lambda span: span["start"])
+    return show.timeline(spans, title="handles, and the memory that each holds") if spans else None

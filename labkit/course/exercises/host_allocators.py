@@ -6,7 +6,8 @@ from typing import Any
 
 from labkit.core.allocator import CPUAllocator, DataPtr
 from labkit.core.storage import Storage
-from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._drawn_segments import drawn
 from labkit.course.exercises._handle_lives import (
     ALONE,
     KINDS,
@@ -15,6 +16,7 @@ from labkit.course.exercises._handle_lives import (
     drive_life,
     expected_life,
     fewer_lives,
+    lives_drawn,
     show_life,
 )
 from labkit.course.exercises._pointer_steps import move, serves
@@ -190,6 +192,41 @@ def _fewer_arena(capacity: int, steps: list[Step]) -> Iterator[Any]:
         yield capacity, [*steps[:at], *steps[at + 1 :]]
 
 
+def _pieces_out(case: Case, got: Any, right: Any) -> Any:
+    """The arena at the step whose line is the first wrong one: which pieces are out."""
+    capacity, steps = case.inputs
+    lines = got if isinstance(got, list) else []
+    pairs = zip(lines, right, strict=False)
+    agree = next((n for n, (line, wanted) in enumerate(pairs) if line != wanted), len(right))
+    said, used = 0, 0
+    pieces: list[tuple[str, int, int]] = []
+    holders: dict[str, str] = {}
+    for kind, *names in steps:
+        if said > agree:
+            break
+        said += kind in ("make", "reset")
+        if kind == "make" and names[1] and -(-used // 64) * 64 + names[1] <= capacity:
+            start = -(-used // 64) * 64
+            pieces.append((names[0], start, names[1]))
+            holders[names[0]], used = names[0], start + names[1]
+        elif kind == "view" and names[1] in holders:
+            holders[names[0]] = holders[names[1]]
+        elif kind == "drop":
+            holders.pop(names[0], None)
+        elif kind == "reset" and not holders:
+            pieces, used = [], 0
+    return drawn([_blocks(capacity, pieces, set(holders.values()))], "the arena as it should be")
+
+
+def _blocks(capacity: int, pieces: list[tuple[str, int, int]], live: set[str]) -> Any:
+    """The arena front to back: pieces, gaps up to the next multiple of 64, and the rest."""
+    blocks, end = [], 0
+    for name, start, nbytes in pieces:
+        blocks += [(start - end, False), (nbytes, name in live)]
+        end = start + nbytes
+    return [block for block in [*blocks, (capacity - end, False)] if block[0]]
+
+
 def _first_line(evidence: Evidence) -> str:
     for ours, right in zip(evidence.value, evidence.right, strict=False):
         if ours != right:
@@ -204,6 +241,7 @@ arena_allocator = Exercise(
     expected=_expected_arena,
     drive=_drive_arena,
     smaller=_fewer_arena,
+    picture=_pieces_out,
     rung="core",
     stages=(
         Stage("pieces", case=_programs_of("make", "drop")),
@@ -261,6 +299,7 @@ last_handle = Exercise(
     drive=drive_life,
     smaller=fewer_lives,
     show=show_life,
+    picture=lives_drawn,
     rung="core",
     stages=(
         Stage("close", case=a_life_of("adopt", "close", "drop")),
@@ -308,6 +347,7 @@ deleter_once = Exercise(
     drive=drive_life,
     smaller=fewer_lives,
     show=show_life,
+    picture=lives_drawn,
     rung="boss",
     stages=(
         Stage("one thread", case=a_life_of(*ALONE)),

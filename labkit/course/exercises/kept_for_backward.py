@@ -9,6 +9,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._drawn_segments import Segments, drawn
 from labkit.course.exercises._small_models import Step, a_model, unwatched
 
 NOTEBOOK = "1_fundamentals/6b_kept_for_backward"
@@ -167,8 +168,6 @@ saved_bytes = Exercise(
 
 # --- stays
 
-Segments = list[list[tuple[int, bool]]]
-
 
 def _some_segments(rng: Rng, size: int) -> tuple[Segments]:
     """Segments with live and free blocks; some are free as a whole, some are one block."""
@@ -187,34 +186,10 @@ def _reserved(segments: Segments) -> int:
     return sum(size for size, lives in zip(whole, alive, strict=True) if lives)
 
 
-def _as_a_snapshot(segments: Segments) -> dict[str, Any]:
-    """The same segments as a snapshot of an allocator, one behind the other."""
-    found, start = [], 0
-    for blocks in segments:
-        total, at = sum(size for size, _ in blocks), start
-        drawn = []
-        for size, live in blocks:
-            state = "active_allocated" if live else "inactive"
-            drawn.append({"address": at, "size": size, "requested_size": size, "state": state})
-            at += size
-        used = sum(size for size, live in blocks if live)
-        found.append(
-            {
-                "address": start, "total_size": total, "allocated_size": used,
-                "active_size": used, "stream": 0, "segment_type": "small",
-                "segment_pool_id": (0, 0), "device": 0, "blocks": drawn,
-            }
-        )  # fmt: skip
-        start += total
-    return {"segments": found, "device_traces": [[]], "allocator_settings": {}}
-
-
 def _segments_drawn(case: Case, got: Any, right: Any) -> Any:
     """The segments of the failing case, as they were before empty_cache."""
-    from labkit import show
-
     (segments,) = case.inputs
-    return show.memory(_as_a_snapshot(segments), simple=True) if segments else None
+    return drawn(segments, "before empty_cache") if segments else None
 
 
 def _live_bytes(evidence: Evidence) -> int:
