@@ -54,7 +54,7 @@ class GraphView(LabWidget):
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen node, -1 for none").tag(sync=True)
 
-    parts = ("graph/graph_frames.js",)
+    parts = ("graph/graph_canvas.js", "graph/graph_frames.js")
 
     def __init__(
         self,
