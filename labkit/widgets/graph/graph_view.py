@@ -1,24 +1,17 @@
 """Any directed graph with records: autograd graphs, engine states, prerequisite maps."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import traitlets
 
 from labkit.widgets.base import LabWidget
-from labkit.widgets.graph.graph_columns import in_columns
 from labkit.widgets.graph.graph_frames import checked_frame
-from labkit.widgets.graph.graph_layout import layered_layout
+from labkit.widgets.graph.graph_levels import Edge, Node, kinds_of, level_of, plural
 from labkit.widgets.graph.graph_picture import graph_picture
 
-PLACES = {"operation": 0, "saves tensors": 1, "leaf": 2}
-"""The colours that kinds of node have in every backward graph, whichever of them are in it."""
 FOLD_ABOVE = 2000
 """Graphs with more nodes than this start with their groups folded."""
-
-Node = Mapping[str, Any]
-Edge = Mapping[str, Any]
 
 
 class GraphView(LabWidget):
@@ -73,15 +66,15 @@ class GraphView(LabWidget):
                         f"edge {edge} names node {edge[end]}; there are 0..{len(self._nodes) - 1}"
                     )
         groups = {node.get("group") or "" for node in self._nodes} - {""}
-        levels = {"all": self._level(folded=frozenset())}
+        levels = {"all": level_of(self._nodes, self._edges)}
         if groups:
-            levels["folded"] = self._level(folded=frozenset(groups))
+            levels["folded"] = level_of(self._nodes, self._edges, frozenset(groups))
         start = "folded" if groups and len(self._nodes) > FOLD_ABOVE else "all"
         super().__init__(
             title=title,
             levels=levels,
             level=start,
-            kinds=_kinds(self._nodes),
+            kinds=kinds_of(self._nodes),
             frames=[checked_frame(one, len(self._nodes), len(self._edges)) for one in frames],
             **kwargs,
         )
@@ -89,54 +82,14 @@ class GraphView(LabWidget):
 
     def _unfold(self, change: Mapping[str, Any]) -> None:
         groups = {node.get("group") or "" for node in self._nodes} - {""}
-        mixed = self._level(folded=frozenset(groups - set(change["new"])))
+        mixed = level_of(self._nodes, self._edges, frozenset(groups - set(change["new"])))
         self.levels = {**self.levels, "mixed": mixed}
         self.level = "mixed"
 
-    def _level(self, folded: frozenset[str]) -> dict[str, Any]:
-        """The drawing in which the groups in `folded` are one node each."""
-        drawn: list[dict[str, Any]] = []
-        place: dict[Any, int] = {}
-        drawn_as = []
-        for index, node in enumerate(self._nodes):
-            group = node.get("group") or ""
-            key = ("group", group) if group in folded else ("node", index)
-            if key not in place:
-                place[key] = len(drawn)
-                drawn.append(_drawn_group(group) if group in folded else _drawn_node(node, index))
-            if group in folded:
-                drawn[place[key]]["members"].append(index)
-            drawn_as.append(place[key])
-        for node in drawn:
-            if node["folds"]:
-                node["badges"] = [_plural(len(node["members"]), "node")]
-        edges: dict[tuple[int, int, str, int], list[int]] = {}
-        for number, edge in enumerate(self._edges):
-            source, target = drawn_as[edge["source"]], drawn_as[edge["target"]]
-            if source != target or edge["source"] == edge["target"]:
-                merges = drawn[source]["folds"] or drawn[target]["folds"]
-                apart = -1 if merges else number
-                edges.setdefault((source, target, edge.get("label", ""), apart), []).append(number)
-        pairs = [(source, target) for source, target, *_ in edges]
-        layered = layered_layout(len(drawn), pairs)
-        layout = in_columns(layered, pairs)
-        for node, layer, x, y in zip(drawn, layered.y, layout.x, layout.y, strict=True):
-            node["layer"], node["x"], node["y"] = int(layer), round(x, 3), round(y, 3)
-        routes = [[[round(x, 2), round(y, 2)] for x, y in route] for route in layout.routes]
-        return {
-            "nodes": drawn,
-            "edges": [
-                [source, target, label, route, members, aside]
-                for ((source, target, label, _), members), route, aside in zip(
-                    edges.items(), routes, _asides(pairs), strict=True
-                )
-            ],
-        }
-
     def summary(self) -> str:
         """Node, edge and step counts."""
-        text = f"{_plural(len(self._nodes), 'node')}, {_plural(len(self._edges), 'edge')}"
-        return f"{text}, {_plural(len(self.frames), 'step')}" if self.frames else text
+        text = f"{plural(len(self._nodes), 'node')}, {plural(len(self._edges), 'edge')}"
+        return f"{text}, {plural(len(self.frames), 'step')}" if self.frames else text
 
     def step_texts(self) -> list[str]:
         return [frame["text"] for frame in self.frames]
@@ -147,55 +100,3 @@ class GraphView(LabWidget):
         stop = next((i for i, one in enumerate(self.frames) if "stop" in one), len(self.frames) - 1)
         step = min(self.frame, len(self.frames) - 1) if self.frame or self.opened else stop
         return graph_picture(level, self.kinds, self.title, repr(self), self.frames, step)
-
-
-def _kinds(nodes: Sequence[Node]) -> dict[str, int]:
-    """Kind -> number in the palette: its own place, or the next that nobody has."""
-    found = dict.fromkeys(node["kind"] for node in nodes if node.get("kind"))
-    kinds = {kind: place for kind, place in PLACES.items() if kind in found}
-    for kind in found:
-        if kind not in kinds:
-            kinds[kind] = next(i for i in range(len(found) + 3) if i not in kinds.values())
-    return kinds
-
-
-def _asides(pairs: Sequence[tuple[int, int]]) -> list[float]:
-    """How far each edge is drawn from the middle, in widths of a node: parallel ones side by side.
-
-    Two arrows between two nodes are two gradients that will be added.
-    """
-    parallel, seen = Counter(pairs), Counter[tuple[int, int]]()
-    asides = []
-    for pair in pairs:
-        step = min(0.24, 0.8 / parallel[pair])
-        asides.append(round((seen[pair] - (parallel[pair] - 1) / 2) * step, 3))
-        seen[pair] += 1
-    return asides
-
-
-def _drawn_node(node: Node, index: int) -> dict[str, Any]:
-    return {
-        "label": str(node["label"]),
-        "kind": node.get("kind", ""),
-        "group": node.get("group") or "",
-        "badges": [str(badge) for badge in node.get("badges", ())],
-        "details": {name: str(text) for name, text in node.get("details", {}).items()},
-        "members": [index],
-        "folds": False,
-    }
-
-
-def _drawn_group(group: str) -> dict[str, Any]:
-    return {
-        "label": group,
-        "kind": "",
-        "group": group,
-        "badges": [],
-        "details": {},
-        "members": [],
-        "folds": True,
-    }
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
