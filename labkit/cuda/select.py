@@ -52,6 +52,11 @@ def current_driver() -> Driver:
         return _chosen
 
 
+def chosen_driver() -> Driver | None:
+    """The driver that serves, or None while nothing has asked for a device yet."""
+    return _chosen
+
+
 def is_available() -> bool:
     """True: where there is no GPU the emulator serves; `device()` says which."""
     return True

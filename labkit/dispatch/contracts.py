@@ -144,7 +144,9 @@ def _backend_select(_s: Schema, arguments: Arguments, _k: DispatchKeySet, now: S
     device = torch.device(arguments.get("device") or torch.get_default_device())
     layout = arguments.get("layout") or torch.strided
     prefix = _LAYOUTS.get(layout, "")
-    key = DispatchKey.parse(f"{prefix}{_DEVICES.get(device.type, device.type.upper())}")
+    renamed = device.type == torch.utils.backend_registration._privateuse1_backend_name
+    backend = "PrivateUse1" if renamed else _DEVICES.get(device.type, device.type.upper())
+    key = DispatchKey.parse(f"{prefix}{backend}")
     return Next(
         "redispatch",
         f"no tensor names a backend, so device={device} and layout={layout} do: {key}",
@@ -157,7 +159,7 @@ _LAYOUTS = {
     torch.sparse_coo: "Sparse", torch.sparse_csr: "SparseCsr", torch.sparse_csc: "SparseCsr",
     torch.sparse_bsr: "SparseCsr", torch.sparse_bsc: "SparseCsr",
 }  # fmt: skip
-_DEVICES = {"meta": "Meta", "privateuseone": "PrivateUse1", "lazy": "Lazy", "maia": "MAIA"}
+_DEVICES = {"meta": "Meta", "lazy": "Lazy", "maia": "MAIA"}
 
 
 def _snapshot(_s: Schema, _a: Arguments, keys: DispatchKeySet, now: Situation) -> Next:

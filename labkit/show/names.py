@@ -2,8 +2,10 @@
 
 import ast
 import linecache
+from collections.abc import Mapping
 from itertools import islice
 from types import FrameType
+from typing import Any
 
 
 def argument_texts(frame: FrameType | None, count: int) -> list[str]:
@@ -47,8 +49,14 @@ def tensor_names(frame: FrameType | None) -> dict[int, str]:
     """The names of the tensors the frame's variables hold, by id; its own before global ones."""
     if frame is None:
         return {}
-    named: dict[int, str] = {}
-    for name, value in {**frame.f_globals, **frame.f_locals}.items():
-        if not name.startswith("_") and hasattr(value, "grad_fn") and not isinstance(value, type):
-            named[id(value)] = name
-    return named
+    variables = {**frame.f_globals, **frame.f_locals}
+    return {id(value): name for name, value in tensors_in(variables).items()}
+
+
+def tensors_in(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors among the variables, without those whose names begin with an underscore."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if not name.startswith("_") and hasattr(value, "grad_fn") and not isinstance(value, type)
+    }

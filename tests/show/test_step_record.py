@@ -148,7 +148,8 @@ def test_memory_from_before_is_named_and_the_driver_gets_its_doors_back():
 
     model, x, target = perceptron()
     made = record(step_of(model, x, target), model)
-    assert set(made.names.values()) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    parameters = {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert set(made.names.values()) == parameters | {"x", "target"}
     assert set(made.names) <= set(made.outside)
     assert made.remarks == ["For this step labkit's caching allocator served the device's memory."]
     assert not {"submit", "free", "launch"} & vars(current_driver()).keys()

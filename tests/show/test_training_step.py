@@ -1,11 +1,12 @@
-"""One training step, recorded: forward, backward, what the optimizer wrote."""
+"""One training step in five lanes: what the view holds of a step, whatever the step does."""
 
 import pytest
 import torch
 
 import labkit as lab
 from labkit import nn, optim
-from labkit.show import graph, training_step
+from labkit.show import training_step
+from labkit.widgets.base import unpack_columns
 
 
 def perceptron(library):
@@ -25,46 +26,42 @@ def step_of(library, model):
     return step
 
 
-def kinds(view):
-    return list(dict.fromkeys(frame["kind"] for frame in view.frames))
+def events(view):
+    """(kind, text) of every event."""
+    kinds = view.meta["words"]["kinds"]
+    numbers = unpack_columns(view.meta["schema"], view.data)["event.kind"]
+    return [(kinds[n], text) for n, text in zip(numbers, view.step_texts(), strict=True)]
+
+
+def texts(view, kind):
+    return [text for found, text in events(view) if found == kind]
 
 
 @pytest.mark.parametrize("library", [lab, torch])
-def test_forward_then_backward_then_what_was_written(library):
+def test_forward_then_backward_then_the_update(library):
     model = perceptron(library)
-    view = training_step(step_of(library, model), module=model)
-    assert kinds(view)[:2] == ["forward", "dependencies"]
-    assert kinds(view)[-2:] == ["end", "written"]
-    assert len(view.frames[-1]["lists"]["written"]) == 4
+    view = training_step(step_of(library, model))
+    phases = unpack_columns(view.meta["schema"], view.data)["event.phase"].tolist()
+    assert phases == sorted(phases)
+    assert set(phases) == {0, 1, 2}
+    leaves = [text.partition(".grad")[0] for text in texts(view, "accumulation")]
+    assert sorted(leaves) == sorted(name for name, _ in model.named_parameters())
+    labels = [node["label"] for node in view.meta["level"]["nodes"]]
+    assert {"0.weight", "2.0.bias", "MeanBackward0"} <= set(labels)
     before = {name: value.detach() * 1 for name, value in model.named_parameters()}
     training_step(step_of(library, model), module=model)
     assert any(bool((before[n] != v.detach()).any()) for n, v in model.named_parameters())
 
 
-def test_forward_frames_of_torch_name_the_operator_and_show_its_result():
-    model = perceptron(torch)
-    view = training_step(step_of(torch, model), module=model)
-    first = [frame for frame in view.frames if frame["kind"] == "forward"]
-    assert first[1]["text"].startswith("forward: aten.addmm.default runs in 0; AddmmBackward0 #1")
-    assert (first[1]["heats"][0]["rows"], first[1]["heats"][0]["columns"]) == (2, 3)
-
-
 @pytest.mark.parametrize("library", [lab, torch])
-def test_nodes_fold_by_the_module_that_made_them(library):
-    model = perceptron(library)
-    x = library.tensor([[1.0, 2.0]])
-    view = graph(lambda: model(x).sum(), module=model)
-    groups = {node["label"]: node["group"] for node in view.levels["all"]["nodes"]}
-    assert groups["ReluBackward0"] == "1"
-    assert groups["SumBackward0"] == ""
-    assert [node["label"] for node in view.levels["folded"]["nodes"]] == [
-        "SumBackward0",
-        "2.0",
-        "1",
-        "0",
+def test_operators_come_with_their_hops(library):
+    calls = training_step(step_of(library, perceptron(library))).meta["calls"]
+    addmm = next(call for call in calls if call[0] == "aten::addmm")
+    assert [(slot, seen) for slot, _, seen, _ in addmm[4]] == [
+        ("AutogradCPU", int(library is lab)),
+        ("CPU", int(library is lab)),
     ]
-    shallow = graph(lambda: model(x).sum(), module=model, depth=1)
-    assert "2" in [node["label"] for node in shallow.levels["folded"]["nodes"]]
+    assert calls[addmm[1]][0] == ("aten::linear" if library is lab else "torch linear")
 
 
 @pytest.mark.parametrize("library", [lab, torch])
@@ -78,7 +75,7 @@ def test_an_error_of_the_engine_is_shown_and_one_of_the_step_is_raised(library):
             y.mul_(3)
         z.backward()
 
-    assert training_step(spoilt).frames[-1]["kind"] == "error"
+    assert "modified by an inplace operation" in texts(training_step(spoilt), "error")[0]
 
     def broken():
         raise KeyError("mine")
@@ -87,7 +84,7 @@ def test_an_error_of_the_engine_is_shown_and_one_of_the_step_is_raised(library):
         training_step(broken)
 
 
-def test_two_backward_calls_are_two_recordings():
+def test_two_backward_calls_are_two():
     x = torch.ones(2, requires_grad=True)
 
     def step():
@@ -95,36 +92,30 @@ def test_two_backward_calls_are_two_recordings():
         (x * x).sum().backward()
 
     view = training_step(step)
-    starts = [i for i, frame in enumerate(view.frames) if frame["kind"] == "dependencies"]
-    assert len(starts) == 2
-    assert set(view.frames[starts[1]]["marks"].values()) == {None, "ready"}
+    assert len(texts(view, "backward")) == 2
+    assert len(view.meta["level"]["nodes"]) == 5
     assert x.grad.tolist() == [5.0, 5.0]
 
 
 @pytest.mark.parametrize(
     ("step", "error", "message"),
-    [(3, TypeError, "takes a function, got int"), (lambda: None, ValueError, "ran no backward")],
+    [(3, TypeError, "without arguments, got int"), (lambda: None, ValueError, "ran no backward")],
 )
 def test_what_is_no_step_is_refused(step, error, message):
     with pytest.raises(error, match=message):
         training_step(step)
 
 
-def test_a_module_needs_a_function_and_must_be_one():
-    x = torch.ones(1, requires_grad=True) * 2
-    with pytest.raises(TypeError, match="pass a function"):
-        graph(x, module=torch.nn.ReLU())
+def test_what_is_no_module_is_refused():
     with pytest.raises(TypeError, match=r"must be an nn\.Module, got int"):
-        graph(lambda: x, module=3)
-    with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
-        graph(lambda: x, module=torch.nn.ReLU(), depth=0)
+        training_step(lambda: None, module=3)
 
 
 @pytest.mark.parametrize("library", [lab, torch])
 def test_a_saved_number_does_not_stop_the_recording(library):
     x = library.ones(3, requires_grad=True)
     view = training_step(lambda: ((x * 2).exp() * 3).sum().backward())
-    assert view.frames[-1]["kind"] == "end"
+    assert texts(view, "accumulation") == ["x.grad becomes what arrived"]
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -136,9 +127,9 @@ def test_checkpoints_compute_again_inside_the_recording(library, reentrant):
         from labkit.autograd.checkpoint import checkpoint
     x = library.ones(3, requires_grad=True)
     block = lambda t: (t * t).exp()  # noqa: E731
-    step = lambda: checkpoint(block, x * 1, use_reentrant=reentrant).sum().backward()  # noqa: E731
-    view = training_step(step)
-    assert view.frames[-1]["kind"] == "end"
+    view = training_step(lambda: checkpoint(block, x * 1, use_reentrant=reentrant).sum().backward())
+    assert len(texts(view, "backward")) == 1 + reentrant
+    assert sum("aten::exp " in text for text in texts(view, "call")) == 2
     assert x.grad.tolist() == pytest.approx([2 * 2.718281828] * 3, rel=1e-5)
 
 
@@ -151,8 +142,7 @@ def test_a_second_derivative_is_a_second_call(library):
         gx.sum().backward()
 
     view = training_step(step)
-    assert [frame["kind"] for frame in view.frames].count("dependencies") == 2
-    assert any(frame["kind"] == "capture" for frame in view.frames)
+    assert len(texts(view, "backward")) == 2
     assert x.grad.tolist() == [6.0, 6.0]
 
 
@@ -170,5 +160,18 @@ def test_a_custom_function_is_a_node_like_others(library):
 
     x = library.ones(2, requires_grad=True)
     view = training_step(lambda: Square.apply(x).sum().backward())
-    assert "SquareBackward" in [node["label"] for node in view.levels["all"]["nodes"]]
+    assert "SquareBackward" in [node["label"] for node in view.meta["level"]["nodes"]]
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_it_opens_at_a_kernel_and_its_picture_says_the_event():
+    model = perceptron(lab).to("cuda")
+    x = lab.tensor([[1.0, 2.0]]).to("cuda")
+    view = training_step(lambda: model(x).sum().backward())
+    assert events(view)[view.frame][0] == "kernel queued"
+    assert repr(view).startswith("StepView(")
+    assert view.step_texts()[view.frame] in view.svg()
+    assert "lambda: model(x).sum().backward()" in view.svg()
+    late = training_step(lambda: model(x).sum().backward(), at="backward begins")
+    assert "NllLoss" not in late.svg()
+    assert "event" in late.svg()

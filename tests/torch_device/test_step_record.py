@@ -1,5 +1,6 @@
 """One step of PyTorch's on the device, written down while it happens."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -27,6 +28,7 @@ def step_of(network):
 
 def requests(run):
     """The sizes that the run asks the allocator for, and how many blocks it gives back."""
+    gc.collect()  # what others left behind must not be freed, and counted, in between
     torch.lab.allocator.record_memory_history(context=None)
     run()
     entries = torch.lab.allocator.history.since()

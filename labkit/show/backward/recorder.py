@@ -13,15 +13,11 @@ MOST_ELEMENTS = 4096
 
 
 class WalkingRecorder(Recorder):
-    """Records labkit's engine, and adds what each call's roots reach to a walk.
-
-    met  per backward call: the number of its first step; its first new node in the walk, the end
-    """
+    """Records labkit's engine, and adds what each call's roots reach to a walk."""
 
     def __init__(self, walk: Walk) -> None:
         super().__init__(MOST_ELEMENTS)
         self.walk = walk
-        self.met: list[tuple[int, int, int]] = []
 
     def recording(self) -> AbstractContextManager[Any]:
         """Inside the `with`, backward calls add their steps here."""
@@ -33,11 +29,9 @@ class WalkingRecorder(Recorder):
 
     def graph(self, roots: Sequence[Any]) -> None:
         """All nodes from these roots are described, and have numbers and edges."""
-        known = len(self.walk.order)
         for root in roots:
             in_front = not root.num_inputs  # the node in front of several roots, which nobody draws
             self.walk.add([edge[0] for edge in root.next_edges] if in_front else [root])
-        self.met.append((len(self.steps), known, len(self.walk.order)))
         super().graph(list(roots))
 
     def unpacked(self, node: Any, tensor: Any, expected: int) -> None:

@@ -21,15 +21,11 @@ Hook = Callable[..., Any]
 
 
 class TorchRecorder(Recorder):
-    """Describes torch's nodes and tensors.
-
-    met  per backward call: the number of its first step; its first new node in the walk, the end
-    """
+    """Describes torch's nodes and tensors."""
 
     def __init__(self, walk: Walk) -> None:
         super().__init__(MOST_ELEMENTS)
         self.walk = walk
-        self.met: list[tuple[int, int, int]] = []
 
     def recording(self) -> AbstractContextManager[Any]:
         """Inside the `with`, backward calls add their steps here."""
@@ -50,9 +46,7 @@ class TorchRecorder(Recorder):
 
     def graph(self, roots: Sequence[Any]) -> None:
         """All nodes from these roots are described, and have numbers."""
-        known = len(self.walk.order)
         self.walk.add(roots)
-        self.met.append((len(self.steps), known, len(self.walk.order)))
         for node in self.walk.order:
             self.number(node)
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from labkit.cuda.stream import current_stream
 from labkit.show.backward.autograd_walk import Walk, sequence_nr
-from labkit.show.module_scopes import Scopes
-from labkit.show.names import tensor_names
 from labkit.show.step.gradients import Array, Gradients
 from labkit.show.step.on_device import DeviceWatch
 from labkit.show.step.record import Recording
+from labkit.show.step.tensor_names import named_tensors
 
 
 @dataclass
@@ -47,18 +46,24 @@ def record(
 
     An error of a backward call ends the record; it is not raised.
 
-    caller  the frame whose variables name tensors
+    module  an nn.Module whose parameters are named; by default those that the step's own code names
+    caller  the frame whose variables name other tensors
 
-    Raises   ValueError   the step ran no backward
+    Raises   TypeError    `step` cannot be called, or `module` is no nn.Module
+             ValueError   the step ran no backward
     """
-    scopes = Scopes(module)
-    walk = Walk({**tensor_names(caller), **scopes.parameter_names()}, scopes.group)
+    if not callable(step):
+        raise TypeError(f"a step is a function without arguments, got {type(step).__name__}")
+    named = named_tensors(step, module, caller)
+    walk = Walk({id(tensor): name for name, tensor in named.items()})
     recording = Recording()
     watch = DeviceWatch(recording)
-    names = _names_by_address(module)
+    names = {
+        tensor.data_ptr(): name for name, tensor in named.items() if tensor.device.type != "cpu"
+    }
     gradients = Gradients(recording, walk, _reading(watch))
     with ExitStack() as stack:
-        for manager in (scopes, watch.watching(), *_faces(recording, gradients)):
+        for manager in (watch.watching(), *_faces(recording, gradients)):
             stack.enter_context(manager)
         recording.lines.begin()
         try:
@@ -66,7 +71,6 @@ def record(
         except Exception:
             if not gradients.error:
                 raise
-        watch.driver.synchronize()  # what is still queued runs, and is seen to
         snapshot = watch.snapshot()
     if not walk.order:
         raise ValueError("the step ran no backward: call loss.backward() inside it")
@@ -101,10 +105,3 @@ def _reading(watch: DeviceWatch) -> Callable[[int, int], Array]:
         return watch.read_later(address, nbytes, stream)
 
     return read
-
-
-def _names_by_address(module: Any) -> dict[int, str]:
-    if module is None:
-        return {}
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    return {value.data_ptr(): name for name, value in tensors}

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from labkit.cuda import tensor_memory
-from labkit.cuda.driver import Driver
 from labkit.cuda.operation import Operation
-from labkit.cuda.select import current_driver
+from labkit.cuda.select import chosen_driver
 from labkit.cuda.signature import ParamKind
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.history import Action, Frames, History, MempoolId
@@ -24,7 +23,7 @@ BORROWED = "For this step labkit's caching allocator served the device's memory.
 class DeviceWatch:
     """Inside `watching`, the recording hears of the allocator's entries and the streams' work.
 
-    driver     the device
+    driver     the device; None where nothing has asked for one yet, and there is nothing to watch
     allocator  the caching allocator that serves it
     outside    address -> bytes of what the driver itself had handed out before
     remarks    what a reader of the record has to know
@@ -32,7 +31,7 @@ class DeviceWatch:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.driver: Driver = current_driver()
+        self.driver: Any = chosen_driver()
         self.remarks: list[str] = []
         self.outside: dict[int, int] = {}
         self._quiet = threading.local()
@@ -40,6 +39,9 @@ class DeviceWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """What is asked of the device inside becomes events."""
+        if self.driver is None:
+            yield
+            return
         with ExitStack() as stack:
             storages: Any = tensor_memory.serving()
             if not hasattr(storages, "allocator"):
@@ -58,7 +60,10 @@ class DeviceWatch:
             yield
 
     def snapshot(self) -> dict[str, Any]:
-        """The memory as it is now and the entries so far, as PyTorch's snapshots have them."""
+        """The memory when everything queued has run, as PyTorch's snapshots have it."""
+        if self.driver is None:
+            return {"segments": [], "device_traces": [[]]}
+        self.driver.synchronize()  # what is still queued runs, and is seen to
         outside = [_segment(at, size) for at, size in self.outside.items()]
         return {
             "segments": [*self.allocator.memory_map(), *outside],
@@ -108,15 +113,14 @@ class DeviceWatch:
         return {"launch": self._launch(), "free": freed}
 
     def _submit(self) -> Callable[..., None]:
-        driver: Any = self.driver
-        submit = driver.submit
+        submit = self.driver.submit
 
         def submitted(stream: int, operation: Operation) -> None:
             submit(stream, operation)
             if getattr(self._quiet, "now", False):
                 return
             launch = self._queued(stream, operation)
-            work = driver.queue.last(stream)
+            work = self.driver.queue.last(stream)
             if work is not None and work.run is not None:
                 work.run = self._noting(work.run, launch)
 

@@ -74,4 +74,6 @@ def _function(code: CodeType) -> Function:
     lines = [linecache.getline(code.co_filename, number).rstrip("\n") for number in numbers]
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
-    return Function(name, Path(code.co_filename).name, first, [line[indent:] for line in lines])
+    path = Path(code.co_filename)
+    file = "notebook cell" if path.stem.isdigit() else path.name  # a cell's file is a hash
+    return Function(name, file, first, [line[indent:] for line in lines])

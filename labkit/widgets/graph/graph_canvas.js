@@ -21,7 +21,8 @@ const graphCanvas = (() => {
 
   // root: the widget's; label: for a screen reader; pick(i): node i was clicked, -1 for none;
   // look(): what is in force: marks, notes, flows (maps of members), lit (edges, a set),
-  // matches (nodes found), chosen (a node, or -1), and optionally absent(member): not there yet.
+  // matches (nodes found), chosen (a node, or -1), and optionally absent(member): not there yet,
+  // accent: the colour of the chosen.
   function make({ root, label, look, pick }) {
     const canvas = lk.focusable(
       lk.h("canvas", { class: "lk-graph-canvas", role: "img", "aria-label": label }),
@@ -82,8 +83,9 @@ const graphCanvas = (() => {
     function centre(i) {
       const [width, height] = size(),
         [x, y] = at(level.nodes[i].x, level.nodes[i].y);
-      if (x < 70 || x > width - 70) view.x += width / 2 - x;
-      if (y < 30 || y > height - 30) view.y += height / 2 - y;
+      const [w, h] = [(BOX_WIDTH / 2) * view.scale + 6, (BOX_HEIGHT / 2) * view.scale + 4];
+      if (x < w || x > width - w) view.x += width / 2 - x;
+      if (y < h || y > height - h) view.y += height / 2 - y;
     }
     const draw = () => {
       if (!pending)
@@ -197,7 +199,8 @@ const graphCanvas = (() => {
         g.globalAlpha = 1;
       }
       g.lineWidth = i === now.chosen ? 3 : node.folds ? 2 : 1.5;
-      g.strokeStyle = i === now.chosen ? colours.accent : colourOf(kinds, node.kind, colours.line);
+      const plain = colourOf(kinds, node.kind, colours.line);
+      g.strokeStyle = i === now.chosen ? (now.accent ?? colours.accent) : plain;
       g.setLineDash(node.folds ? [4, 3] : []);
       g.stroke();
       g.setLineDash([]);
@@ -303,7 +306,7 @@ const graphCanvas = (() => {
       for (const [member, state] of marked.filter(urgent))
         box(STATE_COLOURS[state], drawnAs.get(member), 2);
       for (const i of now.matches) box(colours.alert, i, 2);
-      if (now.chosen >= 0) box(colours.accent, now.chosen, 2);
+      if (now.chosen >= 0) box(now.accent ?? colours.accent, now.chosen, 2);
       fill(g);
     }
 
