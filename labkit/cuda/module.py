@@ -9,6 +9,7 @@ from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
 from labkit.cuda.select import current_driver
+from labkit.cuda.staging import Staging
 from labkit.cuda.stream import Stream, handle_of
 
 
@@ -164,7 +165,7 @@ class RawKernel:
         _check_order(order)
         bound = arguments.bind(args, self.function.signature, self.name, driver)
         queue = handle_of(stream, driver)
-        staged = _Staging(driver, queue, bound, self.function.signature)
+        staged = Staging(driver, queue, bound, self.function.signature, guarded=trace is not None)
         options = {"order": order, "timeout_s": timeout_s}
         if driver.name != "emulator":
             if trace is not None:
@@ -183,6 +184,7 @@ class RawKernel:
                     bound.extents,
                     queue,
                     order,
+                    timeout_s,
                 )
                 staged.copy_out()
                 return report
@@ -197,42 +199,3 @@ def _check_order(order: str | int) -> None:
     seed = isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 1 << 64
     if not seed and order not in ("forward", "reverse"):
         raise InvalidValueError(f"order is 'forward', 'reverse' or a seed, not {order!r}")
-
-
-class _Staging:
-    """Host arrays on the device for the length of one launch."""
-
-    def __init__(self, driver: Driver, stream: int, bound: arguments.Bound, signature: Any) -> None:
-        self._driver, self._stream, self._bound = driver, stream, bound
-        self._ranges = arguments.merge_host(bound.host, signature)
-        self._signature = signature
-        self._addresses: list[int] = []
-
-    def copy_in(self) -> None:
-        for host in self._ranges:
-            size = host.high - host.low
-            address = self._driver.malloc(size)
-            self._addresses.append(address)
-            self._driver.memcpy_async(address, host.low, size, self._stream)
-            for position, operand in self._bound.host:
-                if host.low <= operand.low < host.high:
-                    moved = address + operand.address - host.low
-                    self._bound.packed[position] = moved.to_bytes(8, "little")
-                    name = self._signature.params[position].name
-                    low = address + operand.low - host.low
-                    self._bound.extents.append(
-                        arguments.Extent(name, low, operand.high - operand.low)
-                    )
-
-    def copy_out(self) -> None:
-        if not self._ranges:
-            return
-        self._driver.stream_synchronize(self._stream)
-        for host, address in zip(self._ranges, self._addresses, strict=True):
-            if host.writable:
-                self._driver.memcpy(host.low, address, host.high - host.low)
-
-    def close(self) -> None:
-        for address in self._addresses:
-            self._driver.free(address)
-        self._addresses.clear()

@@ -40,11 +40,12 @@ def _out_of_bounds(finding: Finding, array_size: int) -> str:
         where = f"{-finding.offset} bytes before the start of {finding.array}"
     elif past > 1 << 20:
         where = f"{finding.address:#x}, far from any array"
+    elif finding.offset % finding.size or array_size % finding.size:
+        last = finding.offset + finding.size - 1
+        where = f"bytes {finding.offset} to {last} of {finding.array}, which has {array_size}"
     else:
-        where = (
-            f"bytes {finding.offset} to {finding.offset + finding.size - 1} of {finding.array}, "
-            f"which has {array_size}"
-        )
+        index, count = finding.offset // finding.size, array_size // finding.size
+        where = f"element {index} of {finding.array}, which has {count} of {finding.size} bytes"
     return f"{start} {where}"
 
 

@@ -172,3 +172,42 @@ def gcc_unroll(code: str) -> str:
         code,
         flags=re.MULTILINE,
     )
+
+
+_PLACE = r"(?:\*\s*)*(?:\(\s*\*\s*\w+\s*\)|\w+)"
+_ASSIGNED = re.compile(
+    r"(?P<before>(?:^|[;{}:)]|\belse\b)\s*)"
+    rf"(?P<place>{_PLACE}(?:\s*(?:\[[^;{{}}=]*?\]|(?:\.|->)\s*\w+))*)\s*(?<![=!<>+\-*/%&|^])=(?!=)"
+    r"(?P<value>[^;{}=#\\]*\([^;{}=#\\]*\)[^;{}=#\\]*);"
+)
+
+
+def stored_results(code: str) -> str:
+    """The code with `s[i] = f(x);` as `s[i] = cuemu::stored(f(x));`, line for line.
+
+    A compiler that instruments accesses overlooks the place a call returns its struct to. Left as
+    they are: declarations, values without a call, lists, and what stands in a macro.
+    """
+    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    pieces, done = [], 0
+    for match in _ASSIGNED.finditer(stripped):
+        place, value = match["place"].strip(), match["value"]
+        in_memory = place.startswith("*") or place[-1] in "])" or "." in place or "->" in place
+        line = stripped.rfind("\n", 0, match.start("place")) + 1
+        in_macro = stripped[line:].lstrip().startswith("#") or stripped[:line].endswith("\\\n")
+        if not in_memory or in_macro or "," in _outside_brackets(value):
+            continue
+        start, end = match.span("value")
+        pieces += [code[done:start], " cuemu::stored(", code[start:end].strip(), ")"]
+        done = end
+    return "".join([*pieces, code[done:]])
+
+
+def _outside_brackets(text: str) -> str:
+    """What of an expression stands in no brackets, template arguments taken for brackets."""
+    depth, kept = 0, []
+    for character in text:
+        depth += (character in "<([") - (character in ">)]")
+        if depth == 0:
+            kept.append(character)
+    return "".join(kept)

@@ -73,6 +73,7 @@ class Trace:
         extents: Sequence[Extent],
         stream: int,
         order: str | int,
+        timeout_s: float | None = None,
     ) -> Report:
         """The launch has run, after all work queued on its stream.
 
@@ -97,12 +98,16 @@ class Trace:
             shared_bytes=shared_bytes,
         )  # fmt: skip
         body = launch_message(operation, order, trace=True, tail=tail)
+        function.module.carry_variables(into_trace=True)
         try:
-            answer = driver.worker.request(Command.TRACE, body, TRACING * driver.timeout_s)
+            answer = driver.worker.request(
+                Command.TRACE, body, timeout_s or TRACING * driver.timeout_s
+            )
         except WorkerDied as death:
             raise failure(operation, death.report, trace=True) from None
         except WorkerRefused as refusal:
             raise CudaError(str(refusal)) from None
+        function.module.carry_variables(into_trace=False)
         raw = json.loads(answer)
         return ReportReader(function, grid, block, known, raw, keep=self.requests).report()
 

@@ -54,6 +54,8 @@ TRACE_FLAGS = (
     "-fno-thread-jumps",  # it may copy a barrier into both arms of a condition asked twice
     "-fno-store-merging",
     "-fno-ipa-icf", "-fno-ipa-sra",
+    "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",  # calls are watched
+    "-fsanitize=shift-exponent,integer-divide-by-zero",
 )  # fmt: skip
 CLANG_ONLY = {
     "-fno-extern-tls-init": None, "-fno-gnu-unique": None, "-fno-store-merging": None,
@@ -82,9 +84,11 @@ class Compiler:
         if not self.is_clang:
             return list(given)
         translated = (CLANG_ONLY.get(flag, flag) for flag in given)
-        extra = ["-mllvm", "-tsan-instrument-read-before-write", "-Wno-everything"]
-        traced = "-fsanitize=thread" in given
-        return [flag for flag in translated if flag] + (extra if traced else extra[2:])
+        extra = ["-Wno-everything"]
+        if "-fsanitize=thread" in given:
+            extra += ["-mllvm", "-tsan-instrument-read-before-write"]
+            extra += ["-mllvm", "-tsan-instrument-atomics=0"]  # cuemu/atomics.h tells of them
+        return [flag for flag in translated if flag] + extra
 
 
 def find_compiler() -> Compiler:
@@ -222,8 +226,10 @@ def _translation_unit(
     compiler: Compiler,
     trace: bool,
 ) -> str:
-    """The learner's text, untouched but for unroll pragmas, then what exports its kernels."""
-    if not trace and not compiler.is_clang:
+    """The learner's text, nearly untouched and line for line, then what exports its kernels."""
+    if trace:
+        code = cuda_source.stored_results(code)
+    elif not compiler.is_clang:
         code = cuda_source.gcc_unroll(code)
     entries = ",\n".join(f'    CUEMU_KERNEL("{name}", {name})' for name in names)
     lines = [
@@ -231,7 +237,6 @@ def _translation_unit(
         code,
         '#line 1 "labkit: kernels by name"',
         "#undef asm",
-        "#undef printf",
         '#include "cuemu/export.h"',
         'extern "C" {',
         f"extern const uint32_t cuemu_kernel_count = {len(names)};",

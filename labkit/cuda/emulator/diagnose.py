@@ -34,6 +34,7 @@ _BEFORE = (
     (r"#\s*include\s*<cuda_pipeline(?:_primitives)?\.h>", "asynchronous_copies"),
     (r"#\s*include\s*<cooperative_groups/memcpy_async\.h>", "asynchronous_copies"),
     (r"\bint\s+main\s*\(", "host_API"),
+    (r"\b(?:__asm|__asm__)\b", "inline_PTX"),
 )
 
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from labkit.cuda.emulator.module import Function
@@ -87,9 +88,20 @@ def failure(operation: Operation, report: dict[str, Any], *, trace: bool = False
     }  # fmt: skip
     if report["kind"] == "deadlock" and waiting:
         report["message"] += ": " + _who_waits(waiting)
+    if report["kind"] == "timeout" and _blocks_behind(operation, report["block"]):
+        report["message"] += (
+            "; if it waits for a block with a higher number, it waits for ever: here blocks run in "
+            "order, and CUDA promises no other"
+        )
     if report["kind"] == "fault":
         report["message"] += f", at address {report['address']:#x}"
     return KernelFailure(report)
+
+
+def _blocks_behind(operation: Operation, block: Sequence[int]) -> int:
+    """How many blocks of the grid come after this one."""
+    x, y, z = operation.grid
+    return x * y * z - 1 - (block[0] + x * (block[1] + y * block[2]))
 
 
 def _show(printed: str) -> None:

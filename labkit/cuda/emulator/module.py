@@ -9,9 +9,10 @@ from typing import Any
 
 from labkit.core import compile_cache
 from labkit.cuda import source as cuda_source
+from labkit.cuda.driver import DeviceProperties
 from labkit.cuda.emulator import build, lines
 from labkit.cuda.emulator.worker import Command, Worker, WorkerRefused, module_path_bytes
-from labkit.cuda.errors import CudaError, InvalidValueError
+from labkit.cuda.errors import CompileError, CudaError, InvalidValueError
 from labkit.cuda.signature import ParamKind, Signature, SignatureParam
 
 
@@ -68,8 +69,14 @@ class Module:
             raise CudaError(f"{self.path} does not load: {refusal}") from None
         handle = struct.unpack_from("<Q", answer)[0]
         description = json.loads(answer[8:])
+        _refuse_large_static_shared(self.path, description["kernels"])
         self._loaded[trace] = (self._worker.generation, handle, description)
         return handle, description
+
+    def carry_variables(self, *, into_trace: bool) -> None:
+        """One build's `__device__` and `__constant__` variables hold what the other's hold."""
+        builds = [self.load(trace=trace)[0] for trace in (not into_trace, into_trace)]
+        self._worker.request(Command.TWIN, struct.pack("<2Q", *builds))
 
     def _build(self, trace: bool) -> Path:
         """The file to load, or to read lines from; asked for anew, as a cache may be emptied."""
@@ -137,3 +144,18 @@ class Module:
             f"{self.path} has no variable '{name}', only {sorted(v['name'] for v in variables)}",
             "cudaErrorSymbolNotFound",
         )
+
+
+def _refuse_large_static_shared(path: str, kernels: Sequence[dict[str, Any]]) -> None:
+    """Refuse what ptxas refuses.
+
+    Raises   CompileError   a kernel's static __shared__ arrays need more than 48 KiB
+    """
+    most = DeviceProperties.shared_memory_per_block
+    for kernel in kernels:
+        if kernel["static_shared"] > most:
+            raise CompileError(
+                f"{path}: kernel '{kernel['name']}' has {kernel['static_shared']} bytes of static "
+                f"shared memory, at most {most} are allowed; more is to be had as dynamic shared "
+                "memory: extern __shared__, and shared_mem= at the launch"
+            )

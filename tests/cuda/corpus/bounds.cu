@@ -126,3 +126,36 @@ extern "C" __global__ void rows_of_odd_length(const float* x, float* y) {
     y[threadIdx.x] = pair.x;
     y[threadIdx.x + 16] = 1.0f;
 }
+
+//: out_of_bounds 1 256 z:256 z:256
+extern "C" __global__ void an_array_further(int* y, int* z) {
+    y[threadIdx.x + 256] = 1;  // BUG
+}
+
+//: out_of_bounds 1 32 z:32
+extern "C" __global__ void shared_read_one_further(int* y) {
+    __shared__ int s[32];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x + 1];  // BUG
+}
+
+//: undefined 1 1 z:4 32
+extern "C" __global__ void shifted_out(int* y, int n) {
+    y[0] = 1 << n;  // BUG
+}
+
+//: undefined 1 1 z:4 -1
+extern "C" __global__ void shifted_backwards(int* y, int n) {
+    y[0] = 7 >> n;  // BUG
+}
+
+//: undefined 1 4 i:4 z:4
+extern "C" __global__ void divided_by_zero(const int* x, int* y) {
+    y[threadIdx.x] = 100 / x[threadIdx.x];  // BUG
+}
+
+//: clean 1 32 z:32
+extern "C" __global__ void shifted_by_all_that_fit(int* y) {
+    y[threadIdx.x] = static_cast<int>(1u << threadIdx.x) >> threadIdx.x;
+}

@@ -12,6 +12,14 @@
 
 #include "cuemu/abi.h"
 
+#ifdef CUEMU_TRACE  // accesses, too: the worker watches them
+extern "C" {
+void* memcpy(void*, const void*, size_t) noexcept __asm__("cuemu_trace_memcpy");
+void* memmove(void*, const void*, size_t) noexcept __asm__("cuemu_trace_memmove");
+void* memset(void*, int, size_t) noexcept __asm__("cuemu_trace_memset");
+}
+#endif
+
 #define LABKIT_EMULATOR 1
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 800
@@ -30,7 +38,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ thread_local
+#define __shared__ __attribute__((aligned(16))) thread_local  // as a device lays them out
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...) cuemu_unsupported_thread_block_clusters
@@ -46,16 +54,14 @@
 #define gridDim (static_cast<const uint3&>(::cuemu_state.grid_dim))
 #define warpSize 32
 
-#define printf(...) cuemu_printf(__VA_ARGS__)
-#undef assert
-#ifdef NDEBUG
-#define assert(condition) ((void)0)
-#else
-#define assert(condition) \
-    ((condition) ? (void)0 : cuemu_assert_failed(#condition, __FILE__, __LINE__, __func__))
-#endif
-
 #include "cuemu/types.h"
+
+#ifdef CUEMU_TRACE
+namespace cuemu {
+// A result on its way to memory: see stored_results in labkit/cuda/source.py.
+template <class T> __attribute__((always_inline)) inline T&& stored(T&& result) { return static_cast<T&&>(result); }
+}  // namespace cuemu
+#endif
 #include "cuemu/vector_types.h"
 #include "cuemu/warp.h"
 #include "cuemu/atomics.h"

@@ -82,6 +82,7 @@ class Executor {
     uint64_t steps = 0;
     uint64_t block_linear = 0;
     std::string printed;
+    uint64_t unprinted = 0;  // bytes of it that were not kept
 
    private:
     static void fiber_main();

@@ -17,6 +17,7 @@
 #include "executor.h"
 #include "module.h"
 #include "pool.h"
+#include "trace.h"
 #include "wire.h"
 
 namespace cuemu {
@@ -53,6 +54,7 @@ const char* site_in_module(void* context) {
     const Module& module = *running();
     const char* pc = program_counter(context);
     if (pc >= module.base && pc < module.image_end) return pc + 1;
+    if (Tracer::active && Tracer::active->last_site()) return static_cast<const char*>(Tracer::active->last_site());
     const auto* words = reinterpret_cast<const char* const*>(stack_pointer(context));
     for (int i = 0; i < 64; ++i) {
         if (words[i] >= module.base && words[i] < module.image_end) return words[i];
@@ -75,7 +77,50 @@ void send_and_leave(const char* kind, const char* message, const void* address, 
     _exit(3);
 }
 
+// The least int divided by -1 does not fit: x86 faults where a GPU gives the number back. True once
+// the machine's registers hold what a GPU's would, and the program goes on behind the division.
+bool divided_as_on_a_gpu([[maybe_unused]] void* context) {
+#if defined(__x86_64__)
+    greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    static constexpr int kNumbered[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                        REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    const auto* code = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
+    const uint8_t rex = (*code & 0xf0) == 0x40 ? *code++ : 0;
+    constexpr uint8_t kDivide = 0xf7, kSigned = 7;
+    const uint8_t mode = code[1] >> 6, operation = code[1] >> 3 & 7, number = code[1] & 7;
+    if (code[0] != kDivide || operation != kSigned) return false;
+    const bool wide = rex & 8;
+    int64_t divisor;
+    size_t length = 2;
+    if (mode == 3) {
+        divisor = registers[kNumbered[number | (rex & 1) << 3]];
+    } else {  // in memory: [register + displacement], with an index byte behind rsp and r12
+        if (mode == 0 && number == 5) return false;  // relative to the code: a constant, never -1
+        uint64_t address = static_cast<uint64_t>(registers[kNumbered[number | (rex & 1) << 3]]);
+        if (number == 4) {
+            if ((code[2] >> 3 & 7) != 4 || rex & 2) return false;
+            ++length;
+        }
+        if (mode == 1) address += static_cast<uint64_t>(static_cast<int8_t>(code[length]));
+        if (mode == 2) {
+            int32_t displacement;
+            memcpy(&displacement, code + length, sizeof(displacement));
+            address += static_cast<uint64_t>(static_cast<int64_t>(displacement));
+        }
+        length += mode == 1 ? 1 : mode == 2 ? 4 : 0;
+        memcpy(&divisor, reinterpret_cast<const void*>(address), wide ? 8 : 4);
+    }
+    if ((wide ? divisor : static_cast<int32_t>(divisor)) != -1) return false;
+    registers[REG_RDX] = 0;  // the remainder; the quotient is the dividend, in RAX already
+    registers[REG_RIP] = reinterpret_cast<greg_t>(code + length);
+    return true;
+#else
+    return false;  // arm64 gives what a GPU gives
+#endif
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
+    if (signal == SIGFPE && divided_as_on_a_gpu(context)) return;
     const char* address = static_cast<const char*>(info->si_addr);
     const char* sp = stack_pointer(context);
     const char* kind = "fault";

@@ -135,6 +135,12 @@ void serve() {
                 answer(Status::kOk, std::string(reinterpret_cast<const char*>(request->address), request->size));
                 break;
             }
+            case Command::kTwin: {
+                const auto* modules = reinterpret_cast<Module* const*>(body.data());
+                copy_variables(*modules[0], *modules[1]);
+                answer(Status::kOk, "");
+                break;
+            }
             case Command::kWrite: {
                 const auto* request = reinterpret_cast<const MapMessage*>(body.data());
                 memcpy(reinterpret_cast<void*>(request->address), request + 1, request->size);

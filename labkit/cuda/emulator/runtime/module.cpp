@@ -20,6 +20,7 @@ namespace cuemu {
 namespace {
 
 std::string demangled(const char* name) {
+    if (strncmp(name, "_Z", 2) != 0) return name;  // "c" alone would be the type char
     int status = 0;
     char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
     std::string result = status == 0 ? text : name;
@@ -43,6 +44,7 @@ Symbol split(const std::string& full, int64_t offset, size_t size) {
 void read_symbols(Module& module, const char* file) {
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file);
     const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(file + header->e_shoff);
+    const char* section_names = file + sections[header->e_shstrndx].sh_offset;
     int64_t anchor = 0;
     std::vector<Symbol> tls;
     for (int s = 0; s < header->e_shnum; ++s) {
@@ -64,6 +66,8 @@ void read_symbols(Module& module, const char* file) {
                        strncmp(name, "_ZN5cuemu", 9) != 0 && name[0] != '.' &&
                        (sections[symbol.st_shndx].sh_flags & SHF_ALLOC)) {
                 module.globals.push_back(split(demangled(name), value, symbol.st_size));
+                const std::string section = section_names + sections[symbol.st_shndx].sh_name;
+                module.globals.back().writable = section == ".data" || section == ".bss";  // no more after relocation
             }
         }
     }
@@ -177,6 +181,15 @@ Module* load_module(const char* path, std::string& error) {
     read_symbols(*module, static_cast<char*>(file));
     munmap(file, static_cast<size_t>(info.st_size));
     return module.release();
+}
+
+void copy_variables(const Module& from, const Module& to) {
+    for (const Symbol& source : from.globals) {
+        for (const Symbol& target : to.globals) {
+            const bool same = source.name == target.name && source.owner == target.owner && source.size == target.size;
+            if (same && target.writable) memcpy(to.base + target.offset, from.base + source.offset, source.size);
+        }
+    }
 }
 
 void unload_module(Module* module) {

@@ -14,6 +14,7 @@ struct Symbol {
     std::string name, owner;  // `owner` is the function a local variable belongs to, or empty
     int64_t offset;           // shared: from this thread's anchor; others: from the module's base
     size_t size;
+    bool writable = false;
 };
 
 struct Module {
@@ -44,5 +45,8 @@ struct Module {
 
 Module* load_module(const char* path, std::string& error);
 void unload_module(Module* module);
+// Every __device__ and __constant__ variable of `to` holds what the same one of `from` holds: the
+// fast and the trace build of a file are one module to the learner.
+void copy_variables(const Module& from, const Module& to);
 
 }  // namespace cuemu

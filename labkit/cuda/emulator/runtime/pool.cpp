@@ -24,6 +24,7 @@ struct Pool {
     uint64_t generation = 0;
     std::vector<pthread_t> threads;
     std::string printed;
+    uint64_t unprinted = 0;  // bytes beyond the limit
 };
 Pool* pool = new Pool;
 constexpr size_t kPrintedLimit = 1 << 20;  // CUDA's default printf buffer
@@ -41,8 +42,10 @@ void run_share(Launch& launch) {
     }
     if (!executor->printed.empty()) {
         const std::lock_guard<std::mutex> lock(pool->mutex);
-        if (pool->printed.size() < kPrintedLimit) pool->printed += executor->printed;
+        pool->printed += executor->printed;
+        pool->unprinted += executor->unprinted;
         executor->printed.clear();
+        executor->unprinted = 0;
     }
 }
 
@@ -103,6 +106,14 @@ void run_blocks(Launch& launch) {
 std::string take_printed() {
     std::string text;
     text.swap(pool->printed);
+    if (text.size() > kPrintedLimit) {
+        pool->unprinted += text.size() - kPrintedLimit;
+        text.resize(kPrintedLimit);
+    }
+    if (pool->unprinted) {
+        text += "\n[printf: only the first MiB is shown, " + std::to_string(pool->unprinted) + " bytes are not]\n";
+        pool->unprinted = 0;
+    }
     return text;
 }
 
@@ -116,18 +127,33 @@ using cuemu::executor;
 
 extern "C" {
 
-int cuemu_printf(const char* format, ...) {
+// Kernels bind to these and not to the C library's, whatever header declared them: the worker's
+// symbols come first.
+static int print(const std::string& text) {
+    if (executor->printed.size() < cuemu::kPrintedLimit) {
+        executor->printed += text;
+    } else {
+        executor->unprinted += text.size();
+    }
+    return static_cast<int>(text.size());
+}
+
+int printf(const char* format, ...) {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    if (executor->printed.size() < cuemu::kPrintedLimit) executor->printed += line;
+    print(line);
     return length;
 }
 
-[[noreturn]] void cuemu_assert_failed(const char* expression, const char* file, int line,
-                                      const char* function) {
+int puts(const char* text) { return print(std::string(text) + "\n"); }
+
+int print_character(int) __asm__("putchar");  // by its own name <stdio.h> may define it inline
+int print_character(int character) { return print(std::string(1, static_cast<char>(character))), character; }
+
+[[noreturn]] void __assert_fail(const char* expression, const char* file, unsigned line, const char* function) {
     const std::string where = std::string(file) + ":" + std::to_string(line);
     executor->fail("assert", where + ": " + function + ": assertion `" + expression + "` failed",
                    __builtin_return_address(0));

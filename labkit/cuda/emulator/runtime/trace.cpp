@@ -13,6 +13,7 @@ thread_local Tracer* Tracer::active = nullptr;
 uint64_t device_low, device_high, device_mapped_high;
 
 namespace {
+constexpr uint64_t kStray = 4096;  // bytes: an access this near an array's space was meant for it
 constexpr size_t kBufferedLimit = 16u << 20;  // events waiting for their warp: 256 MiB
 
 uint64_t load(uint64_t address, unsigned size) {
@@ -159,8 +160,9 @@ void Tracer::function(int step) {
 }
 
 void Tracer::basic_block(const void* site) {
+    last_site_ = site;
     if (!recording_) return;
-    if (pending_.waits || restore_.waits || log_waits_) settle();
+    if (!pending_.empty() || restore_.waits || log_waits_) settle();
     LaneLog& log = logs_[executor->current->index];
     const uint64_t pc = module_.offset(site);
     log.events.push_back({static_cast<uint64_t>(0xffff - log.depth) << 48 | pc << 16, 0});
@@ -174,7 +176,7 @@ Space Tracer::classify(uint64_t address) const {
         const uint64_t low = shared_anchor_ + static_cast<uint64_t>(guard.offset);
         if (address >= low && address < low + guard.size) return kLocal;
     }
-    if (address >= shared_low_ && address < shared_high_) return kShared;
+    if (address >= shared_low_ && address < shared_high_) return kShared;  // most come here
     const Fiber* fiber = executor->current->fiber;
     if (address >= reinterpret_cast<uint64_t>(fiber->stack) && address < reinterpret_cast<uint64_t>(fiber->stack) + kStackBytes) return kLocal;
     const auto state = reinterpret_cast<uint64_t>(&cuemu_state);
@@ -182,15 +184,18 @@ Space Tracer::classify(uint64_t address) const {
     if (address >= reinterpret_cast<uint64_t>(module_.base) && address < reinterpret_cast<uint64_t>(module_.image_end)) {
         return extent_at(variable_extents_, address) ? kVariable : kLocal;  // literals and tables
     }
+    const auto near = [address](uint64_t low, uint64_t high) { return address + kStray >= low && address < high + kStray; };
+    if (near(shared_low_, shared_high_)) return kShared;
+    if (near(reinterpret_cast<uint64_t>(module_.base), reinterpret_cast<uint64_t>(module_.image_end))) return kVariable;
     return kGlobal;  // a wild pointer: no extent will claim it
 }
 
-void Tracer::access(void* pointer, unsigned size, Access access, const void* site) {
+void Tracer::access(void* pointer, unsigned size, Access access, const void* site, bool goes_on) {
     if (!recording_) return;
     const auto address = reinterpret_cast<uint64_t>(pointer);
     const Space space = classify(address);
     if (space == kLocal) return;
-    if (pending_.waits || restore_.waits || log_waits_) settle();
+    if (!goes_on && (!pending_.empty() || restore_.waits || log_waits_)) settle();
     const uint64_t pc = module_.offset(site);
     if (size > 1 && (size & (size - 1)) == 0 && address % size) {
         Finding* finding = add_here("misaligned", pc);
@@ -202,7 +207,7 @@ void Tracer::access(void* pointer, unsigned size, Access access, const void* sit
         executor->park();
     }
     if (!check_bounds(address, size, space, access, pc)) return;
-    if (request_.adversary) adversary_before(address, size, space, access, pc);
+    if (request_.adversary && !goes_on) adversary_before(address, size, space, access, pc);
     if (space == kShared) check_initialised(address, size, access, pc);
     if (request_.check_races) check_race(address, size, space, access, pc);
     LaneLog& log = logs_[executor->current->index];
@@ -257,8 +262,8 @@ void Tracer::check_race(uint64_t address, unsigned size, Space space, Access acc
     if (access == kAtomic) shadow_.atomic(thread, address);
     if (!shadow_.access(address, size, space == kShared, thread, access != kRead, access == kAtomic, static_cast<uint32_t>(pc), conflict)) return;
     if (access == kWrite && conflict.earlier_wrote && !conflict.earlier.atomic && size <= 16) {
-        pending_ = {true, conflict, address, pc, {0, 0}, size, space};
-        memcpy(pending_.old, reinterpret_cast<const void*>(address), size);
+        Pending& pending = pending_.emplace_back(Pending{conflict, address, pc, {0, 0}, size, space});
+        memcpy(pending.old, reinterpret_cast<const void*>(address), size);
         return;
     }
     report_race(conflict, address, size, space, access, pc);
@@ -278,14 +283,11 @@ void Tracer::report_race(const Conflict& conflict, uint64_t address, unsigned si
 }
 
 void Tracer::settle() {
-    if (pending_.waits) {
-        pending_.waits = false;
-        uint64_t now[2] = {0, 0};
-        memcpy(now, reinterpret_cast<const void*>(pending_.address), pending_.size);
-        if (memcmp(now, pending_.old, pending_.size) != 0) {
-            report_race(pending_.conflict, pending_.address, pending_.size, pending_.space, kWrite, pending_.pc);
-        }
+    for (const Pending& pending : pending_) {
+        if (memcmp(reinterpret_cast<const void*>(pending.address), pending.old, pending.size) == 0) continue;
+        report_race(pending.conflict, pending.address, pending.size, pending.space, kWrite, pending.pc);
     }
+    pending_.clear();
     if (log_waits_) {
         log_waits_ = false;
         log_.back().after = load(log_.back().address, log_.back().size);
@@ -414,6 +416,20 @@ void Tracer::finding_here(Executor& e, const char* kind, const std::string& mess
     }
 }
 
+void Tracer::shifts_too_far(unsigned bits, int64_t places, const void* site) {
+    finding_here(*executor, "undefined",
+                 "a number of " + std::to_string(bits) + " bits is shifted by " + std::to_string(places) +
+                     ": C++ leaves open what comes out (a GPU shifts every bit out, the emulator does not)", site);
+}
+
+void Tracer::divides_by_zero(const void* site) {
+    if (!recording_) return;
+    finding_here(*executor, "undefined",
+                 "an integer is divided by zero: C++ leaves open what comes out, and a GPU goes on with some number", site);
+    disturbed_ = true;
+    executor->park();
+}
+
 void Tracer::fence(Executor& e, int) {
     settle();
     if (recording_) shadow_.fence(e.current->index);
@@ -434,55 +450,3 @@ void Tracer::deadlock(Executor& e, const std::string& details) {
 }
 
 }  // namespace cuemu
-
-using cuemu::Tracer;
-
-// What -fsanitize=thread and -fsanitize-coverage=trace-pc call. The callback precedes the access.
-extern "C" {
-#define CUEMU_HERE __builtin_return_address(0)
-#define CUEMU_ACCESS(NAME, SIZE, KIND) \
-    void NAME(void* address) { if (Tracer* t = Tracer::active) t->access(address, SIZE, KIND, CUEMU_HERE); }
-#define CUEMU_SIZES(N)                                              \
-    CUEMU_ACCESS(__tsan_read##N, N, cuemu::kRead)                   \
-    CUEMU_ACCESS(__tsan_write##N, N, cuemu::kWrite)                 \
-    CUEMU_ACCESS(__tsan_unaligned_read##N, N, cuemu::kRead)         \
-    CUEMU_ACCESS(__tsan_unaligned_write##N, N, cuemu::kWrite)       \
-    CUEMU_ACCESS(__tsan_volatile_read##N, N, cuemu::kRead)          \
-    CUEMU_ACCESS(__tsan_volatile_write##N, N, cuemu::kWrite)
-CUEMU_SIZES(1)
-CUEMU_SIZES(2)
-CUEMU_SIZES(4)
-CUEMU_SIZES(8)
-CUEMU_SIZES(16)
-
-void __tsan_init() {}
-void __tsan_func_entry(void*) { if (Tracer* t = Tracer::active) t->function(+1); }
-void __tsan_func_exit(void*) { if (Tracer* t = Tracer::active) t->function(-1); }
-void __sanitizer_cov_trace_pc() { if (Tracer* t = Tracer::active) t->basic_block(CUEMU_HERE); }
-void __tsan_vptr_update(void**, void*) {}
-void __tsan_vptr_read(void**) {}
-
-static void cuemu_range(char* address, size_t size, cuemu::Access access, const void* site) {
-    Tracer* t = Tracer::active;
-    for (size_t i = 0; t && i < size; i += 16) t->access(address + i, static_cast<unsigned>(size - i < 16 ? size - i : 16), access, site);
-}
-void __tsan_read_range(void* p, unsigned long n) { cuemu_range(static_cast<char*>(p), n, cuemu::kRead, CUEMU_HERE); }
-void __tsan_write_range(void* p, unsigned long n) { cuemu_range(static_cast<char*>(p), n, cuemu::kWrite, CUEMU_HERE); }
-void* __tsan_memcpy(void* to, const void* from, size_t n) {
-    cuemu_range(static_cast<char*>(const_cast<void*>(from)), n, cuemu::kRead, CUEMU_HERE);
-    cuemu_range(static_cast<char*>(to), n, cuemu::kWrite, CUEMU_HERE);
-    return memcpy(to, from, n);
-}
-void* __tsan_memmove(void* to, const void* from, size_t n) {
-    cuemu_range(static_cast<char*>(const_cast<void*>(from)), n, cuemu::kRead, CUEMU_HERE);
-    cuemu_range(static_cast<char*>(to), n, cuemu::kWrite, CUEMU_HERE);
-    return memmove(to, from, n);
-}
-void* __tsan_memset(void* to, int byte, size_t n) {
-    cuemu_range(static_cast<char*>(to), n, cuemu::kWrite, CUEMU_HERE);
-    return memset(to, byte, n);
-}
-void cuemu_trace_atomic(void* address, int size, const void* site) {
-    if (Tracer* t = Tracer::active) t->access(address, static_cast<unsigned>(size), cuemu::kAtomic, site);
-}
-}

@@ -89,7 +89,8 @@ class Tracer {
     Tracer(Launch& launch, const char* request);
     static thread_local Tracer* active;
 
-    void access(void* address, unsigned size, Access access, const void* site);
+    // `goes_on`: one more piece of the access announced last
+    void access(void* address, unsigned size, Access access, const void* site, bool goes_on = false);
     void basic_block(const void* site);
     void function(int step);
 
@@ -101,8 +102,11 @@ class Tracer {
     void warp_op_completes(Executor& e, unsigned warp, uint32_t group);
     void shuffle_from_absent(Executor& e, Thread& lane, unsigned source);
     void finding_here(Executor& e, const char* kind, const std::string& message, const void* site);
+    void shifts_too_far(unsigned bits, int64_t places, const void* site);
+    void divides_by_zero(const void* site);
     void fence(Executor& e, int scope);
     void deadlock(Executor& e, const std::string& details);
+    const void* last_site() const { return last_site_; }
     std::string report(const std::string& failure, const std::string& printed);
 
    private:
@@ -136,6 +140,7 @@ class Tracer {
     uint64_t shared_anchor_ = 0, shared_low_ = 0, shared_high_ = 0;
     std::vector<uint8_t> initialised_;
 
+    const void* last_site_ = nullptr;  // where the kernel was when it last told anything
     bool recording_ = false, truncated_ = false, disturbed_ = false;
     uint64_t event_count_ = 0, blocks_traced_ = 0, buffered_ = 0;
     std::vector<LaneLog> logs_;
@@ -150,12 +155,12 @@ class Tracer {
     uint64_t random_state_ = 0;
 
     struct Pending {  // a second write to the same place: harmless if it wrote the same value
-        bool waits = false;
         Conflict conflict;
         uint64_t address, pc, old[2];
         unsigned size;
         Space space;
-    } pending_;
+    };
+    std::vector<Pending> pending_;
     std::vector<LogEntry> log_;
     bool log_waits_ = false;
     struct Restore {  // the adversary showed this thread an older value

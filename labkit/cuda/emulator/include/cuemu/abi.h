@@ -54,9 +54,6 @@ int cuemu_block_barrier(int kind, int predicate);
 uint64_t cuemu_block_warp(int op, uint32_t mask, uint64_t value, uint32_t operand, int width);
 void cuemu_yield();
 uint64_t cuemu_clock();
-int cuemu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
-[[noreturn]] void cuemu_assert_failed(const char* expression, const char* file, int line,
-                                      const char* function);
 [[noreturn]] void cuemu_trap();
 void cuemu_fence(int scope);  // 0 block, 1 device, 2 system
 void cuemu_trace_atomic(void* address, int size, const void* site);
