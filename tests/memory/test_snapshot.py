@@ -107,6 +107,17 @@ def test_streams_pools_and_notes_are_small_numbers_with_a_table():
     assert trace.segments["expandable"].tolist() == [1]
 
 
+def test_a_frame_without_a_line_is_in_line_0():
+    """Code that stands in no line has line -1 in Python, and in a file what that is unsigned."""
+    snapshot = small_snapshot()
+    snapshot["device_traces"][0][1]["frames"][0]["line"] = 2**64 - 1
+    trace = columns(snapshot)
+    assert trace.stacks[trace.events["stack"][1]] == [("forward", "model.py", 0)]
+    snapshot["device_traces"][0][1]["frames"][0]["line"] = 2**64 - 2
+    with pytest.raises(SnapshotError, match="is at line 18446744073709551614"):
+        columns(snapshot)
+
+
 def test_equal_frames_are_one_stack_even_when_no_object_is_shared():
     snapshot = small_snapshot()
     frames = [{"name": f"f{i % 3}", "filename": "m.py", "line": i % 3} for i in range(9)]

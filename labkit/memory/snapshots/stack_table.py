@@ -12,6 +12,8 @@ from labkit.memory.snapshots.restricted_pickle import SnapshotError, short
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 LAST_LINE = 2**31 - 1
+NO_LINE = 2**64 - 1
+"""Python says -1 for code that stands in no line (from 3.11 on), and PyTorch writes it unsigned."""
 
 Array = NDArray[Any]
 Frame = tuple[str, str, int]
@@ -64,6 +66,8 @@ def _frame(frame: Any) -> Frame:
     if isinstance(frame, dict):
         name, filename, line = frame.get("name"), frame.get("filename"), frame.get("line")
         if isinstance(name, str) and isinstance(filename, str) and isinstance(line, int):
+            if line == NO_LINE:
+                return name, filename, 0
             if abs(line) <= LAST_LINE:
                 return name, filename, line
             raise SnapshotError(f"frame {short(name)!r} is at line {short(line)}")
