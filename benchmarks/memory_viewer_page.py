@@ -68,16 +68,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return "text/javascript", SCRIPT.read_bytes(), {}
 
     def get_columns(self) -> tuple[str, bytes, dict[str, Any]]:
-        """What `show.memory` does between the file and the message to the page."""
+        """What `show.memory` does between the file and the message to the page, which is one."""
         began = time.perf_counter()
         view = MemoryMap(trace_of(load_columns(self.files["snapshot"])), title="measured")
         meta, data = view._held or (view.meta, view.data)
-        self.server.meta = {**meta, "whole": view.meta["whole"]}  # type: ignore[attr-defined]
+        text = json.dumps({**meta, "whole": view.meta["whole"]}).encode()
         elapsed = (time.perf_counter() - began) * 1000
-        return "application/octet-stream", data, {"X-Python-Ms": elapsed}
-
-    def get_meta(self) -> tuple[str, bytes, dict[str, Any]]:
-        return "application/json", json.dumps(self.server.meta).encode(), {}  # type: ignore[attr-defined]
+        about = {"X-Python-Ms": elapsed, "X-Meta-Bytes": len(text)}
+        return "application/octet-stream", text + data, about
 
 
 class Pages:

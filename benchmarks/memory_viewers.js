@@ -58,8 +58,9 @@ export async function openMemoryMap() {
   const began = performance.now();
   const reply = await fetch("/columns");
   const python = Number(reply.headers.get("X-Python-Ms"));
-  const data = new DataView(await reply.arrayBuffer());
-  const meta = await (await fetch("/meta")).json();
+  const body = await reply.arrayBuffer(), text = Number(reply.headers.get("X-Meta-Bytes"));
+  const meta = JSON.parse(new TextDecoder().decode(new Uint8Array(body, 0, text)));
+  const data = new DataView(body, text);
   const arrived = performance.now();
   const state = { meta, data, frame: meta.whole, what_if: [], autopsy: [], tables: [] };
   const nothing = () => {};

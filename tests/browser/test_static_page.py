@@ -1,9 +1,12 @@
 """The exported page, opened as a file with the network off, with and without JavaScript."""
 
+from pathlib import Path
+
 import nbformat
 import pytest
 
-from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook
+from labkit import show
+from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook, widget_page
 
 CELLS = [
     "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
@@ -39,6 +42,22 @@ def test_offline_the_slider_moves_the_grid(new_lab, page_file):
         lab.press("End")
         assert "strides [0, 1, 0]" in broadcast.inner_text()
         lab.screenshot("static_page")
+
+
+def test_a_memory_map_is_drawn_once_when_its_page_opens(new_lab, tmp_path):
+    snapshots = Path(__file__).parents[1] / "memory" / "fixtures" / "snapshots"
+    view = show.memory(snapshots / "train_resnet.pickle.gz", what_if=(), whole=True)
+    page = tmp_path / "map.html"
+    page.write_text(widget_page(view, "map"), encoding="utf-8")
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        two_frames = "done => requestAnimationFrame(() => requestAnimationFrame(done))"
+        lab.page.evaluate(f"() => new Promise({two_frames})")
+        assert lab.widget(0).get_attribute("data-draws") == "1"
+        entries = view.meta["whole"]
+        assert entries > 1000
+        assert f"{entries:,} entries" in lab.widget(0).inner_text()
 
 
 def test_without_javascript_the_pictures_stand_there(new_lab, page_file):

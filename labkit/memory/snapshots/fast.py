@@ -76,22 +76,29 @@ def _without_frames(file: BinaryIO, size: int, progress: Callable[[float], None]
     start = file.read(2)
     if start[:1] != START or not OLDEST <= start[1] <= NEWEST:
         raise NotRegular("another protocol")
-    plain = io.BytesIO()
-    plain.write(start)
-    done = told = 0
-    while True:
-        header = file.read(9)
-        if len(header) < 9 or header[0] != FRAME:
-            plain.write(header)
-            plain.write(file.read())
-            break
-        length = int.from_bytes(header[1:], "little")
-        if length > size:
-            raise NotRegular(f"a frame of {length} bytes in a file of {size}")
-        plain.write(file.read(length))
-        done += length
-        if progress and done - told > 1 << 23:
-            told = done
-            progress(READ_SHARE * done / size)
-    plain.write(PADDING)
+    plain = io.BytesIO(bytes(size + len(PADDING)))  # written in place, and never copied
+    told = 0
+    with plain.getbuffer() as view:
+        view[:2] = start
+        at = 2
+        while True:
+            header = file.read(9)
+            if len(header) < 9 or header[0] != FRAME:
+                view[at : at + len(header)] = header
+                at += len(header)
+                at += _read_into(file, view[at:size])
+                break
+            length = int.from_bytes(header[1:], "little")
+            if length > size:
+                raise NotRegular(f"a frame of {length} bytes in a file of {size}")
+            at += _read_into(file, view[at : at + length])
+            if progress and at - told > 1 << 23:
+                told = at
+                progress(READ_SHARE * at / size)
+    plain.truncate(at + len(PADDING))
     return plain.getvalue()
+
+
+def _read_into(file: BinaryIO, view: memoryview) -> int:
+    count: int = file.readinto(view)  # type: ignore[attr-defined]
+    return count

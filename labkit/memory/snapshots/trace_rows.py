@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 
 
 class Rows:
-    """All rows between the starts, in the order of the file; those that deviate hold nonsense.
+    """The rows that follow the pattern, in the order of the file.
 
     cells     {key: Cell}
     memoized  how many objects of each row enter the memo
@@ -82,6 +82,17 @@ class Rows:
         self.places = {name: column(np.int8) for name in names}
         self.memoized = column(np.int8)
         self.lists: list[list[int]] = []
+        self.count = 0
+
+    def add(self, found: list[tuple[Array, Array]], good: Array) -> None:
+        """Keep the good ones of some more rows: (column, its values for each row or for all)."""
+        into = slice(self.count, self.count + int(np.count_nonzero(good)))
+        self.count = into.stop
+        for column, values in found:
+            if len(values) > 1:
+                column[into] = values if good.all() else values[good]
+            elif values[0]:  # what stays zero takes no memory
+                column[into] = values
 
 
 class _Lists(dict[bytes, int]):
@@ -161,10 +172,10 @@ class RowReader:
             if told:
                 told(part.stop / count)
         rows.lists = self._lists.places
-        return rows, _stretches(starts[:-1], ends, good, rows.memoized)
+        return rows, _stretches(starts[:-1][good], ends[good], rows.memoized)
 
     def _chunk(self, rows: Rows, part: slice, all_starts: Array) -> tuple[Array, Array]:
-        """Fill in these rows; returns where each ends, and whether it follows the pattern."""
+        """Add these rows; returns where each ends, and whether it follows the pattern."""
         raw, words = self._raw, self._words
         starts, following = all_starts[part], all_starts[part.start + 1 : part.stop + 1]
         good = np.ones(len(starts), bool)
@@ -175,6 +186,7 @@ class RowReader:
         end = following - 2 * batch
         good &= raw[end - 1] == code.SETITEMS
         good[batch] &= raw[end[batch]] == ONE_MORE_BATCH[0]
+        columns: list[tuple[Array, Array]] = []
         for name, written in self._keys:
             word = int.from_bytes(written, "little")
             mask = np.uint64((1 << 8 * len(written)) - 1)
@@ -185,13 +197,12 @@ class RowReader:
             if name == "frames":
                 good &= self._number_lists(cell, good)
             position = np.where(good, position, starts)
-            for column, found in zip(rows.cells[name], cell, strict=True):
-                if len(found) > 1 or found[0]:  # what stays zero takes no memory
-                    column[part] = found
-            rows.places[name][part] = np.where(extra > 0, memoized, -1)
-            memoized += extra
-        rows.memoized[part] = memoized
-        return end, good & (position == end - 1)
+            columns += zip(rows.cells[name], cell, strict=True)
+            columns.append((rows.places[name], np.where(extra > 0, memoized, -1)))
+            memoized = memoized + extra
+        good &= position == end - 1
+        rows.add([*columns, (rows.memoized, memoized)], good)
+        return end, good
 
     def _number_lists(self, frames: Cell, good: Array) -> Array:
         """Put the number of its list into each cell; True where the list holds only frames."""
@@ -265,19 +276,17 @@ class RowReader:
         return cell, np.where(right, behind + 2, after), extra + right
 
 
-def _stretches(start: Array, end: Array, good: Array, memoized: Array) -> dict[int, Stretch]:
-    """Good rows that follow on each other without a byte in between, as one stretch each."""
+def _stretches(start: Array, end: Array, memoized: Array) -> dict[int, Stretch]:
+    """Rows that follow on each other without a byte in between, as one stretch each."""
     if not len(start):
         return {}
-    apart = (end[:-1] != start[1:]) | ~good[:-1] | ~good[1:]
-    cuts = [0, *(np.flatnonzero(apart) + 1).tolist(), len(start)]
-    before = np.concatenate([[0], np.cumsum(memoized, dtype=np.int64)])
+    cuts = [0, *(np.flatnonzero(end[:-1] != start[1:]) + 1).tolist(), len(start)]
+    before = np.concatenate([[0], np.cumsum(memoized[: len(start)], dtype=np.int64)])
     return {
         int(start[first]): Stretch(
             first, last, int(end[last - 1]), int(before[last] - before[first])
         )
         for first, last in pairwise(cuts)
-        if good[first]
     }
 
 

@@ -19,9 +19,9 @@ class SteppedRows:
         self.data, self.memo, self.rows = data, machine.memo, rows
         self.starts = np.array([run.memo for run in machine.runs], np.int64)
         self.runs = machine.runs
-        count = len(rows.memoized)
-        self.base = np.zeros(count, np.int64)  # the memo's length before each row
-        before = np.cumsum(rows.memoized, dtype=np.int64) - rows.memoized
+        memoized = rows.memoized[: rows.count]
+        self.base = np.zeros(rows.count, np.int64)  # the memo's length before each row
+        before = np.cumsum(memoized, dtype=np.int64) - memoized
         for first, last, memo in machine.runs:
             self.base[first:last] = before[first:last] + (memo - before[first])
         self._lists: dict[int, list[Any]] = {}
@@ -88,10 +88,13 @@ class TraceTable:
         starts = np.cumsum(lengths) - lengths
         self._length = int(lengths.sum())
         self.dicts: list[dict[str, Any]] = []
-        places, own, spread = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        places, spread = [], [np.zeros(0, np.int64)]
+        runs: list[Run] = []
         for start, row in zip(starts.tolist(), trace, strict=True):
             if type(row) is Run:
-                own.append(np.arange(row.first, row.last))
+                if runs and runs[-1].last != row.first:
+                    raise NotRegular("rows between those of a trace")
+                runs.append(row)
                 spread.append(np.arange(start, start + row.last - row.first))
             elif type(row) is dict:
                 places.append(start)
@@ -99,7 +102,9 @@ class TraceTable:
             else:
                 raise NotRegular(f"a row that is a {type(row).__name__}")
         self._at = np.array(places, np.int64)  # of the dicts
-        self._rows, self._spread = np.concatenate(own), np.concatenate(spread)
+        self._spread = np.concatenate(spread)  # where each row of a run is in the trace
+        self._first = runs[0].first if runs else 0
+        self._rows = slice(self._first, self._first + len(self._spread))
 
     def __len__(self) -> int:
         return self._length
@@ -112,7 +117,7 @@ class TraceTable:
         return [
             stepped.resolved(self.dicts[in_dicts], {})
             if in_dicts < len(self._at) and self._at[in_dicts] == place
-            else {key: stepped.value(key, int(self._rows[in_runs])) for key in stepped.rows.cells}
+            else {key: stepped.value(key, self._first + in_runs) for key in stepped.rows.cells}
             for place, in_dicts, in_runs in zip(places.tolist(), of_dicts, of_runs, strict=True)
         ]
 
@@ -120,7 +125,7 @@ class TraceTable:
         """A number per row; those of the dicts are given."""
         column = np.zeros(len(self), np.int64)
         column[self._at] = of_dicts
-        if len(self._rows) and key in self._stepped.rows.cells:
+        if len(self._spread) and key in self._stepped.rows.cells:
             kind, value, _ = self._stepped.rows.cells[key]
             if (kind[self._rows] != NUMBER).any():
                 raise NotRegular(f"a {key} that is no number")
@@ -132,7 +137,7 @@ class TraceTable:
         values: list[Any] = [row.get(key, default) for row in self.dicts]
         column = np.zeros(len(self), np.int64)
         column[self._at] = np.arange(len(values))
-        if len(self._rows):
+        if len(self._spread):
             column[self._spread] = len(values)
             values.append(default)
             if key in self._stepped.rows.cells:
@@ -160,10 +165,9 @@ class TraceTable:
                 group[chosen] = inverse + count
                 leaders.append(chosen[first])
                 count += len(first)
-        gets = kind == GET
-        if (value[gets] >= self._stepped.base[self._rows[gets]]).any():
+        if ((kind == GET) & (value >= self._stepped.base[self._rows])).any():
             raise NotRegular(f"a {key} before it was memoized")
-        return self._rows[np.concatenate(leaders)], group
+        return self._first + np.concatenate(leaders), group
 
     def _plain(self, value: Any) -> Any:
         if type(value) is InRun:

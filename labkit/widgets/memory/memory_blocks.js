@@ -1,6 +1,7 @@
 // The memory map on a canvas: segments as bars to one scale, grouped by pool and stream.
 const memoryBlocks = (() => {
   const ROW = 22, GAP = 5, HEAD = 19;
+  const ORDER = ["pool", "stream", "large", "expandable"];  // of the groups
 
   // Bars cut into rows of `width` pixels; a segment longer than a row goes on in the next one.
   // Returns places: [{segment, from, to, x, y, width}] (bytes of the segment) and headings.
@@ -11,14 +12,17 @@ const memoryBlocks = (() => {
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(segment);
     }
-    const sorted = [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+    const sorted = [...groups.values()].sort(([a], [b]) => {
+      const first = ORDER.find((name) => Number(a[name]) !== Number(b[name]));
+      return first ? a[first] - b[first] : 0;
+    });
     // A segment stays in one row unless that would squeeze all others.
     const even = Math.max(state.totals.reserved / rows, 1);
     const largest = state.segments.reduce((most, s) => (s.size > most.size ? s : most), { size: 1 });
     const perRow = !largest.expandable && largest.size * 12 >= state.totals.reserved ? largest.size : even;
     const places = [], headings = [];
     let y = 2;
-    for (const [, segments] of sorted) {
+    for (const segments of sorted) {
       headings.push({ y: y + 12, text: names.group(segments), segments });
       y += HEAD;
       let x = 0;

@@ -51,12 +51,12 @@ function storeOf(model) {
 }
 function send(model, message) { try { model.send(message); } catch { /* a static page has no kernel */ } }
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
-const thousands = (number) => number.toLocaleString("en");
 
 // All panels of the map in `root`; swap() shows only the bars instead, where there is such a view.
 function wholeMap({ model, root, store, swap }) {
   const ui = { view: null, pinned: null, colour: "stack", stream: "", pool: "", least: 0, text: "", align: "entry", painted: "" };
   let trace = null, now = null, stepper = null, panes = [], shown = [], categories = null, last = -1;
+  let width = 0, stale = false;
 
   const head = lk.h("div", { class: "lk-mm-head" });
   const notice = lk.h("div", { class: "lk-mm-notice", role: "status" });
@@ -247,7 +247,7 @@ function wholeMap({ model, root, store, swap }) {
     const i = k - 1, { columns, meta } = trace, action = meta.actions[columns.action[i]], size = memory.bytes(columns.size[i]);
     const phase = meta.notes[columns.note[i]];
     const time = columns.time[i] / 1000;
-    const where = `${time ? `${time < 1e4 ? time.toFixed(2) : Math.round(time).toLocaleString("en")} ms after the first; ` : ""}stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}${regionsAt(trace, i).map((name) => `, in ${name}`).join("")}`;
+    const where = `${time ? `${time < 1e4 ? time.toFixed(2) : thousands(Math.round(time))} ms after the first; ` : ""}stream ${meta.streams[columns.stream[i]]}, ${poolName(meta.pools[columns.pool[i]])}${phase ? `, ${phase}` : ""}${regionsAt(trace, i).map((name) => `, in ${name}`).join("")}`;
     if (action === "oom") return `${action}: ${size} wanted, ${memory.bytes(meta.ooms[i])} free on the device; ${where}`;
     return `${action} ${size} at ${memory.hex(trace.addresses[columns.place[i]])}; ${where}`;
   }
@@ -379,13 +379,13 @@ function wholeMap({ model, root, store, swap }) {
       maps.replaceChildren(...panes.map((p) => p.element));
       panes.forEach(listen);
       controls(); legends(); headline();
+      width = root.clientWidth;  // drawn for it below, and again only when it changes
       go(k, false);
       root.dataset.openMs = (store.buildMs + performance.now() - began).toFixed(1);
       root.dataset.complete = store.complete;
     } else headline();
   }
   const jump = () => { if (trace && model.get("frame") !== now.k) go(model.get("frame"), false); };
-  let width = 0, stale = false;
   const repaint = () => {
     stale = !root.clientWidth;  // out of the page: it is done when it comes back
     if (trace && now.k >= 0 && !stale) go(now.k, false);

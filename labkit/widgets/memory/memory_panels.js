@@ -29,12 +29,12 @@ function memoryPanels({ model, store, go, trace, state, other }) {
 
   function figures() {
     const now = state(), second = other(), columns = [["now", now.totals]];
-    if (second) columns.push([`the other after entry ${second.k.toLocaleString("en")}`, second.totals]);
+    if (second) columns.push([`the other after entry ${thousands(second.k)}`, second.totals]);
     const rows = [["reserved from the device", (x) => x.reserved], ["in blocks, pending ones too", (x) => x.allocated + x.pending],
       ["asked for (the rest is rounding)", (x) => x.requested], ["pending: other streams may use it", (x) => x.pending], ["free in the cache", (x) => x.free], ["largest free block", (x) => x.largest]];
-    return lk.h("table", {}, lk.h("tr", {}, lk.h("th", {}, `after entry ${now.k.toLocaleString("en")}`), columns.map(([name]) => lk.h("th", {}, name))),
+    return lk.h("table", {}, lk.h("tr", {}, lk.h("th", {}, `after entry ${thousands(now.k)}`), columns.map(([name]) => lk.h("th", {}, name))),
       rows.map(([name, pick]) => lk.h("tr", {}, lk.h("td", {}, name), columns.map(([, totals]) => lk.h("td", {}, memory.bytes(pick(totals)))))),
-      lk.h("tr", {}, lk.h("td", {}, "blocks, segments"), columns.map(([, x]) => lk.h("td", {}, `${x.live.toLocaleString("en")}, ${x.segments}`))),
+      lk.h("tr", {}, lk.h("td", {}, "blocks, segments"), columns.map(([, x]) => lk.h("td", {}, `${thousands(x.live)}, ${x.segments}`))),
       lk.h("tr", {}, lk.h("td", {}, "free memory outside the largest free block"), columns.map(([, x]) => lk.h("td", {}, x.free ? `${(100 * (1 - x.largest / x.free)).toFixed(0)} %` : "none free"))));
   }
   const MOST_ROWS = 40;
@@ -51,7 +51,7 @@ function memoryPanels({ model, store, go, trace, state, other }) {
   }
   function autopsy() {
     const ooms = Object.keys(trace().meta.ooms).map(Number);
-    return lk.h("div", {}, ooms.length ? lk.button(`go to entry ${(ooms.at(-1) + 1).toLocaleString("en")}`, "go to the request that failed", () => go(ooms.at(-1) + 1)) : null,
+    return lk.h("div", {}, ooms.length ? lk.button(`go to entry ${thousands(ooms.at(-1) + 1)}`, "go to the request that failed", () => go(ooms.at(-1) + 1)) : null,
       lk.h("ul", {}, model.get("autopsy").map((sentence) => lk.h("li", {}, sentence))));
   }
 

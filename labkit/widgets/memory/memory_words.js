@@ -1,5 +1,7 @@
 // Names that the memory map gives to what it shows: lines of code, size classes, requests.
 const poolName = (pool) => (pool[0] === 0 && pool[1] === 0 ? "default pool" : `private pool (${pool.join(", ")})`);
+// Not toLocaleString: its first call would load the tables of every language while a page opens.
+const thousands = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 const DARK_COLOURS = ["#0072B2", "#666666", "#D55E00", "#009E73"];
 const isDark = (paper) => { const n = parseInt(paper.slice(1), 16); return (n >> 16) + ((n >> 8) & 255) + (n & 255) < 380; };
 // Powers of two below `top`: three to six of one distance.
