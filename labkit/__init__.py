@@ -71,20 +71,15 @@ def __getattr__(name: str) -> Any:
         module_name, attribute = _EXPORTS[name]
         value = globals()[name] = getattr(importlib.import_module(module_name), attribute)
         return value
-    if name.startswith("_"):
-        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
-    if importlib.util.find_spec(f"labkit.{name}") is None:
+    if importlib.util.find_spec(f"labkit.{name}") is not None:
+        return importlib.import_module(f"labkit.{name}")
+    if not name.startswith("_"):
         importlib.import_module("labkit._tensor")
         function = importlib.import_module("labkit._tensor.bindings").function(name)
         if function is not None:
             globals()[name] = function
             return function
-    else:
-        return importlib.import_module(f"labkit.{name}")
-    raise AttributeError(
-        f"module 'labkit' has no attribute {name!r}: it holds what its chapters and models need, "
-        "not all of PyTorch"
-    )
+    raise importlib.import_module("labkit.core.missing").missing("labkit", name)
 
 
 def __dir__() -> list[str]:

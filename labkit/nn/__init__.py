@@ -3,6 +3,7 @@
 Source   torch/nn
 """
 
+from labkit.core.missing import refuse_others
 from labkit.nn import functional, init
 from labkit.nn.containers import ModuleDict, ModuleList, Sequential
 from labkit.nn.layers import BatchNorm1d, BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear
@@ -54,3 +55,5 @@ __all__ = [
     "functional",
     "init",
 ]
+
+__getattr__ = refuse_others(__name__)

@@ -3,6 +3,7 @@
 Source   torch/nn/functional.py
 """
 
+from labkit.core.missing import refuse_others
 from labkit.nn.functional.activation import (
     dropout,
     elu,
@@ -122,3 +123,5 @@ __all__ = [
     "threshold",
     "unfold",
 ]
+
+__getattr__ = refuse_others(__name__)
