@@ -19,7 +19,8 @@ const kernelDrawing = (() => {
     return [
       word(LEFT - 6, y + 13, "lane", "lk-k-small", "end"),
       ...lanes.map((at, lane) => {
-        const name = `${at === null ? "lk-k-idle" : "lk-k-lane"}${lane === chosen ? " lk-k-chosen" : ""}`;
+        const name =
+          (at === null ? "lk-k-idle" : "lk-k-lane") + (lane === chosen ? " lk-k-chosen" : "");
         return s(
           "g",
           { "data-lane": lane },
@@ -103,7 +104,8 @@ const kernelDrawing = (() => {
       );
     // One bracket per 128-byte line, the unit of the caches.
     const lines = new Map();
-    for (const sector of touched) lines.set(sector >> 2, [...(lines.get(sector >> 2) || []), sector]);
+    for (const sector of touched)
+      lines.set(sector >> 2, [...(lines.get(sector >> 2) || []), sector]);
     const brackets = [...lines.values()].map((group) =>
       s("line", {
         x1: at.get(group[0]) + 1,
@@ -128,7 +130,8 @@ const kernelDrawing = (() => {
     const ways = [];
     lanes.forEach((address, lane) => {
       if (address === null) return;
-      const bank = (((Math.floor(address / 4) % LANES) + LANES) % LANES) + Math.min(size / 4, 4) / 2 - 0.5;
+      const bank =
+        (((Math.floor(address / 4) % LANES) + LANES) % LANES) + Math.min(size / 4, 4) / 2 - 0.5;
       const bold = lane === chosen;
       const line = s("line", {
         x1: middle(lane),
@@ -161,7 +164,9 @@ const kernelDrawing = (() => {
     });
     let height = top + Math.min(rows.length, MAX_PASSES) * 17 + 6;
     if (rows.length > MAX_PASSES) {
-      parts.push(word(LEFT, height + 8, `and ${rows.length - MAX_PASSES} passes more`, "lk-k-tiny", "start"));
+      parts.push(
+        word(LEFT, height + 8, `and ${rows.length - MAX_PASSES} passes more`, "lk-k-tiny", "start"),
+      );
       height += 14;
     }
     return { parts, height };
@@ -216,7 +221,10 @@ const kernelDrawing = (() => {
       const first = Math.floor(at / 32),
         last = Math.floor((at + Math.max(size, 1) - 1) / 32);
       const place = kernelMemory.sectors(lanes, size).indexOf(first) + 1;
-      return `lane ${lane}: ${where}, in sector ${place} of those touched${last > first ? ", and into the next" : ""}`;
+      return (
+        `lane ${lane}: ${where}, in sector ${place} of those touched` +
+        (last > first ? ", and into the next" : "")
+      );
     }
     const word = Math.floor(at / 4),
       bank = ((word % LANES) + LANES) % LANES;

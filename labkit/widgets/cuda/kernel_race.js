@@ -30,12 +30,18 @@ function kernelRace({ model, run, save }) {
                   "span",
                   {},
                   h("b", { class: "lk-alert" }, one.kind),
-                  ` line ${one.line}${one.other_line && one.other_line !== one.line ? `, ${one.other_line}` : ""}`,
+                  ` line ${one.line}` +
+                    (one.other_line && one.other_line !== one.line ? `, ${one.other_line}` : ""),
                   one.count > 1 ? ` · ${one.count.toLocaleString("en")} times` : "",
                   plays.some((one) => one.finding === i) ? " · ▶ can be played back" : "",
                 ),
                 `finding: ${one.kind} at line ${one.line}`,
-                () => save({ finding: i, step: 0, word: plays.find((p) => p.finding === i)?.follow ?? -1 }),
+                () =>
+                  save({
+                    finding: i,
+                    step: 0,
+                    word: plays.find((p) => p.finding === i)?.follow ?? -1,
+                  }),
                 { "aria-pressed": String(i === model.get("finding")) },
               ),
               i === model.get("finding") ? h("div", { class: "lk-k-message" }, one.message) : null,
@@ -45,9 +51,11 @@ function kernelRace({ model, run, save }) {
     );
   }
 
-  // ---- the schedule ------------------------------------------------------------------------------
+  // ---- the schedule ----------------------------------------------------------------------------
   const steps = () =>
-    shownPlay().steps.map((step, n) => [step, n]).filter(([step]) => model.get("word") < 0 || step.word === model.get("word"));
+    shownPlay()
+      .steps.map((step, n) => [step, n])
+      .filter(([step]) => model.get("word") < 0 || step.word === model.get("word"));
   const did = { read: "reads", write: "writes", atomic: "updates" };
   function sentence(step, of) {
     const fresh = step.before === "never written";
@@ -59,7 +67,8 @@ function kernelRace({ model, run, save }) {
           : `: ${step.before} becomes ${step.after}`;
     const block = run().grid.every((n) => n === 1) ? "" : ` of block ${index(step.block)}`;
     const stale = step.stale ? ", what was there before another block wrote" : "";
-    return `thread ${index(step.thread)}${block} ${did[step.access]} ${of.words[step.word]} at line ${step.line}${value}${stale}`;
+    const what = `${did[step.access]} ${of.words[step.word]} at line ${step.line}`;
+    return `thread ${index(step.thread)}${block} ${what}${value}${stale}`;
   }
   const linear = ([x, y, z], [sx, sy]) => x + sx * (y + sy * z);
   // A row of 32 cells per warp that takes part: what each lane has done so far.
@@ -69,16 +78,25 @@ function kernelRace({ model, run, save }) {
     for (const step of of.steps) {
       const thread = linear(step.thread, now.block),
         key = `${linear(step.block, now.grid)}/${Math.floor(thread / 32)}`;
-      if (!warps.has(key)) warps.set(key, { block: step.block, warp: Math.floor(thread / 32), cells: [] });
+      if (!warps.has(key))
+        warps.set(key, { block: step.block, warp: Math.floor(thread / 32), cells: [] });
     }
-    const kept = [...warps.entries()].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, 8);
+    const kept = [...warps.entries()]
+      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+      .slice(0, 8);
     for (const [, warp] of kept)
-      warp.cells = Array.from({ length: 32 }, (_, lane) => h("span", { class: "lk-k-seat", "data-seat": lane }));
+      warp.cells = Array.from({ length: 32 }, (_, lane) =>
+        h("span", { class: "lk-k-seat", "data-seat": lane }),
+      );
     const body = kept.map(([, warp]) =>
       h(
         "div",
         { class: "lk-k-warp" },
-        h("span", { class: "lk-k-seat-name lk-muted" }, `block ${index(warp.block)} warp ${warp.warp}`),
+        h(
+          "span",
+          { class: "lk-k-seat-name lk-muted" },
+          `block ${index(warp.block)} warp ${warp.warp}`,
+        ),
         ...warp.cells,
       ),
     );
@@ -87,7 +105,11 @@ function kernelRace({ model, run, save }) {
       const warp = warps.get(`${linear(step.block, now.grid)}/${Math.floor(thread / 32)}`);
       return warp.cells[thread % 32];
     };
-    return { element: h("div", { class: "lk-k-board" }, ...body), seat, cells: kept.flatMap(([, warp]) => warp.cells) };
+    return {
+      element: h("div", { class: "lk-k-board" }, ...body),
+      seat,
+      cells: kept.flatMap(([, warp]) => warp.cells),
+    };
   }
   // No schedule was given: which function finds one, ready to be copied.
   function search() {
@@ -104,7 +126,8 @@ function kernelRace({ model, run, save }) {
         {},
         "A race goes wrong only in some orders. The race finder, ",
         h("code", {}, "find_witness"),
-        `, searches for one: give it the arguments that ${kernel} was launched with, and play back what it finds.`,
+        `, searches for one: give it the arguments that ${kernel} was launched with, ` +
+          "and play back what it finds.",
       ),
       h("pre", { class: "lk-mono lk-k-search" }, lines),
       lk.copyButton("copy", "copy the lines that search for a schedule", () => lines),
@@ -115,11 +138,7 @@ function kernelRace({ model, run, save }) {
     if (stepper) stepper.stop();
     stepper = panel = null;
     if (!of) {
-      play.replaceChildren(
-        ...(finding()?.kind === "race"
-          ? search()
-          : []),
-      );
+      play.replaceChildren(...(finding()?.kind === "race" ? search() : []));
       return;
     }
     order = steps();
@@ -127,9 +146,14 @@ function kernelRace({ model, run, save }) {
     const picker = lk.focusable(
       h(
         "select",
-        { "aria-label": "word followed", on: { change: () => save({ word: Number(picker.value), step: 0 }) } },
+        {
+          "aria-label": "word followed",
+          on: { change: () => save({ word: Number(picker.value), step: 0 }) },
+        },
         h("option", { value: -1, selected: model.get("word") < 0 }, "every word that races"),
-        ...touched.map((word) => h("option", { value: word, selected: word === model.get("word") }, of.words[word])),
+        ...touched.map((word) =>
+          h("option", { value: word, selected: word === model.get("word") }, of.words[word]),
+        ),
       ),
     );
     const start = Math.min(model.get("step"), order.length - 1);
@@ -148,7 +172,12 @@ function kernelRace({ model, run, save }) {
       result: h("div", { class: "lk-k-result" }),
     };
     play.replaceChildren(
-      h("div", { class: "lk-row lk-k-play" }, h("b", {}, simple ? "one order of the threads, played back" : `played back: ${of.title}`), h("label", {}, "follow ", picker)),
+      h(
+        "div",
+        { class: "lk-row lk-k-play" },
+        h("b", {}, simple ? "one order of the threads, played back" : `played back: ${of.title}`),
+        h("label", {}, "follow ", picker),
+      ),
       stepper.element,
       panel.board.element,
       panel.word,
@@ -169,7 +198,8 @@ function kernelRace({ model, run, save }) {
       const cell = seats.seat(step);
       if (!cell) return;
       const letter = { read: "r", write: "w", atomic: "a" }[step.access];
-      cell.textContent = cell.textContent === letter ? letter : (cell.textContent + letter).slice(-2);
+      cell.textContent =
+        cell.textContent === letter ? letter : (cell.textContent + letter).slice(-2);
       cell.classList.add("lk-k-done");
       if (step.stale) cell.classList.add("lk-k-stale");
     });
@@ -185,7 +215,10 @@ function kernelRace({ model, run, save }) {
       ...order.slice(from, from + 7).map(([step], i) =>
         h(
           "li",
-          { class: from + i === at ? "lk-k-now" : from + i > at ? "lk-k-later" : "", value: from + i + 1 },
+          {
+            class: from + i === at ? "lk-k-now" : from + i > at ? "lk-k-later" : "",
+            value: from + i + 1,
+          },
           sentence(step, of),
         ),
       ),
@@ -202,7 +235,8 @@ function kernelRace({ model, run, save }) {
     if (panel) drawPlay();
   }
   function lines() {
-    if (panel && order.length) return [order[Math.min(model.get("step"), order.length - 1)][0].line];
+    if (panel && order.length)
+      return [order[Math.min(model.get("step"), order.length - 1)][0].line];
     const one = finding();
     return one && one.file === run().file ? [one.line, one.other_line].filter(Boolean) : [];
   }

@@ -53,7 +53,10 @@ function kernelRequests({ model, run, columns, save, accessTable }) {
   function sentence(n) {
     const one = access(n),
       lanes = kernelMemory.taking(request(n).lanes).length;
-    return `line ${one.line}, ${named(who(n))}: ${lanes} lane${lanes === 1 ? "" : "s"} ${verb[one.access]} ${one.size} bytes each of ${one.array || "memory"}`;
+    return (
+      `line ${one.line}, ${named(who(n))}: ${lanes} lane${lanes === 1 ? "" : "s"} ` +
+      `${verb[one.access]} ${one.size} bytes each of ${one.array || "memory"}`
+    );
   }
   function restart() {
     const { of, shown } = chosen();
@@ -75,7 +78,9 @@ function kernelRequests({ model, run, columns, save, accessTable }) {
       ...[
         place
           ? lk.button(
-              `only line ${place[1]}${place[0] === run().file ? "" : ` of ${place[0].split("/").at(-1)}`} ✕`,
+              `only line ${place[1]}` +
+                (place[0] === run().file ? "" : ` of ${place[0].split("/").at(-1)}`) +
+                " ✕",
               "step the requests of all lines",
               () => save({ place: -1 }),
             )
@@ -113,12 +118,23 @@ function kernelRequests({ model, run, columns, save, accessTable }) {
       { taken, best, words: price } = kernelDrawing.cost(asked);
     cost.replaceChildren(h("b", { class: taken > best ? "lk-alert" : "" }, price));
     if (!asked.shared) {
-      const used = kernelMemory.units(asked.lanes.filter((at) => at !== null), asked.size, 1).length;
-      cost.append(` · ${32 * taken} bytes move, ${used} were asked for (${Math.round((100 * used) / (32 * taken))}%)`);
+      const used = kernelMemory.units(
+        asked.lanes.filter((at) => at !== null),
+        asked.size,
+        1,
+      ).length;
+      cost.append(
+        ` · ${32 * taken} bytes move, ${used} were asked for ` +
+          `(${Math.round((100 * used) / (32 * taken))}%)`,
+      );
     }
     drawing.show(asked, model.get("lane"), sentence(n));
-    words.textContent = `${kernelDrawing.laneWords(asked, model.get("lane"), access(n).array)} · ${thread(n, model.get("lane"))}`;
-    table.replaceChildren(accessTable(run().accesses.filter((one) => one.place === access(n).place)));
+    const lane = model.get("lane");
+    words.textContent =
+      kernelDrawing.laneWords(asked, lane, access(n).array) + ` · ${thread(n, lane)}`;
+    table.replaceChildren(
+      accessTable(run().accesses.filter((one) => one.place === access(n).place)),
+    );
   }
   const line = () => {
     const n = now();

@@ -2,8 +2,18 @@
 function kernelSource({ model, run, save }) {
   const { h } = lk;
   const COUNTERS = [
-    { name: "sectors", counter: "sectors", ideal: "ideal_sectors", title: "sectors of 32 bytes per request / the fewest possible" },
-    { name: "wavefronts", counter: "wavefronts", ideal: "ideal_wavefronts", title: "passes over the shared banks per request / the fewest possible" },
+    {
+      name: "sectors",
+      counter: "sectors",
+      ideal: "ideal_sectors",
+      title: "sectors of 32 bytes per request / the fewest possible",
+    },
+    {
+      name: "wavefronts",
+      counter: "wavefronts",
+      ideal: "ideal_wavefronts",
+      title: "passes over the shared banks per request / the fewest possible",
+    },
   ];
   const body = lk.focusable(
     h("div", { class: "lk-code-body lk-mono lk-k-lines", role: "listbox", "data-key": "lines" }),
@@ -20,7 +30,12 @@ function kernelSource({ model, run, save }) {
   const cell = (text, share, title) =>
     h(
       "span",
-      { class: "lk-k-heat", title, style: `--lk-share: ${Math.round(100 * share)}%`, "data-heat": share.toFixed(2) },
+      {
+        class: "lk-k-heat",
+        title,
+        style: `--lk-share: ${Math.round(100 * share)}%`,
+        "data-heat": share.toFixed(2),
+      },
       text,
     );
   const empty = () => h("span", { class: "lk-k-heat lk-k-none" });
@@ -34,7 +49,8 @@ function kernelSource({ model, run, save }) {
       const each = (which) => [...new Set(counted.map((one) => short(one[which] / one.requests)))];
       const said = counted.map(
         (one) =>
-          `${one.access} ${one.array || "memory"}: ${one[counter]} ${name} in ${one.requests} requests, ${one[ideal]} at best`,
+          `${one.access} ${one.array || "memory"}: ${one[counter]} ${name} ` +
+          `in ${one.requests} requests, ${one[ideal]} at best`,
       );
       return cell(
         `${each(counter).join(", ")} / ${each(ideal).join(", ")}`,
@@ -60,23 +76,43 @@ function kernelSource({ model, run, save }) {
         { class: "lk-k-gutter" },
         h("span", { class: "lk-k-number" }),
         ...used.map(({ name, title }) => h("span", { class: "lk-k-heat lk-k-none", title }, name)),
-        h("span", { class: "lk-k-heat lk-k-none lk-k-lanes", title: "share of the 32 lanes that did the line's work" }, "lanes"),
+        h(
+          "span",
+          {
+            class: "lk-k-heat lk-k-none lk-k-lanes",
+            title: "share of the 32 lanes that did the line's work",
+          },
+          "lanes",
+        ),
       ),
-      h("span", { class: "lk-code-text lk-muted" }, `${now.file.split("/").at(-1)}, per request / at best`),
+      h(
+        "span",
+        { class: "lk-code-text lk-muted" },
+        `${now.file.split("/").at(-1)}, per request / at best`,
+      ),
     );
     const lines = now.source.map((text, i) => {
       const number = i + 1,
         place = now.places.findIndex(([file, line]) => file === now.file && line === number);
       const here = now.accesses.filter((one) => one.place === place && place >= 0),
         ran = efficiency.get(number);
-      const active = ran && ran.runs
-        ? cell(`${Math.round(100 * ran.efficiency)}%`, 1 - ran.efficiency, "share of the 32 lanes that did this line's work")
-        : empty();
+      const active =
+        ran && ran.runs
+          ? cell(
+              `${Math.round(100 * ran.efficiency)}%`,
+              1 - ran.efficiency,
+              "share of the 32 lanes that did this line's work",
+            )
+          : empty();
       active.classList.add("lk-k-lanes");
       const row = h(
         "div",
         {
-          class: `lk-code-line lk-k-line${place >= 0 ? " lk-k-has" : ""}${flagged.has(number) ? " lk-k-flagged" : ""}`,
+          class: [
+            "lk-code-line lk-k-line",
+            place >= 0 ? " lk-k-has" : "",
+            flagged.has(number) ? " lk-k-flagged" : "",
+          ].join(""),
           role: "option",
           "data-line": number,
           title: flagged.get(number),
@@ -104,7 +140,10 @@ function kernelSource({ model, run, save }) {
             "span",
             { class: "lk-k-gutter" },
             h("span", {}, `${file.split("/").at(-1)}:${line}`),
-            ...counters(now.accesses.filter((one) => one.place === i), used),
+            ...counters(
+              now.accesses.filter((one) => one.place === i),
+              used,
+            ),
           ),
           `step the requests of ${file}, line ${line}`,
           () => choose(i),
@@ -119,7 +158,9 @@ function kernelSource({ model, run, save }) {
   }
   body.addEventListener("keydown", (event) => {
     const now = run(),
-      here = now.places.map(([file, line], i) => [file, line, i]).filter(([file]) => file === now.file);
+      here = now.places
+        .map(([file, line], i) => [file, line, i])
+        .filter(([file]) => file === now.file);
     const at = here.findIndex(([, , i]) => i === model.get("place"));
     const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? here.length - 1 : at - 1 }[event.key];
     if (event.key === "Escape") save({ place: -1 });

@@ -24,7 +24,12 @@ function render({ model, el }) {
   root.append(
     title,
     compared,
-    h("div", { class: "lk-k-body" }, source.element, h("section", { class: "lk-k-side" }, tabs, page)),
+    h(
+      "div",
+      { class: "lk-k-body" },
+      source.element,
+      h("section", { class: "lk-k-side" }, tabs, page),
+    ),
   );
 
   const short = (value) => String(Number(value.toFixed(2)));
@@ -59,23 +64,37 @@ function render({ model, el }) {
       now.races_unchecked && "too large to look for races everywhere",
     ].filter(Boolean);
     title.replaceChildren(
-      h("b", { class: "lk-mono" }, `${now.kernel}<<<(${now.grid.join(", ")}), (${now.block.join(", ")})>>>`),
+      h(
+        "b",
+        { class: "lk-mono" },
+        `${now.kernel}<<<(${now.grid.join(", ")}), (${now.block.join(", ")})>>>`,
+      ),
       h(
         "span",
         { class: "lk-muted" },
-        `${now.blocks_traced} block${now.blocks_traced === 1 ? "" : "s"} traced · lanes at work ${Math.round(100 * now.efficiency)}%`,
+        `${now.blocks_traced} block${now.blocks_traced === 1 ? "" : "s"} traced · ` +
+          `lanes at work ${Math.round(100 * now.efficiency)}%`,
       ),
-      h("span", { class: findings ? "lk-alert" : "lk-muted" }, `${findings} finding${findings === 1 ? "" : "s"}`),
+      h(
+        "span",
+        { class: findings ? "lk-alert" : "lk-muted" },
+        `${findings} finding${findings === 1 ? "" : "s"}`,
+      ),
       ...notes.map((note) => h("span", { class: "lk-alert" }, note)),
     );
     if (model.get("title")) title.prepend(h("b", {}, model.get("title")));
     tabs.replaceChildren(
       ...PAGES.map((name) =>
-        lk.button(name === "findings" ? `findings (${findings})` : name, `page: ${name}`, () => save({ page: name }), {
-          role: "tab",
-          "aria-selected": String(model.get("page") === name),
-          "aria-pressed": String(model.get("page") === name),
-        }),
+        lk.button(
+          name === "findings" ? `findings (${findings})` : name,
+          `page: ${name}`,
+          () => save({ page: name }),
+          {
+            role: "tab",
+            "aria-selected": String(model.get("page") === name),
+            "aria-pressed": String(model.get("page") === name),
+          },
+        ),
       ),
     );
     compared.replaceChildren(
@@ -85,14 +104,23 @@ function render({ model, el }) {
             h(
               "table",
               { class: "lk-k-table" },
-              head("launch", "requests", "sectors", "at best", "wavefronts", "at best", "lanes", "findings"),
+              head(
+                "launch",
+                "requests",
+                "sectors",
+                "at best",
+                "wavefronts",
+                "at best",
+                "lanes",
+                "findings",
+              ),
               ...runs.map((one, i) =>
                 row(
                   lk.button(one.kernel, `show ${one.kernel}`, () => turn(i), {
                     "aria-pressed": String(i === model.get("run")),
                   }),
-                  ...["requests", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts"].map((name) =>
-                    sum(one.accesses, name).toLocaleString("en"),
+                  ...["requests", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts"].map(
+                    (name) => sum(one.accesses, name).toLocaleString("en"),
                   ),
                   `${Math.round(100 * one.efficiency)}%`,
                   one.findings.length,
@@ -102,7 +130,8 @@ function render({ model, el }) {
           ]),
     );
   }
-  const turn = (i) => save({ run: i, place: -1, frame: 0, finding: 0, step: 0, word: -1, warp: "" });
+  const turn = (i) =>
+    save({ run: i, place: -1, frame: 0, finding: 0, step: 0, word: -1, warp: "" });
 
   function draw() {
     drawTitle();
@@ -124,7 +153,18 @@ function render({ model, el }) {
       draw();
     });
   };
-  const names = ["run", "place", "warp", "lane", "page", "finding", "step", "word", "what_if", "frame"];
+  const names = [
+    "run",
+    "place",
+    "warp",
+    "lane",
+    "page",
+    "finding",
+    "step",
+    "word",
+    "what_if",
+    "frame",
+  ];
   for (const name of names) model.on(`change:${name}`, later);
   draw();
   return () => {

@@ -16,13 +16,24 @@ function kernelWhatIf({ model, save }) {
         ...options.map(([value, text]) => h("option", { value: JSON.stringify(value) }, text)),
       ),
     );
-    return { name, input, label: h("label", {}, `${label} `, input), set: (value) => (input.value = JSON.stringify(value)) };
+    return {
+      name,
+      input,
+      label: h("label", {}, `${label} `, input),
+      set: (value) => (input.value = JSON.stringify(value)),
+    };
   };
   const slider = (label, name, min, max) => {
     const take = put(name),
       shown = h("span", { class: "lk-mono lk-k-value" });
     const input = lk.focusable(
-      h("input", { type: "range", min, max, "aria-label": label, on: { input: () => take(Number(input.value)) } }),
+      h("input", {
+        type: "range",
+        min,
+        max,
+        "aria-label": label,
+        on: { input: () => take(Number(input.value)) },
+      }),
     );
     return {
       name,
@@ -34,8 +45,15 @@ function kernelWhatIf({ model, save }) {
     };
   };
   const controls = [
-    picker("memory", "space", [["global", "global: sectors"], ["shared", "shared: banks"]]),
-    picker("bytes per lane", "size", [1, 2, 4, 8, 16].map((size) => [size, size])),
+    picker("memory", "space", [
+      ["global", "global: sectors"],
+      ["shared", "shared: banks"],
+    ]),
+    picker(
+      "bytes per lane",
+      "size",
+      [1, 2, 4, 8, 16].map((size) => [size, size]),
+    ),
     slider("stride", "stride", -33, 33),
     slider("offset", "offset", 0, 31),
   ];
@@ -55,7 +73,8 @@ function kernelWhatIf({ model, save }) {
     const lanes = Array.from({ length: 32 }, (_, lane) => FAR + (offset + lane * stride) * size);
     const request = { lanes, size, shared: space === "shared", phase: FAR };
     const { taken, best, words: price } = kernelDrawing.cost(request);
-    formula.textContent = `lane i asks for element ${offset} ${stride < 0 ? "−" : "+"} ${Math.abs(stride)}·i, at byte (${offset} ${stride < 0 ? "−" : "+"} ${Math.abs(stride)}·i)·${size}`;
+    const element = `${offset} ${stride < 0 ? "−" : "+"} ${Math.abs(stride)}·i`;
+    formula.textContent = `lane i asks for element ${element}, at byte (${element})·${size}`;
     cost.replaceChildren(h("b", { class: taken > best ? "lk-alert" : "" }, price));
     drawing.show(request, model.get("lane"), formula.textContent);
     words.textContent = kernelDrawing.laneWords(request, model.get("lane"), "array");

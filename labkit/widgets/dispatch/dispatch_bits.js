@@ -31,9 +31,11 @@ function dispatchBits({ functionalities, backends, per_backend }, shown = []) {
   const drawn = (names, isShown) =>
     names.map((_, i) => i).filter((i) => !shown.length || isShown(i));
   const rows = drawn(functionalities, (f) =>
-    shown.some((slot) => slot >= slotAt(f, 0) && slot <= slotAt(f, severally[f] ? count - 1 : 0)));
+    shown.some((slot) => slot >= slotAt(f, 0) && slot <= slotAt(f, severally[f] ? count - 1 : 0)),
+  );
   const columns = drawn(backends, (b) =>
-    rows.some((f) => severally[f] && shown.includes(slotAt(f, b))));
+    rows.some((f) => severally[f] && shown.includes(slotAt(f, b))),
+  );
   // Removing keys takes functionality bits only: nobody owns a backend bit.
   const minus = (word, other) => word & (backendMask | (full & ~other));
   const names = (word, slots) =>

@@ -98,7 +98,8 @@ const ORDER = [
   "end",
 ];
 
-// What the pages share: bits, model, save, calls, call(), frame(), slots(), usedRows(), rowsButton().
+// What the pages share: bits, model, save, calls, call(), frame(), slots(), usedRows() and
+// rowsButton().
 function dispatchCall(shared) {
   const { h } = lk,
     { bits, model, save, call, frame, slots } = shared;
@@ -106,7 +107,9 @@ function dispatchCall(shared) {
     matrix = h("div", {}),
     path = h("div", { class: "lk-path" });
   // The way of the call is shown first; how each key set came about unfolds below it.
-  const unfold = lk.focusable(h("summary", {}, "the bits: which key sets were joined, what the thread added, who wins")),
+  const unfold = lk.focusable(
+      h("summary", {}, "the bits: which key sets were joined, what the thread added, who wins"),
+    ),
     bitSets = h("details", { class: "lk-bits" }, unfold, matrix);
   let stepper = null;
   const goTo = (hop, kind) => {
@@ -219,7 +222,8 @@ function dispatchCall(shared) {
     const verdict =
       recorded === null
         ? "not run in this context: a prediction only"
-        : `${agrees ? "as predicted" : "NOT as predicted"}${complete ? "" : ", as far as a prediction can go"}`;
+        : (agrees ? "as predicted" : "NOT as predicted") +
+          (complete ? "" : ", as far as a prediction can go");
     path.replaceChildren(
       h("section", {}, h("b", {}, "predicted"), h("ol", {}, ...predicted)),
       h(

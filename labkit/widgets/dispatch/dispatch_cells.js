@@ -61,7 +61,9 @@ function dispatchCells(shared) {
               "data-slot": slot,
               style: cell.kernel ? `--lk-rule:${ruleColour(cell.rule)}` : "",
               title: `${cell.slot}: ${text(cell.reason)}`,
-              "aria-label": `${cell.slot}, step ${cell.rule}, ${text(cell.reason)}${cell.stale ? ", stale" : ""}`,
+              "aria-label":
+                `${cell.slot}, step ${cell.rule}, ${text(cell.reason)}` +
+                (cell.stale ? ", stale" : ""),
               on: { click: () => save({ cell: slot, rule: cells[slot].asked.length - 1 }) },
             },
             cell.kernel ? `${cell.rule}${cell.stale ? "!" : ""}` : cell.stale ? "!" : "",
@@ -82,7 +84,11 @@ function dispatchCells(shared) {
           "span",
           {},
           cells[slot].kernel
-            ? `${text(cells[slot].reason)}${cells[slot].fallthrough ? " · falls through" : ""} · ${text(cells[slot].kernel).split("/").pop()}`
+            ? [
+                text(cells[slot].reason),
+                cells[slot].fallthrough ? " · falls through" : "",
+                ` · ${text(cells[slot].kernel).split("/").pop()}`,
+              ].join("")
             : text(cells[slot].reason),
         ),
       ),
@@ -173,7 +179,11 @@ function dispatchCells(shared) {
   function drawRegistered() {
     registered.replaceChildren(
       lk.focusable(
-        h("summary", {}, `${table().registrations.length} registrations: choose one to see the cells it fills`),
+        h(
+          "summary",
+          {},
+          `${table().registrations.length} registrations: choose one to see the cells it fills`,
+        ),
       ),
       ...table().registrations.map((entry) =>
         lk.button(

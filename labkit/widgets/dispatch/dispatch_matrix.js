@@ -1,6 +1,6 @@
 // Bits as rows, strongest first; words as columns; at the right the word now, backend by backend.
 //
-// columns   [{ id, label, title, word: BigInt or null (not reached), against: BigInt or null, toggle }]
+// columns   [{ id, label, title, word, against, toggle }]: words are BigInt, null if not reached
 // word      the word whose runtime keys stand at the right, or null
 // winner    the place of the bit that won, or -1
 // notes     place -> what to say about this bit
@@ -14,7 +14,13 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
       off = column.inverse ? !on : on;
     const flipped =
       column.against !== null && column.against !== undefined && has(column.against, place) !== on;
-    const name = `lk-bit${off ? " lk-on" : ""}${flipped ? " lk-flip" : ""}${column.now ? " lk-now" : ""} lk-word-${column.kind}`;
+    const name = [
+      "lk-bit",
+      off ? " lk-on" : "",
+      flipped ? " lk-flip" : "",
+      column.now ? " lk-now" : "",
+      ` lk-word-${column.kind}`,
+    ].join("");
     const glyph = off ? column.glyph : "";
     if (!column.toggle)
       return h(
@@ -75,9 +81,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
     const place = placeOf(f),
       on = word !== null && has(word, place);
     const runtime = severally[f]
-      ? side.map((b) =>
-          h("td", { class: `lk-bit${on && has(word, b) ? " lk-on lk-key" : ""}` }),
-        )
+      ? side.map((b) => h("td", { class: `lk-bit${on && has(word, b) ? " lk-on lk-key" : ""}` }))
       : [h("td", { colspan: side.length, class: `lk-bit${on ? " lk-on lk-key" : ""}` })];
     return h(
       "tr",

@@ -22,34 +22,40 @@ function dispatchRules({ model, root, save }) {
     const { cells, side, stale } = table(),
       cell = cells[model.get("cell")],
       kernel = text(cell.kernel);
-    const origin = text(cell.source);
+    const origin = text(cell.source),
+      recomputed = "PyTorch shows only the recomputed table";
     details.replaceChildren(
       h("b", { class: "lk-mono" }, cell.slot),
       h("span", { class: "lk-muted" }, small ? "" : ` slot ${model.get("cell")}`),
       pair(small ? "kernel" : "canonical", kernel || "nothing"),
       pair(
         "reason",
-        `${text(cell.reason)}, step ${cell.rule}${origin ? `, registered for ${origin}` : ""}${cell.fallthrough ? "; falls through: its key is skipped" : ""}`,
+        [
+          `${text(cell.reason)}, step ${cell.rule}`,
+          origin ? `, registered for ${origin}` : "",
+          cell.fallthrough ? "; falls through: its key is skipped" : "",
+        ].join(""),
       ),
       small && cell.stored === null
         ? ""
         : cell.stored === null
-        ? pair(
-            "stored",
-            stale
-              ? "PyTorch shows only the recomputed table; its check says that the stored one differs"
-              : `PyTorch shows only the recomputed table${side === "labkit" ? "" : "; its check says that the stored one agrees"}`,
-          )
-        : h(
-            "div",
-            { class: cell.stale ? "lk-alert" : "" },
-            pair(
+          ? pair(
               "stored",
-              cell.stale
-                ? `${text(cell.stored) || "nothing"}: stale, and this is what a call runs`
-                : "the same",
+              stale
+                ? `${recomputed}; its check says that the stored one differs`
+                : recomputed +
+                    (side === "labkit" ? "" : "; its check says that the stored one agrees"),
+            )
+          : h(
+              "div",
+              { class: cell.stale ? "lk-alert" : "" },
+              pair(
+                "stored",
+                cell.stale
+                  ? `${text(cell.stored) || "nothing"}: stale, and this is what a call runs`
+                  : "the same",
+              ),
             ),
-          ),
     );
     stepper?.stop();
     const steps = cell.asked.length,

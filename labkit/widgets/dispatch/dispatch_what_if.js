@@ -22,7 +22,10 @@ function dispatchWhatIf(shared) {
     if (small) {
       const [weakest, strongest] = [bits.rows[0], bits.rows.at(-1)];
       return {
-        arguments: bits.bit(bits.columns[0]) | bits.bit(bits.placeOf(weakest)) | bits.bit(bits.placeOf(strongest)),
+        arguments:
+          bits.bit(bits.columns[0]) |
+          bits.bit(bits.placeOf(weakest)) |
+          bits.bit(bits.placeOf(strongest)),
         included: 0n,
         excluded: 0n,
       };

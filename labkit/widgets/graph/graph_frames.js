@@ -49,7 +49,8 @@ const graphFrames = (() => {
         {
           class: finite(value) ? "" : "lk-heat-odd",
           title: String(value),
-          style: colour && share ? `background:rgba(${colour},${(0.12 + 0.76 * share).toFixed(3)})` : "",
+          style:
+            colour && share ? `background:rgba(${colour},${(0.12 + 0.76 * share).toFixed(3)})` : "",
         },
         printed ? short(value) : "",
       );
@@ -63,7 +64,9 @@ const graphFrames = (() => {
         "div",
         {
           class: printed ? "lk-heat-cells" : "lk-heat-cells lk-heat-small",
-          style: `grid-template-columns:repeat(${columns},${printed ? "minmax(2.6em,auto)" : "10px"})`,
+          style:
+            `grid-template-columns:repeat(${columns},` +
+            (printed ? "minmax(2.6em,auto))" : "10px)"),
         },
         ...cells,
       ),
@@ -90,7 +93,8 @@ const graphFrames = (() => {
       ),
     );
     const walk = (by) => () => {
-      const wanted = (frame) => (choice.value === "break" ? frame.stop : frame.kind === choice.value);
+      const wanted = (frame) =>
+        choice.value === "break" ? frame.stop : frame.kind === choice.value;
       for (let i = index() + by; i >= 0 && i < frames.length; i += by)
         if (wanted(frames[i])) return go(i);
     };

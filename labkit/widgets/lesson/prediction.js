@@ -24,14 +24,12 @@ function render({ model, el }) {
       const picked = text === state.choice;
       const judged = picked && state.sign;
       const label = `predict ${text}${judged ? `: ${state.word}` : ""}`;
-      buttons[at].replaceChildren(
-        picked ? `${state.sign || "●"} ` : "",
-        ...prose.words(text),
-      );
+      buttons[at].replaceChildren(picked ? `${state.sign || "●"} ` : "", ...prose.words(text));
       buttons[at].setAttribute("aria-pressed", picked);
       buttons[at].setAttribute("aria-label", label);
     });
-    if (state.kind === "waiting") verdict.textContent = state.choice && "Noted. Now run the cells below.";
+    if (state.kind === "waiting")
+      verdict.textContent = state.choice && "Noted. Now run the cells below.";
     else verdict.replaceChildren(...(state.sign ? answers.sentence(state) : []));
     verdict.hidden = !verdict.textContent;
     again.hidden = state.kind !== "wrong";

@@ -15,13 +15,18 @@ const prose = {
   table([head, , ...rows]) {
     const row = (kind, line) =>
       lk.h("tr", {}, ...prose.cells(line).map((cell) => lk.h(kind, {}, ...cell)));
-    return lk.h("table", { class: "lk-table" }, lk.h("thead", {}, row("th", head)),
-      lk.h("tbody", {}, ...rows.map((line) => row("td", line))));
+    return lk.h(
+      "table",
+      { class: "lk-table" },
+      lk.h("thead", {}, row("th", head)),
+      lk.h("tbody", {}, ...rows.map((line) => row("td", line))),
+    );
   },
   item: (line) => line.match(/^\s*(?:[*-]|\d+\.) +(.*)$/)?.[1],
   block(text) {
     const lines = text.split("\n");
-    if (text.startsWith("```")) return lk.h("pre", { class: "lk-mono" }, lines.slice(1, -1).join("\n"));
+    if (text.startsWith("```"))
+      return lk.h("pre", { class: "lk-mono" }, lines.slice(1, -1).join("\n"));
     if (text.startsWith("|")) return prose.table(lines);
     if (text.startsWith("    ")) return lk.h("pre", { class: "lk-mono" }, text);
     if (prose.item(lines[0]) === undefined) return lk.h("p", {}, ...prose.words(lines.join(" ")));

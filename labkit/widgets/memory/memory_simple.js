@@ -6,7 +6,8 @@ const memorySimple = (() => {
 
   // The entries worth standing at: one free is one step, and a snapshot is none.
   function stops(trace) {
-    const { lifeOf, code, n } = trace, { action } = trace.columns;
+    const { lifeOf, code, n } = trace,
+      { action } = trace.columns;
     const kept = [0];
     for (let i = 0; i < n; i++) {
       const done = action[i + 1] === code.free_completed && lifeOf[i] === lifeOf[i + 1];
@@ -26,7 +27,8 @@ const memorySimple = (() => {
   }
 
   function sentence(trace, k) {
-    if (k === 0) return trace.lives.older ? "before the first step recorded" : "nothing asked for yet";
+    if (k === 0)
+      return trace.lives.older ? "before the first step recorded" : "nothing asked for yet";
     const asked = bytes(trace.columns.size[k - 1]);
     const life = trace.lifeOf[k - 1];
     const block = life < 0 ? asked : bytes(trace.lives.block[life]);
@@ -50,22 +52,33 @@ const memorySimple = (() => {
     const { pools, streams } = trace.meta;
     const several = (key) => new Set(state.segments.map((segment) => segment[key])).size > 1;
     return (segments) => {
-      const [first] = segments, size = segments.reduce((sum, each) => sum + each.size, 0);
-      const count = segments.length === 1 ? `a segment of ${bytes(size)}`
-        : `${segments.length} segments, ${bytes(size)} together`;
-      return [count,
-        several("large") ? (first.large ? "for requests above 1 MiB" : "for requests up to 1 MiB") : "",
+      const [first] = segments,
+        size = segments.reduce((sum, each) => sum + each.size, 0);
+      const count =
+        segments.length === 1
+          ? `a segment of ${bytes(size)}`
+          : `${segments.length} segments, ${bytes(size)} together`;
+      return [
+        count,
+        several("large")
+          ? first.large
+            ? "for requests above 1 MiB"
+            : "for requests up to 1 MiB"
+          : "",
         several("stream") ? `stream ${streams[first.stream]}` : "",
         several("pool") ? poolName(pools[first.pool]) : "",
-      ].filter(Boolean).join(", ");
+      ]
+        .filter(Boolean)
+        .join(", ");
     };
   }
 
   function legend(traces, look) {
-    const some = (test) => traces.some(({ lives }) => {
-      for (let l = 0; l < lives.count; l++) if (test(lives, l)) return true;
-      return false;
-    });
+    const some = (test) =>
+      traces.some(({ lives }) => {
+        for (let l = 0; l < lives.count; l++) if (test(lives, l)) return true;
+        return false;
+      });
     const key = (style, text) => lk.h("span", { class: "lk-mm-key" }, lk.h("i", { style }), text);
     const blue = lk.palette[0];
     const light = `linear-gradient(${look.rounding},${look.rounding}),${blue}`;
@@ -73,38 +86,60 @@ const memorySimple = (() => {
     return [
       key(`background:${blue}`, "in use: what was asked for"),
       some((l, i) => l.block[i] > l.size[i]) ? key(`background:${light}`, "added to it") : "",
-      some((l, i) => l.asked[i] < l.end[i] && l.end[i] > l.asked[i]) ? key(`background:${hatch}`, "waits for another stream") : "",
+      some((l, i) => l.asked[i] < l.end[i] && l.end[i] > l.asked[i])
+        ? key(`background:${hatch}`, "waits for another stream")
+        : "",
       key(`background:${look.free}`, "free"),
       key(`border:2px solid ${look.accent};background:none`, "this step"),
       traces.some(({ meta }) => Object.keys(meta.ooms).length)
-        ? key(`border:2px dashed ${look.alert};background:none`, "wanted, and no room for it") : "",
+        ? key(`border:2px dashed ${look.alert};background:none`, "wanted, and no room for it")
+        : "",
     ];
   }
 
   function look(root, trace) {
-    const theme = lk.theme(root), dark = isDark(theme.paper);
-    return { ...theme, least: LEAST, free: dark ? "#22272e" : "#f1f3f5",
-      rounding: dark ? "rgba(0,0,0,.45)" : "rgba(255,255,255,.6)", colour: () => lk.palette[0],
-      requested: (block) => (block.life < 0 ? block.size : trace.lives.size[block.life]) };
+    const theme = lk.theme(root),
+      dark = isDark(theme.paper);
+    return {
+      ...theme,
+      least: LEAST,
+      free: dark ? "#22272e" : "#f1f3f5",
+      rounding: dark ? "rgba(0,0,0,.45)" : "rgba(255,255,255,.6)",
+      colour: () => lk.palette[0],
+      requested: (block) => (block.life < 0 ? block.size : trace.lives.size[block.life]),
+    };
   }
 
   // One trace after k entries: what is wanted in vain, the segments, and a short block enlarged.
   function draw({ wanted, bars, lens }, trace, k, width, style) {
-    const state = memory.state(trace, k), focus = touched(trace, k);
+    const state = memory.state(trace, k),
+      focus = touched(trace, k);
     const laid = memoryBlocks.layout(state, { group: heading(trace, state) }, width, 9);
     const pen = pens.prepare(bars, width, laid.height);
     memoryBlocks.draw(pen, laid, style);
     labelFree(pen, laid, style);
     if (!state.segments.length) {
-      pens.words(pen, "PyTorch holds no memory of the GPU", 0, 15, { fill: style.muted, align: "left" });
+      pens.words(pen, "PyTorch holds no memory of the GPU", 0, 15, {
+        fill: style.muted,
+        align: "left",
+      });
     }
     if (focus) memoryBlocks.mark(pen, laid, focus, style.accent, 2, LEAST);
-    drawWanted(wanted, actionAt(trace, k) === "oom" ? trace.columns.size[k - 1] : 0, laid, width, style);
+    drawWanted(
+      wanted,
+      actionAt(trace, k) === "oom" ? trace.columns.size[k - 1] : 0,
+      laid,
+      width,
+      style,
+    );
     const short = actionAt(trace, k) === "oom" ? null : shortBlock(state, focus, laid, width);
     drawLens(lens, short, width, style);
     const { totals } = state;
-    bars.setAttribute("aria-label", `${bytes(totals.reserved)} taken from the GPU in ` +
-      `${totals.segments} segments: ${totals.live} blocks in use, ${bytes(totals.free)} free`);
+    bars.setAttribute(
+      "aria-label",
+      `${bytes(totals.reserved)} taken from the GPU in ` +
+        `${totals.segments} segments: ${totals.live} blocks in use, ${bytes(totals.free)} free`,
+    );
     return laid;
   }
 
@@ -113,10 +148,16 @@ const memorySimple = (() => {
       for (const block of segment.blocks) {
         const a = Math.max(from, block.address - segment.address);
         const b = Math.min(to, block.address - segment.address + block.size);
-        const wide = ((b - a) / (to - from)) * width, text = `free ${bytes(block.size)}`;
+        const wide = ((b - a) / (to - from)) * width,
+          text = `free ${bytes(block.size)}`;
         if (block.life >= 0 || wide < text.length * 6.7 + 4) continue;
-        pens.words(pen, text, x + (a - from) / (to - from) * width + wide / 2, y + memoryBlocks.ROW / 2,
-          { size: 11, fill: style.muted });
+        pens.words(
+          pen,
+          text,
+          x + ((a - from) / (to - from)) * width + wide / 2,
+          y + memoryBlocks.ROW / 2,
+          { size: 11, fill: style.muted },
+        );
       }
     }
   }
@@ -124,21 +165,29 @@ const memorySimple = (() => {
   function drawWanted(canvas, size, laid, width, style) {
     canvas.style.display = size ? "block" : "none";
     if (!size) return;
-    const pen = pens.prepare(canvas, width, 44), wide = Math.min(width, (size / laid.perRow) * width);
-    pens.words(pen, `wanted, in one piece: ${bytes(size)}`, 0, 9, { size: 11, fill: style.alert, align: "left" });
+    const pen = pens.prepare(canvas, width, 44),
+      wide = Math.min(width, (size / laid.perRow) * width);
+    pens.words(pen, `wanted, in one piece: ${bytes(size)}`, 0, 9, {
+      size: 11,
+      fill: style.alert,
+      align: "left",
+    });
     pens.frameCell(pen, 0, 18, wide, memoryBlocks.ROW, style.alert, 2, [5, 3]);
   }
 
   // The block to enlarge, with its segment: that of this step, else one that the bars hardly show.
   function shortBlock(state, focus, laid, width) {
     const below = (pixels, { size }) => (size / laid.perRow) * width < pixels;
-    const home = ({ address }) => state.segments.find((s) => s.address <= address && address < s.end);
+    const home = ({ address }) =>
+      state.segments.find((s) => s.address <= address && address < s.end);
     if (focus && home(focus)) {
       const segment = home(focus);
       return below(ENLARGED, focus) && focus.size < segment.size ? { segment, block: focus } : null;
     }
     for (const segment of state.segments) {
-      const block = segment.blocks.find((b) => b.life >= 0 && below(LEAST, b) && b.size < segment.size);
+      const block = segment.blocks.find(
+        (b) => b.life >= 0 && below(LEAST, b) && b.size < segment.size,
+      );
       if (block) return { segment, block };
     }
     return null;
@@ -147,23 +196,38 @@ const memorySimple = (() => {
   function drawLens(canvas, found, width, style) {
     canvas.style.display = found ? "block" : "none";
     if (!found) return;
-    const { segment, block } = found, room = block.size / 2, y = 20, high = 26;
+    const { segment, block } = found,
+      room = block.size / 2,
+      y = 20,
+      high = 26;
     const from = Math.max(0, block.address - segment.address - room);
     const to = Math.min(segment.size, block.address - segment.address + block.size + room);
-    const pen = pens.prepare(canvas, width, 50), scale = width / (to - from);
-    pens.words(pen, `a piece of the segment, enlarged: the block of ${bytes(block.size)}`, 0, 9,
-      { size: 11, fill: style.muted, align: "left", width });
+    const pen = pens.prepare(canvas, width, 50),
+      scale = width / (to - from);
+    pens.words(pen, `a piece of the segment, enlarged: the block of ${bytes(block.size)}`, 0, 9, {
+      size: 11,
+      fill: style.muted,
+      align: "left",
+      width,
+    });
     memoryBlocks.stretch(pen, { segment, from, to, x: 0, y, width, height: high }, style);
     const part = (at, size, text, fill) => {
       const left = Math.max(0, (at - segment.address - from) * scale);
       const wide = Math.min(width, (at - segment.address - from + size) * scale) - left;
-      if (wide > text.length * 6.7 + 4) pens.words(pen, text, left + wide / 2, y + high / 2, { size: 11, fill });
+      if (wide > text.length * 6.7 + 4)
+        pens.words(pen, text, left + wide / 2, y + high / 2, { size: 11, fill });
     };
     for (const each of segment.blocks) {
       const asked = style.requested(each);
       if (each.life < 0) part(each.address, each.size, "free", style.muted);
       else part(each.address, asked, bytes(asked), "#ffffff");
-      if (asked < each.size) part(each.address + asked, each.size - asked, `${bytes(each.size - asked)} added`, style.ink);
+      if (asked < each.size)
+        part(
+          each.address + asked,
+          each.size - asked,
+          `${bytes(each.size - asked)} added`,
+          style.ink,
+        );
     }
     pens.frameCell(pen, 0, y, width, high, style.line, 1);
     const left = (block.address - segment.address - from) * scale;
@@ -176,29 +240,59 @@ const memorySimple = (() => {
 // Only the bars in `root`; swap() shows all panels instead.
 function simpleMap({ model, root, store, swap }) {
   const title = lk.h("span", { class: "lk-mm-title" });
-  const head = lk.h("div", { class: "lk-row" }, title, lk.h("span", { class: "lk-space" }),
-    lk.button("all panels", "the whole tool: time line, figures, call sites, settings", swap));
-  const notice = lk.h("div", { class: "lk-mm-notice", role: "status" }), steps = lk.h("div");
-  const legend = lk.h("div", { class: "lk-row lk-mm-legend" }), maps = lk.h("div");
+  const head = lk.h(
+    "div",
+    { class: "lk-row" },
+    title,
+    lk.h("span", { class: "lk-space" }),
+    lk.button("all panels", "the whole tool: time line, figures, call sites, settings", swap),
+  );
+  const notice = lk.h("div", { class: "lk-mm-notice", role: "status" }),
+    steps = lk.h("div");
+  const legend = lk.h("div", { class: "lk-row lk-mm-legend" }),
+    maps = lk.h("div");
   root.append(head, notice, steps, legend, maps);
-  let trace = null, stops = [], stepper = null, panes = [], width = 0;
+  let trace = null,
+    stops = [],
+    stepper = null,
+    panes = [],
+    width = 0;
 
   // The last step that is done after k entries.
-  const stepAt = (k) => Math.max(0, stops.findLastIndex((stop) => stop <= k));
+  const stepAt = (k) =>
+    Math.max(
+      0,
+      stops.findLastIndex((stop) => stop <= k),
+    );
   function go(step, save = true) {
     const k = stops[step];
     if (stepper.index !== step) stepper.set(step);
-    if (save) { model.set("frame", k); model.save_changes(); }
+    if (save) {
+      model.set("frame", k);
+      model.save_changes();
+    }
     width = maps.clientWidth;
     if (!width) return;
     panes.forEach((pane, index) => {
       const own = store.traces[index];
-      pane.laid = memorySimple.draw(pane, own, Math.min(k, own.n), width, memorySimple.look(root, own));
+      pane.laid = memorySimple.draw(
+        pane,
+        own,
+        Math.min(k, own.n),
+        width,
+        memorySimple.look(root, own),
+      );
     });
     legend.replaceChildren(...memorySimple.legend(store.traces, memorySimple.look(root, trace)));
     const { totals } = memory.state(trace, k);
-    Object.assign(root.dataset, { step: k, entries: trace.n, reserved: totals.reserved,
-      allocated: totals.allocated, pending: totals.pending, live: totals.live });
+    Object.assign(root.dataset, {
+      step: k,
+      entries: trace.n,
+      reserved: totals.reserved,
+      allocated: totals.allocated,
+      pending: totals.pending,
+      live: totals.live,
+    });
     lk.drew(root);
   }
   function pane(index) {
@@ -206,30 +300,48 @@ function simpleMap({ model, root, store, swap }) {
     const own = { wanted: canvas(), bars: canvas(), lens: canvas() };
     own.wanted.setAttribute("aria-label", "the request that found no room");
     own.lens.setAttribute("aria-label", "one block, enlarged");
-    const name = store.traces.length > 1 ? lk.h("div", { class: "lk-mm-title" }, model.get("meta").titles[index]) : "";
+    const name =
+      store.traces.length > 1
+        ? lk.h("div", { class: "lk-mm-title" }, model.get("meta").titles[index])
+        : "";
     own.element = lk.h("div", { class: "lk-mm-pane" }, name, own.wanted, own.bars, own.lens);
     return own;
   }
   function rebuild() {
     const meta = model.get("meta");
     title.textContent = meta.title || "memory map";
-    notice.replaceChildren(...[...(meta.remarks ?? []), meta.live].filter(Boolean).map((text) => lk.h("div", {}, text)));
+    notice.replaceChildren(
+      ...[...(meta.remarks ?? []), meta.live].filter(Boolean).map((text) => lk.h("div", {}, text)),
+    );
     if (!store.traces.length || trace === store.traces[0]) return;
     const followed = trace && stepper.index === stops.length - 1;
     trace = store.traces[0];
     stops = memorySimple.stops(trace);
     stepper?.stop();
     const step = followed ? stops.length - 1 : stepAt(model.get("frame"));
-    stepper = lk.stepper({ count: stops.length, index: step, from: 0, milliseconds: 900,
-      text: (i) => memorySimple.sentence(trace, stops[i]), change: go });
+    stepper = lk.stepper({
+      count: stops.length,
+      index: step,
+      from: 0,
+      milliseconds: 900,
+      text: (i) => memorySimple.sentence(trace, stops[i]),
+      change: go,
+    });
     steps.replaceChildren(stepper.element);
     panes = store.traces.map((_, index) => pane(index));
     maps.replaceChildren(...panes.map(({ element }) => element));
     go(step, false);
   }
-  const jump = () => { if (trace && stepAt(model.get("frame")) !== stepper.index) go(stepAt(model.get("frame")), false); };
-  const repaint = () => { if (trace) go(stepper.index, false); };
-  const resized = new ResizeObserver(() => { if (maps.clientWidth && maps.clientWidth !== width) repaint(); });
+  const jump = () => {
+    if (trace && stepAt(model.get("frame")) !== stepper.index)
+      go(stepAt(model.get("frame")), false);
+  };
+  const repaint = () => {
+    if (trace) go(stepper.index, false);
+  };
+  const resized = new ResizeObserver(() => {
+    if (maps.clientWidth && maps.clientWidth !== width) repaint();
+  });
   store.changed.add(rebuild);
   model.on("change:frame", jump);
   model.on("change:meta", rebuild);
@@ -237,7 +349,11 @@ function simpleMap({ model, root, store, swap }) {
   resized.observe(root);
   rebuild();
   return () => {
-    store.changed.delete(rebuild); model.off("change:frame", jump); model.off("change:meta", rebuild);
-    unwatch(); resized.disconnect(); stepper?.stop();
+    store.changed.delete(rebuild);
+    model.off("change:frame", jump);
+    model.off("change:meta", rebuild);
+    unwatch();
+    resized.disconnect();
+    stepper?.stop();
   };
 }

@@ -90,7 +90,10 @@ function render({ model, el }) {
       lk.h(
         "td",
         {
-          class: `${kind} ${at === dim && !done() ? (verdict === "clash" ? "bv-clash" : "bv-now") : ""}`,
+          class: [
+            kind,
+            at === dim && !done() ? (verdict === "clash" ? "bv-clash" : "bv-now") : "",
+          ].join(" "),
         },
         text,
       );

@@ -1,4 +1,5 @@
-// What a stride view shows, worked out from its model: views with their facts, values, lit elements.
+// What a stride view shows, worked out from its model: views with their facts, values and lit
+// elements.
 function formatted(value, dtype) {
   if (value === undefined) return "";
   if (dtype === "bool") return value ? "T" : "F";

@@ -335,7 +335,8 @@ function render({ model, el }) {
 
   const data = "change:storages change:views change:schema change:values change:texts change:steps";
   const choices =
-    "change:selected change:edited change:hidden change:axes change:frame change:linked change:marks change:note";
+    "change:selected change:edited change:hidden change:axes change:frame change:linked " +
+    "change:marks change:note";
   model.on(data, reload);
   model.on(choices, refresh);
   const forget = lk.onTheme(paint);

@@ -9,7 +9,7 @@ const strideWords = (() => {
     const inside = at >= fact.lowest && at < fact.room;
     const value = inside ? scene.valueOf(view, at) : "";
     const symbols = index.map(
-      (_, dim) => `${"ijklmn"[dim] ?? `i${dim}`}·stride${"₀₁₂₃₄₅₆₇₈₉"[dim] ?? dim}`,
+      (_, dim) => ("ijklmn"[dim] ?? `i${dim}`) + "·stride" + ("₀₁₂₃₄₅₆₇₈₉"[dim] ?? dim),
     );
     const terms = index.map((i, dim) => `${i}·${view.strides[dim]}`);
     const bytes = `${view.base ? `${view.base} + ` : ""}${at} × ${view.itemsize} bytes = `;
@@ -41,7 +41,8 @@ const strideWords = (() => {
     } else if (fact.outside) {
       list.push(
         alert(
-          `Elements reach ${fact.ends[1]}, the storage ends at ${fact.room - 1}: PyTorch refuses this view.`,
+          `Elements reach ${fact.ends[1]}, the storage ends at ${fact.room - 1}: ` +
+            "PyTorch refuses this view.",
         ),
       );
     }
@@ -81,7 +82,8 @@ const strideWords = (() => {
 
   function layout(view, version) {
     const known = version === undefined || version === null ? "" : `  version ${version}`;
-    return `sizes [${view.sizes.join(", ")}]  strides [${view.strides.join(", ")}]\n${view.dtype}  offset ${view.offset}${known}`;
+    const layout = `sizes [${view.sizes.join(", ")}]  strides [${view.strides.join(", ")}]`;
+    return `${layout}\n${view.dtype}  offset ${view.offset}${known}`;
   }
   function storage(store, cells, uses) {
     const size = ` ${count(cells)} × ${store.dtype} = ${count(store.nbytes)} bytes`;
@@ -91,7 +93,11 @@ const strideWords = (() => {
 
   const inRow = (cells, whose) => [
     lk.h("b", {}, ["memory", ...(whose.length ? [whose.join(", ")] : [])].join(" of ")),
-    lk.h("span", { class: "lk-muted" }, ` ${count(cells)} numbers in a row, places 0 to ${cells - 1}`),
+    lk.h(
+      "span",
+      { class: "lk-muted" },
+      ` ${count(cells)} numbers in a row, places 0 to ${cells - 1}`,
+    ),
   ];
 
   // What the copy button copies.
@@ -122,6 +128,16 @@ const strideWords = (() => {
     lk.h("div", { class: "sv-legend lk-muted" }, "click a number, then use the arrow keys");
 
   return {
-    worked, place, warnings, judged, tags, layout, storage, inRow, plain, legend, simpleLegend,
+    worked,
+    place,
+    warnings,
+    judged,
+    tags,
+    layout,
+    storage,
+    inRow,
+    plain,
+    legend,
+    simpleLegend,
   };
 })();
