@@ -213,6 +213,19 @@ def _right_toy(
     return said
 
 
+def _show_toy(
+    index: int,
+    sizes: list[int],
+    layout: list[int],
+    a: Numbers,
+    b: Numbers,
+    gap: str,
+    parts: tuple[str, ...],
+) -> str:
+    block = f"x on lab:{index}, sizes {sizes}, strides {layout}, elements {a}"
+    return f"{block}; b is {b}" if "add" in parts else block
+
+
 def _differs(name: str) -> Any:
     def when(evidence: Any) -> bool:
         return bool(evidence.value.get(name) != evidence.right.get(name))
@@ -226,11 +239,17 @@ toy_backend = Exercise(
     case=_model_of(*PARTS),
     expected=_right_toy,
     drive=_drive_toy,
+    show=_show_toy,
     stages=(*(Stage(part, case=_model_of(part)) for part in PARTS), Stage("together")),
     cases=80,
     minutes=15,
     hints=(
         Hint("Your view no longer shares storage.", when=_differs("t shares memory")),
+        Hint(
+            "The new block's sizes, strides or number of cells differ. Its last element is in cell "
+            "(rows - 1) * stride[0] + (columns - 1) * stride[1]; without elements it has no cells.",
+            when=_differs("x"),
+        ),
         Hint(
             "Register the strided view operators, then copy_: it reads by the source's strides and "
             "writes by the destination's.",
