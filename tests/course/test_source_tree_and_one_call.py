@@ -1,4 +1,7 @@
+import json
 import re
+import sys
+from pathlib import Path
 
 import torch
 
@@ -227,3 +230,20 @@ def never_raises(files):
 
 
 test_answers = answers.tests()
+
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks/2_core_code/7_source_tree_and_one_call.ipynb"
+
+
+def test_the_chapter_hears_all_five_parts_of_a_call():
+    """Its table names functions of labkit: one that is called otherwise now would be missing."""
+    cells = {
+        cell["id"]: "".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"]
+    }
+    chapter = {"Path": Path, "sys": sys}
+    for part in ("sc-listen", "sc-parts", "sc-v2"):
+        exec(cells[part], chapter)
+    x, row = lab.ones(2, 3, requires_grad=True), lab.ones(3)
+    heard = chapter["python_parts"](lambda: x + row)
+    calls = [part for event, part in heard if event == "call"]
+    assert calls == ["binding", "dispatcher", "autograd", "iterator", "loop"]
