@@ -255,6 +255,7 @@ class AllocParams:
 
     requested_size  what the caller asked for;  size: of the block it needs
     pool, stream    where a block is looked for
+    alloc_size      of the segment that a plain device is asked for
     frames          of the caller, when they are recorded
     is_expandable_segments_active  segments may grow for it, and blocks of growing ones serve it
 
@@ -265,5 +266,6 @@ class AllocParams:
     size: int
     pool: BlockPool
     stream: int
-    frames: Frames | None
+    alloc_size: int
     is_expandable_segments_active: bool
+    frames: Frames | None = None

@@ -99,9 +99,9 @@ class CachingAllocator:
         self.process_events(frames)
         block_size = round_size(size, self.settings.divisions)
         pool = self._get_pool(block_size, stream)
-        params = AllocParams(
-            size, block_size, pool, stream, frames, self.settings.expandable_segments
-        )
+        alloc_size = segment_size(block_size, self.settings.large_segment_size)
+        growing = self.settings.expandable_segments
+        params = AllocParams(size, block_size, pool, stream, alloc_size, growing, frames)
         self.recorder.search(params, self.settings)
         try:
             block = self._get_free_block(params) or self._make_room(params)
@@ -147,13 +147,8 @@ class CachingAllocator:
         mempool_id  only what this private pool has, once nobody holds it
         """
         frames = self.recorder.frames("all")
-        self.recorder.emptying()
-        try:
+        with self.recorder.emptying():
             self._cached.release_all(frames, mempool_id)
-        except BaseException:
-            self.recorder.abandoned()
-            raise
-        self.recorder.emptied()
 
     def process_events(self, frames: Frames | None = None) -> None:
         """Free the pending blocks whose events have completed, as each request does first."""
@@ -207,16 +202,12 @@ class CachingAllocator:
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::alloc_block
         """
-        size = self._alloc_size(params)
-        limit = self.reserved.limit
+        size, limit = params.alloc_size, self.reserved.limit
         if limit is not None and self.reserved.bytes + size > limit:
             return None
         if params.is_expandable_segments_active:
             return self.expandable.try_allocate(params, self.settings.large_segment_size)
         return self.reserved.malloc_segment(params.pool, params.stream, size, params.frames)
-
-    def _alloc_size(self, params: AllocParams) -> int:
-        return segment_size(params.size, self.settings.large_segment_size)
 
     def _try_mempool_fallback(self, params: AllocParams) -> Block | None:
         """A free block of a private pool that lends to the default ones when the device is full.
@@ -236,16 +227,12 @@ class CachingAllocator:
         return None
 
     def _raise_out_of_memory(self, params: AllocParams) -> NoReturn:
-        """The request has failed, as the statistics, the trace and the observers know.
-
-        Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::malloc
-        """
         free, total = self.driver.memory_info()
         self.stats.num_ooms += 1
         error = OutOfMemoryError(
             requested=params.requested_size,
             block_size=params.size,
-            segment_size=self._alloc_size(params),
+            segment_size=params.alloc_size,
             stream=params.stream,
             device=self.device,
             free=free,

@@ -1,6 +1,7 @@
 """What an allocator tells about itself: the trace of what it did, and the reasons for it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from labkit.memory.block import AllocParams, Block, Segment
 from labkit.memory.decisions import DecisionLog
@@ -87,18 +88,23 @@ class Recorder:
         if self.decisions is not None:
             self.decisions.step(action, address, size)
 
-    def emptying(self) -> None:
-        """Everything unused is about to go back to the device."""
-        if self.decisions is not None:
-            self.decisions.emptying()
+    @contextmanager
+    def emptying(self) -> Iterator[None]:
+        """Inside, everything unused goes back to the device."""
+        decisions = self.decisions
+        if decisions is None:
+            yield
+            return
+        decisions.emptying()
+        try:
+            yield
+        except BaseException:
+            decisions.abandon(None)
+            raise
+        decisions.emptied()
 
-    def emptied(self) -> None:
-        """It has gone back."""
-        if self.decisions is not None:
-            self.decisions.emptied()
-
-    def abandoned(self, params: AllocParams | None = None) -> None:
-        """The request, or else `empty_cache`, ended with an exception."""
+    def abandoned(self, params: AllocParams) -> None:
+        """The request ended with an exception."""
         if self.decisions is not None:
             self.decisions.abandon(params)
 
