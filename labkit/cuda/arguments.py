@@ -158,12 +158,12 @@ def _check(operand: Operand, param: SignatureParam, position: int, driver: Any, 
         raise ArgumentError(
             f"{where}: the array is on device '{operand.device}', not 'cuda' or 'cpu'"
         )
-    if driver.name == "emulator" and not isinstance(value, DevicePointer):
+    if not isinstance(value, DevicePointer):
         empty = operand.high == operand.low
         if not empty and not driver.is_device_address(operand.address):
             raise ArgumentError(
-                f"{where}: address {operand.address:#x} is not memory of the emulated device "
-                "(an array on a real GPU, or one from before a reset?)"
+                f"{where}: address {operand.address:#x} is not memory of this device "
+                "(an array of another one, or one from before a reset?)"
             )
 
 

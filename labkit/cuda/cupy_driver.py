@@ -334,9 +334,11 @@ class CupyDriver:
         args: Sequence[bytes],
         shared_bytes: int,
         stream: int,
-        **options: Any,
+        *,
+        order: str | int = "forward",
+        timeout_s: float | None = None,
     ) -> None:
-        """The launch is queued, and was accepted.
+        """The launch is queued, and was accepted; order and time are the GPU's own.
 
         Raises   KernelFailure   with `blocking`, when the kernel failed
         """

@@ -166,11 +166,6 @@ class RawKernel:
         bound = arguments.bind(args, self.function.signature, self.name, driver)
         queue = handle_of(stream, driver)
         staged = Staging(driver, queue, bound, self.function.signature, guarded=trace is not None)
-        options = {"order": order, "timeout_s": timeout_s}
-        if driver.name != "emulator":
-            if trace is not None:
-                raise InvalidValueError("only the emulator traces; this device is a GPU")
-            options = {}
         try:
             staged.copy_in()
             if trace is not None:
@@ -188,7 +183,10 @@ class RawKernel:
                 )
                 staged.copy_out()
                 return report
-            driver.launch(self.function, grid3, block3, bound.packed, shared_mem, queue, **options)
+            driver.launch(
+                self.function, grid3, block3, bound.packed, shared_mem, queue,
+                order=order, timeout_s=timeout_s,
+            )  # fmt: skip
             staged.copy_out()
         finally:
             staged.close()

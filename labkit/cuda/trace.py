@@ -80,7 +80,7 @@ class Trace:
         Raises   KernelFailure   the worker did not survive it
         """
         if not isinstance(driver, EmulatorDriver):
-            raise CudaError("only the emulator traces")
+            raise InvalidValueError("only the emulator traces; this device is a GPU")
         driver.stream_synchronize(stream)
         known = self._extents(driver, extents)
         sampled = self.sampled(grid)

@@ -116,7 +116,7 @@ class Devices:
         """The device that a device address belongs to."""
         if len(self._all) == 1:
             return self._all[0]
-        return next(each for each in self._all if each.driver.is_device_address(address))  # type: ignore[attr-defined]
+        return next(each for each in self._all if each.driver.is_device_address(address))
 
     def _allocate(self, index: int, nbytes: int, stream: int, _: int) -> int:
         self.take_back()

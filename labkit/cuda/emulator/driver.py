@@ -61,7 +61,6 @@ class EmulatorDriver:
         self._threads = threads or default_threads()
         self.queue = WorkQueue(seed)
         self._lock: contextlib.AbstractContextManager[Any] = threading.RLock()
-        self._streams: dict[int, bool] = {0: True}
         self._events = Events()
         self._handles = itertools.count(1)
         self._captures = Captures()
@@ -90,7 +89,6 @@ class EmulatorDriver:
             self.queue.drop_all()
             self.worker.stop()
             self.arena.close()
-            self._streams = {0: True}
             self._events.clear()
             self._captures.clear()
             self._open()
@@ -168,13 +166,7 @@ class EmulatorDriver:
         self, dst: int, src: int, size_bytes: int, stream: int, keep: Any = None
     ) -> None:
         """The copy is queued; `keep` stays alive until it has run."""
-        self._transfers.check(dst, size_bytes, "destination")
-        self._transfers.check(src, size_bytes, "source")
-        kind = f"memcpy {self._transfers.side(src)} to {self._transfers.side(dst)}"
-        self.submit(
-            stream,
-            Operation("memcpy", kind, dst=dst, src=src, size_bytes=size_bytes, keep=keep),
-        )
+        self.submit(stream, self._transfers.copying(dst, src, size_bytes, keep))
 
     def memset(self, address: int, byte: int, size_bytes: int) -> None:
         """Every byte has this value, after everything queued on the default stream."""
@@ -183,23 +175,14 @@ class EmulatorDriver:
 
     def memset_async(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """The fill is queued."""
-        self._transfers.check(address, size_bytes, "destination")
-        if not 0 <= byte <= 255:
-            raise InvalidValueError(f"a byte is 0 to 255, not {byte}")
-        self.submit(
-            stream, Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes)
-        )
+        self.submit(stream, self._transfers.filling(address, byte, size_bytes))
 
     def peek(self, address: int, size_bytes: int) -> bytes:
         """What the memory holds this moment, allocated or not: nothing is waited for, nothing runs.
 
         Raises   InvalidValueError   the range is not memory of this device
         """
-        if not self.arena.base <= address <= self.arena.base + self.arena.capacity - size_bytes:
-            self._transfers.check(address, size_bytes, "source")
-            if not self.is_device_address(address):
-                raise InvalidValueError(f"{address:#x} is not memory of this device")
-        return self._transfers.bytes_at(address, size_bytes)
+        return self._transfers.peek(address, size_bytes)
 
     def is_device_address(self, address: int) -> bool:
         """True for memory of this device, allocated or not, and for module variables."""
@@ -210,7 +193,7 @@ class EmulatorDriver:
     def submit(self, stream: int, operation: Operation) -> None:
         """The operation is queued, or becomes a node of the graph the stream captures."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             capture = self._captures.of(stream)
             if capture is not None:
                 capture.add(stream, operation)
@@ -225,33 +208,25 @@ class EmulatorDriver:
             perform, operation, self.worker, self._transfers, timeout_s=self.timeout_s
         )
 
-    def _check_stream(self, stream: int) -> None:
-        if stream not in self._streams:
-            raise InvalidValueError(
-                f"there is no stream {stream}", "cudaErrorInvalidResourceHandle"
-            )
-
     def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> int:
         """A new stream; a non-blocking one is not ordered with the default stream."""
         with self._lock:
             stream = next(self._handles)
-            self._streams[stream] = not non_blocking
             self.queue.add_stream(stream, blocking=not non_blocking)
             return stream
 
     def stream_destroy(self, stream: int) -> None:
         """The stream is gone; what it was given to do is still done."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             if stream == 0:
                 raise InvalidValueError("the default stream cannot be destroyed")
-            del self._streams[stream]
             self.queue.forget_stream(stream)
 
     def stream_query(self, stream: int) -> bool:
         """True when nothing is left to do; asking lets the device do one thing more."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             idle = self.queue.last(stream) is None
             if not idle:
                 self.queue.step()
@@ -260,7 +235,7 @@ class EmulatorDriver:
     def stream_synchronize(self, stream: int) -> None:
         """Everything queued on the stream so far has run."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             self._captures.refuse("waiting for a stream")
             last = self.queue.last(stream)
             if last is not None:
@@ -275,7 +250,7 @@ class EmulatorDriver:
     def stream_wait_event(self, stream: int, event: int) -> None:
         """What is queued on the stream from now on runs after the event; the host does not wait."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             self._events.check(event)
             if self._captures.wait(stream, event):
                 return
@@ -304,7 +279,7 @@ class EmulatorDriver:
         """The event completes once everything now queued on the stream has run."""
         with self._lock:
             self._events.check(event)
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             if self._captures.record(event, stream):
                 return
             self._events[event] = self.queue.enqueue(
@@ -366,18 +341,21 @@ class EmulatorDriver:
         args: Sequence[bytes],
         shared_bytes: int,
         stream: int,
-        **options: Any,
+        *,
+        order: str | int = "forward",
+        timeout_s: float | None = None,
     ) -> None:
         """The launch is queued; a failure is raised by whoever waits for it.
 
         order      "forward", "reverse" or a seed: which of a block's threads goes first
         timeout_s  instead of the driver's
         """
+        options = ("order", order), ("timeout_s", timeout_s)
         self.submit(
             stream,
             Operation(
                 "kernel", function.name, function=function, grid=grid, block=block,
-                args=tuple(args), shared_bytes=shared_bytes, options=tuple(options.items()),
+                args=tuple(args), shared_bytes=shared_bytes, options=options,
             ),
         )  # fmt: skip
 
@@ -386,7 +364,7 @@ class EmulatorDriver:
     def stream_begin_capture(self, stream: int) -> None:
         """What is queued on the stream from now on becomes a graph instead of running."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             self._captures.begin(stream)
 
     def stream_is_capturing(self, stream: int) -> bool:
@@ -412,7 +390,7 @@ class EmulatorDriver:
     def graph_launch(self, executable: Sequence[Node], stream: int) -> None:
         """Every node is queued; what follows on the stream follows all of them."""
         with self._lock:
-            self._check_stream(stream)
+            self.queue.check_stream(stream)
             self._captures.refuse("launching a graph")
             branches = [-next(self._handles) for _ in executable]
             work = [self._run(node.operation) for node in executable]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.operation import Node
 
 _PENDING_LIMIT = 1024  # then the oldest work runs: a queue has an end on a GPU, too
@@ -62,6 +63,7 @@ class WorkQueue:
         self._ready: list[Work] = []
         """What may run next, oldest first."""
         self._last: dict[int, Work] = {}
+        self._streams: set[int] = set()
         self._blocking: set[int] = set()
         self._next_id = 0
         self._completed = 0
@@ -75,12 +77,24 @@ class WorkQueue:
 
     def add_stream(self, stream: int, *, blocking: bool) -> None:
         """A stream; a blocking one is ordered with the default stream."""
+        self._streams.add(stream)
         if blocking:
             self._blocking.add(stream)
+
+    def check_stream(self, stream: int) -> None:
+        """Nothing, if the stream exists.
+
+        Raises   InvalidValueError   it does not
+        """
+        if stream not in self._streams:
+            raise InvalidValueError(
+                f"there is no stream {stream}", "cudaErrorInvalidResourceHandle"
+            )
 
     def forget_stream(self, stream: int) -> None:
         """Its work still runs, nothing follows it."""
         self._last.pop(stream, None)
+        self._streams.discard(stream)
         self._blocking.discard(stream)
 
     def enqueue(
@@ -189,9 +203,11 @@ class WorkQueue:
         return len(self._pending)
 
     def drop_all(self) -> None:
-        """Nothing is queued; what was never ran."""
+        """Nothing is queued, what was never ran, and there is no stream."""
         for work in self._pending.values():
             work.run, work.deps, work.followers, work.done_as = None, [], [], self._completed
         self._pending.clear()
         self._ready.clear()
         self._last.clear()
+        self._streams.clear()
+        self._blocking.clear()

@@ -1,10 +1,12 @@
 """Copies and fills between host memory, device memory and the variables of loaded modules."""
 
 import ctypes
+from typing import Any
 
 from labkit.cuda.emulator.arena import Arena
 from labkit.cuda.emulator.worker import Command, Worker, map_message
 from labkit.cuda.errors import InvalidValueError
+from labkit.cuda.operation import Operation
 
 
 class Transfers:
@@ -40,6 +42,32 @@ class Transfers:
                     f"the {what} {address:#x} + {size_bytes} bytes leaves allocated memory at "
                     f"{end:#x}"
                 )
+
+    def copying(self, dst: int, src: int, size_bytes: int, keep: Any = None) -> Operation:
+        """The operation that copies, between ranges that exist; `keep` lives as long as it."""
+        self.check(dst, size_bytes, "destination")
+        self.check(src, size_bytes, "source")
+        kind = f"memcpy {self.side(src)} to {self.side(dst)}"
+        return Operation("memcpy", kind, dst=dst, src=src, size_bytes=size_bytes, keep=keep)
+
+    def filling(self, address: int, byte: int, size_bytes: int) -> Operation:
+        """The operation that fills a range that exists."""
+        self.check(address, size_bytes, "destination")
+        if not 0 <= byte <= 255:
+            raise InvalidValueError(f"a byte is 0 to 255, not {byte}")
+        return Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes)
+
+    def peek(self, address: int, size_bytes: int) -> bytes:
+        """What the memory holds this moment, allocated or not.
+
+        Raises   InvalidValueError   the range is not memory of the device
+        """
+        arena = self._arena
+        if not arena.base <= address <= arena.base + arena.capacity - size_bytes:
+            self.check(address, size_bytes, "source")
+            if not self.is_device_address(address):
+                raise InvalidValueError(f"{address:#x} is not memory of this device")
+        return self.bytes_at(address, size_bytes)
 
     def copy(self, dst: int, src: int, size: int) -> None:
         """The bytes are at `dst`, too."""
