@@ -1,4 +1,4 @@
-"""Drive JupyterLab in Chromium: one server for the session, one notebook and kernel per test.
+"""Drive JupyterLab in Chromium: one server and page for all tests, a notebook and kernel for each.
 
     def test_the_slider_reaches_python(lab):
         lab.open(["from labkit.widgets.base import LabWidget", "w = LabWidget()\\nw"])
@@ -9,9 +9,10 @@
         lab.execute("w.frame = 0")
 
 Fixtures
-    lab       a `Lab` with a fresh page; its kernel is shut down after the test, and the test fails
-              when a request left this machine or the console showed an error
-    new_lab   makes one for a fixture of wider scope: `with new_lab() as lab: ...`
+    lab       a `Lab`; its notebook is closed and its kernel shut down after the test, and the test
+              fails when a request left this machine or the console showed an error
+    new_lab   makes one for a fixture of wider scope: `with new_lab() as lab: ...`; with options of
+              a browser context, or another server, the page is a fresh one
 
 A notebook is written from the cells given, or copied (`lab.open_copy(path)`), into the server's own
 folder, so nothing in the checkout changes. Never sleep: `lab.wait_drawn` and `lab.wait_for` wait on
@@ -50,6 +51,7 @@ CHROMIUM_FLAGS = [
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 SETTINGS = json.loads((ROOT / "jupyter" / "overrides.json").read_text(encoding="utf-8"))
 CURRENT = "jupyterapp.shell.currentWidget"
+VIEWPORT = {"width": 1280, "height": 900}
 
 
 def pytest_collection_modifyitems(items):
@@ -110,28 +112,26 @@ class Server:
 
 
 class Lab:
-    """One page on one notebook, and everything that was requested from it."""
+    """One notebook on a page, and everything that was requested from it."""
 
-    def __init__(self, server, browser, shots, **context_options):
-        self.server, self.shots = server, shots
-        self.context = browser.new_context(
-            viewport={"width": 1280, "height": 900}, **context_options
-        )
+    def __init__(self, server, page, shots):
+        self.server, self.page, self.shots = server, page, shots
         self.requests, self.errors = [], []
         self.name, self.themed = None, False
-        self.page = self.new_page()
-
-    def new_page(self):
-        """Another page whose requests and errors are recorded too."""
-        page = self.context.new_page()
+        self.heard = {"request": self._asked, "pageerror": self._raised, "console": self._said}
+        for event, hear in self.heard.items():
+            page.on(event, hear)
         page.set_default_timeout(30_000)
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
-        page.on(
-            "console",
-            lambda line: self.errors.append(line.text) if line.type == "error" else None,
-        )
-        return page
+
+    def _asked(self, request):
+        self.requests.append(request.url)
+
+    def _raised(self, error):
+        self.errors.append(error.stack or str(error))
+
+    def _said(self, line):
+        if line.type == "error":
+            self.errors.append(line.text)
 
     def open(self, cells, run=True):
         """Open a notebook made of these code cells, and run them all unless told not to."""
@@ -141,19 +141,28 @@ class Lab:
         )
         self.name = f"test_{time.monotonic_ns()}.ipynb"
         nbformat.write(notebook, self.server.notebooks / self.name)
-        self._go(run)
+        if self.page.evaluate("() => !!window.jupyterapp"):
+            self.command("docmanager:open", path=self.name)
+            self._wait_until_open(run)
+        else:
+            self._load(run)
 
     def open_copy(self, path, run=True):
-        """Open a copy of a notebook of the project."""
+        """Load JupyterLab with a copy of a notebook of the project."""
         self.name = f"{Path(path).stem}_{time.monotonic_ns()}.ipynb"
         shutil.copy(path, self.server.notebooks / self.name)
-        self._go(run)
+        self._load(run)
 
-    def _go(self, run):
+    def _load(self, run):
         self.page.goto(f"{self.server.url}lab/tree/{self.name}?reset&token={TOKEN}")
+        self.page.wait_for_function("() => !!window.jupyterapp")
+        self._wait_until_open(run)
+
+    def _wait_until_open(self, run):
         self.page.wait_for_function(
-            f"() => window.jupyterapp && {CURRENT}?.context?.isReady"
-            f" && {CURRENT}.sessionContext?.isReady && {CURRENT}.content?.widgets?.length"
+            f"name => {CURRENT}?.context?.path === name && {CURRENT}.context.isReady"
+            f" && {CURRENT}.sessionContext?.isReady && {CURRENT}.content?.widgets?.length",
+            arg=self.name,
         )
         self.page.evaluate(f"async () => {{ await {CURRENT}.sessionContext.ready }}")
         if run:
@@ -244,7 +253,7 @@ class Lab:
     def reopen(self):
         """Close the kernel, then load the saved notebook as on the next day: nothing is run."""
         self.shut_down()
-        self._go(run=False)
+        self._load(run=False)
 
     def use_theme(self, name):
         """Switch to "JupyterLab Dark" or "JupyterLab Light"; after the test it is light again."""
@@ -277,13 +286,38 @@ class Lab:
         ]
 
     def close(self):
-        """Stop the kernel and the page."""
+        """Stop the kernel, and take the notebook off the page; nothing is recorded any more."""
+        for event, hear in self.heard.items():
+            self.page.remove_listener(event, hear)
         with contextlib.suppress(Exception):  # a page that failed to load has neither
             if self.themed:
                 self.use_theme("JupyterLab Light")
             if self.name:
                 self.shut_down()
-        self.context.close()
+                self.page.evaluate(f"() => {CURRENT}.dispose()")
+
+
+class Pages:
+    """Pages of one server that no test is on: loading JupyterLab costs more than most tests."""
+
+    def __init__(self, browser):
+        self.browser, self.free = browser, []
+
+    def take(self):
+        """A page, where there is one with JupyterLab on it."""
+        page = self.free.pop() if self.free else self.browser.new_page()
+        page.set_viewport_size(VIEWPORT)
+        return page
+
+    def give_back(self, page):
+        """Another test may have it, where JupyterLab is on it and nothing is open."""
+        idle = """() => window.jupyterapp && !document.querySelector('.jp-Dialog')
+            && ![...jupyterapp.shell.widgets('main')].some(widget => widget.context)"""
+        with contextlib.suppress(Exception):  # a page that crashed does not answer
+            if page.evaluate(idle):
+                self.free.append(page)
+                return
+        page.close()
 
 
 @pytest.fixture(scope="session")
@@ -313,16 +347,20 @@ def server(browser, tmp_path_factory):
 def new_lab(server, browser, tmp_path_factory):
     shots = Path(os.environ.get("LABKIT_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
     shots.mkdir(parents=True, exist_ok=True)
+    pages = Pages(browser)
 
     @contextlib.contextmanager
     def make(on=server, **context_options):
-        lab = Lab(on, browser, shots, **context_options)
+        alone = on is not server or context_options
+        page = browser.new_page(viewport=VIEWPORT, **context_options) if alone else pages.take()
+        lab = Lab(on, page, shots)
         try:
             yield lab
             assert lab.requests_elsewhere() == []
             assert lab.errors == []
         finally:
             lab.close()
+            page.close() if alone else pages.give_back(page)
 
     return make
 
