@@ -452,20 +452,18 @@ class SafePool:
 
     def wait(self):
         with self.lock:
-            taken, self.pending = self.pending, []
-        for _, events in taken:
+            waiting = list(self.pending)
+        for _, events in waiting:
             for event in events:
                 self.driver.synchronize_event(event)
-        with self.lock:
-            self.pending += taken
 
     def clear(self):
         with self.lock:
             self.collect()
-            gone = [address for addresses in self.idle.values() for address in addresses]
+            for addresses in self.idle.values():
+                for address in addresses:
+                    self.driver.free(address)
             self.idle = {}
-        for address in gone:
-            self.driver.free(address)
 
     def close(self):
         with self.lock:
@@ -514,6 +512,18 @@ class WaitsInside(SafePool):
             for _, events in self.pending:
                 for event in events:
                     self.driver.synchronize_event(event)
+
+
+@answers.wrong("clear_while_busy", "hides what it waits for")
+class TakesOut(SafePool):
+    def wait(self):
+        with self.lock:
+            taken, self.pending = self.pending, []
+        for _, events in taken:
+            for event in events:
+                self.driver.synchronize_event(event)
+        with self.lock:
+            self.pending += taken
 
 
 @answers.wrong("clear_while_busy", "frees pending blocks")
@@ -586,6 +596,7 @@ test_answers = answers.tests()
         ("record_the_stream", "records after the free", "record_stream must come before free"),
         ("record_the_stream", "synchronises the host", "Only the side stream has to wait"),
         ("clear_while_busy", "frees pending blocks", "A stream still worked on this chunk"),
+        ("clear_while_busy", "hides what it waits for", "stays pending: both need it"),
         ("idle_segments", "wants a single block", "several free blocks"),
     ],
 )

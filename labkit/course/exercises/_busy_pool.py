@@ -198,14 +198,17 @@ class BusyRun:
         self._join()
 
     def full(self, size: int) -> None:
-        """The device is full of chunks that come back: there is room for one large chunk."""
+        """The device is full of chunks that come back, and two threads want larger ones."""
+        for _ in range(16):
+            if self.driver.held <= 15 * MIB:
+                self.allocate(MIB)
         for address in self.mine:
             self.driver.work(1)
             self.driver.returned(address, (1,))
             self.pool.free(address, (1,))
         self.mine = []
-        self.driver.intruder = ("wait", lambda: self.intrude(size))
-        address = self.pool.allocate(16 * MIB - 2 * size)
+        self.driver.intruder = ("wait", lambda: self.intrude(3 * MIB))
+        address = self.pool.allocate(13 * MIB - 2 * size)
         self._join()
         self.driver.lend(address)
         self.driver.returned(address, ())
@@ -326,9 +329,14 @@ clear_while_busy = Exercise(
             when=lambda evidence: "freed" in evidence.property or "handed" in evidence.property,
         ),
         Hint(
-            "Wait without the lock: take the pending chunks out under it, wait for their events "
-            "outside, and take it again.",
+            "Wait without the lock: copy the list of pending chunks under it, and wait for their "
+            "events outside.",
             when=lambda evidence: "lock" in evidence.property,
+        ),
+        Hint(
+            "While one thread waited, another one found nothing to wait for. What is waited for "
+            "stays pending: both need it.",
+            when=lambda evidence: "MemoryError in a second" in evidence.property,
         ),
         "Who owns a chunk that was handed out? Remember its size until it comes back; close must "
         "not forget it.",
@@ -338,6 +346,7 @@ clear_while_busy = Exercise(
     must_fail=(
         "no lock",
         "holds the lock during device waits",
+        "hides what it waits for",
         "frees pending blocks",
         "forgets chunks handed out",
         SLOW,
