@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from labkit.course.checks import outcomes
+from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises._leaves import Value
 from tests.course.answers import Answers, remembers
@@ -451,6 +452,16 @@ for why, answer in {
     ),
 }.items():
     answers.wrong("waits", why)(answer)
+
+
+def test_what_was_recorded_is_drawn_with_the_leaf_by_its_name():
+    exercise = find("autograd.leaf_or_not")
+    plain = ("a", "tensor", "float32", False)
+    assert exercise.picture(Case(([plain],)), {}, {}) is None
+    program = [("a", "tensor", "float32", True), ("b", "mul", "a", "a")]
+    nodes = exercise.picture(Case((program,)), {}, {}).levels["all"]["nodes"]
+    assert [node["label"] for node in nodes] == ["MulBackward0", "AccumulateGrad"]
+    assert any(badge.startswith("a ") for badge in nodes[1]["badges"])
 
 
 test_answers = answers.tests()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Statement = tuple[Any, ...]
@@ -197,6 +197,20 @@ def _line(target: str, op: str, arguments: list[Any]) -> str:
     return f"{target} = {call}" if target else call
 
 
+def _recorded(case: Case, got: Any, right: Any) -> Any:
+    """What PyTorch recorded of the program: the graphs of all that is no leaf."""
+    from labkit import show
+
+    with _Run() as run:
+        for statement in case.inputs[0]:
+            run.step(statement)
+    roots = [tensor for tensor in run.names.values() if tensor.grad_fn is not None]
+    if not roots:
+        return None
+    called = {"graph": show.graph, "roots": roots}  # a leaf is named as its caller's variable is
+    return eval("graph(*roots, simple=True)", called, run.names)
+
+
 def _wrong_names(evidence: Any) -> list[tuple[str, Any, Facts]]:
     got = evidence.value if isinstance(evidence.value, dict) else {}
     return [(n, got.get(n), right) for n, right in evidence.right.items() if got.get(n) != right]
@@ -329,6 +343,7 @@ leaf_or_not = Exercise(
     drive=_replay,
     smaller=_fewer_statements,
     show=_python,
+    picture=_recorded,
     cases=200,
     minutes=15,
     banned=TORCH_AND_LABKIT,
