@@ -28,7 +28,7 @@ def view(texts=("aten::mm enters", "sgemm is queued"), **changed):
         trace=EMPTY,
         nodes=[{"label": "MmBackward0", "kind": "made"}],
         edges=[],
-        words={"kinds": ["call", "kernel queued"], "phases": ["forward"]},
+        words={"kinds": ["call", "kernel queued", "node recorded"], "phases": ["forward"]},
         functions=[{"name": "step", "file": "a.py", "first_line": 1, "lines": ["y = a @ b"]}],
         chains=[[[0, 1]]],
         calls=[["aten::mm", -1, 0, 2, [["CUDA", "here", 1, 0], ["CPU", "there", 0, -1]]]],

@@ -46,15 +46,16 @@ class SourceLines:
 
     def running(self) -> int:
         """The place of the chain that this thread runs; -1 when nothing of it is the user's."""
-        chain = []
+        met = []
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame is not self._outermost:
             if not frame.f_code.co_filename.startswith(_NOT_THE_USERS):
-                chain.append((self._place(frame.f_code), frame.f_lineno))
+                met.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back
-        if not chain or frame is None:
+        if not met or frame is None:
             return -1
-        whole = tuple(chain)
+        # The caller is met before what it calls, so that it stands above it.
+        whole = tuple([(self._place(code), line) for code, line in met[::-1]][::-1])
         if whole not in self._known:
             self._known[whole] = len(self.chains)
             self.chains.append(whole)

@@ -1,6 +1,6 @@
 """The picture of a StepView where no JavaScript runs: one event, in five lanes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from labkit.widgets.picture import INK, LINE, MUTED, PALETTE, PAPER, Picture
@@ -18,7 +18,7 @@ def step_picture(lists: Lists, event: Event, number: int, title: str, label: str
     """The lanes one below the other; what the event is about is orange in each."""
     lines = _source(lists, event)
     hops = _hops(lists, event)
-    height = 92 + ROW * (len(lines) + len(hops)) + 150
+    height = 92 + ROW * (len(lines) + len(hops)) + 128
     picture = Picture(WIDTH, height, label)
     picture.text(12, 20, title or label, bold=True, mono=False)
     said = f"event {number + 1} of {len(lists['texts'])}: {lists['texts'][number]}"
@@ -97,12 +97,6 @@ def _memory(picture: Picture, lists: Lists, event: Event, y: float) -> None:
     if event["kernel"] < 0:
         picture.text(LABEL, y, "nothing is read or written at this event", 12, MUTED)
         return
-    reads, writes = lists["launches"][event["kernel"]][5:7]
-    for i, (word, addresses) in enumerate((("reads", reads), ("writes", writes))):
-        picture.text(LABEL, y + i * ROW, f"{word} {_places(lists, addresses)}", 12)
-
-
-def _places(lists: Lists, addresses: Sequence[int]) -> str:
-    """What lies there, by the name it had when the step began, else by its address."""
-    names = lists["names"]
-    return ", ".join(names.get(str(at), f"{at:#x}") for at in addresses) or "nothing"
+    for i, word in enumerate(("reads", "writes")):
+        places = ", ".join(lists[word]) or "nothing"
+        picture.text(LABEL, y + i * ROW, f"{word} {places}"[:100], 12)

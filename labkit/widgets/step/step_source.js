@@ -51,8 +51,10 @@ function stepSource(record, go) {
     chain.slice(1).forEach((pair) => light(pair, "lk-step-caller"));
     if (focus.madeAt >= 0) light(chains[focus.madeAt][0], "lk-step-made");
     if (chain.length) light(chain[0], "lk-step-now");
-    const row = chain.length && rowOf(chain[0]);
-    if (row) reveal(body, row);
+    for (const pair of [chains[focus.madeAt]?.[0], chain[0]]) {
+      const row = pair && rowOf(pair);
+      if (row) reveal(body, row);
+    }
   }
   return {
     element: body,

@@ -74,7 +74,7 @@ class StepView(LabWidget):
         packed: dict[str, Any] = {f"event.{name}": columns[name] for name in COLUMNS}
         packed |= {f"memory.{name}": values for name, values in arrays.items()}
         schema, data = pack_columns(packed)
-        self._columns = columns
+        self._columns, self._trace = columns, trace
         self._lists = {"texts": list(texts), **lists}
         super().__init__(
             title=title,
@@ -99,4 +99,38 @@ class StepView(LabWidget):
     def svg(self) -> str:
         """The event shown: its line, its operator, its node, its kernel and what it touches."""
         event = {name: int(values[self.frame]) for name, values in self._columns.items()}
-        return step_picture(self._lists, event, self.frame, self.title, repr(self))
+        event["node"] = self._node(event)
+        touched = self._touched(event["kernel"])
+        lists = {**self._lists, "reads": touched[0], "writes": touched[1]}
+        return step_picture(lists, event, self.frame, self.title, repr(self))
+
+    def _node(self, event: Mapping[str, int]) -> int:
+        """The node that the event is about, else the one that its operator recorded."""
+        if event["node"] >= 0:
+            return event["node"]
+        recorded = self._lists["words"]["kinds"].index("node recorded")
+        kinds, calls = self._columns["kind"], self._columns["call"]
+        for i, (kind, call) in enumerate(zip(kinds, calls, strict=True)):
+            if kind == recorded and call == event["call"] >= 0:
+                return int(self._columns["node"][i])
+        return -1
+
+    def _touched(self, kernel: int) -> list[list[str]]:
+        """What the work reads, and what it writes, each by whose it is."""
+        if kernel < 0:
+            return [[], []]
+        launch = self._lists["launches"][kernel]
+        before = int(self._columns["memory"][launch[7]])
+        return [[self._whose(at, before) for at in addresses] for addresses in launch[5:7]]
+
+    def _whose(self, address: int, before: int) -> str:
+        """What the memory was handed out for, of the entries up to `before`; else its name."""
+        events = self._trace["events"]
+        alloc = list(self._trace["actions"]).index("alloc")
+        for i in range(before - 1, -1, -1):
+            start, size = int(events["address"][i]), int(events["size"][i])
+            if events["action"][i] == alloc and start <= address < start + size:
+                call = self._columns["call"][list(self._columns["memory"]).index(i + 1)]
+                operator = self._lists["calls"][call][0] if call >= 0 else "no operator"
+                return f"{size:,} bytes of {operator}"
+        return str(self._lists["names"].get(str(address), f"{address:#x}"))
