@@ -147,12 +147,14 @@ def _backend_select(_s: Schema, arguments: Arguments, _k: DispatchKeySet, now: S
     renamed = device.type == torch.utils.backend_registration._privateuse1_backend_name
     backend = "PrivateUse1" if renamed else _DEVICES.get(device.type, device.type.upper())
     key = DispatchKey.parse(f"{prefix}{backend}")
-    return Next(
-        "redispatch",
-        f"no tensor names a backend, so device={device} and layout={layout} do: {key}",
-        DispatchKeySet(key),
-        now,
-    )
+    text = f"device={device} and layout={layout} name a backend: {key}"
+    if not now.tensors:
+        return Next("redispatch", f"no tensor names a backend, so {text}", DispatchKeySet(key), now)
+    union = DispatchKeySet(key) | now.included
+    for _, tensor in now.tensors:
+        union |= key_set_of(tensor) or DispatchKeySet()
+    keys = (union - now.excluded) & DispatchKeySet.full_after(K.BackendSelect)
+    return Next("redispatch", f"{text}, beside those of the tensors", keys, now)
 
 
 _LAYOUTS = {

@@ -86,11 +86,6 @@ class Devices:
 
     # Memory
 
-    @property
-    def allocator(self) -> CachingAllocator:
-        """The caching allocator of the device that serves labkit's own "cuda"."""
-        return self._all[0].allocator
-
     def allocate(self, nbytes: int) -> DataPtr:
         """Memory for a storage of labkit's, on the device that serves.
 

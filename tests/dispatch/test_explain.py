@@ -96,6 +96,12 @@ def test_a_lazy_conjugate_is_resolved_on_the_way():
     assert "Conjugate" not in slots(explain(aten.view, z, [2, 1]))
 
 
+def test_where_no_device_is_given_a_tensor_names_the_backend():
+    made = explain(aten._to_copy.default, torch.ones(2, device="meta"), dtype=torch.float64)
+    assert slots(made) == ran(made) == ["AutogradMeta", "BackendSelect", "Meta"]
+    assert made.agrees
+
+
 def test_a_device_argument_stands_in_for_tensors():
     made = explain(aten.zeros.default, [2], device="meta")
     assert ran(made) == ["BackendSelect", "Meta"]

@@ -59,7 +59,6 @@ def test_every_kernel_has_its_operator_its_line_and_its_node(network):
         assert said.startswith(expected[event.phase])
         if event.phase == "backward":
             assert names[event.node]
-    assert made.outside == []
     assert made.error == ""
 
 
@@ -132,3 +131,20 @@ def test_a_step_leaves_no_observer_behind():
     assert fallback.OBSERVERS == []
     assert torch.autograd._engine_run_backward is run
     assert x.sum().grad_fn.next_functions[0][0] is not None
+
+
+@apart
+def test_of_two_devices_the_current_one_is_watched():
+    from labkit.show.step.collect import record
+
+    x = torch.rand(4, device="lab:1", requires_grad=True)
+    step = lambda: (x * 2).sum().backward()  # noqa: E731
+    aside = record(step)
+    assert aside.recording.launches == []
+    assert aside.heats == {}
+    assert aside.remarks == ["Streams and memory are those of lab:0, one of 2 devices."]
+    with torch.lab.device(1):
+        there = record(step)
+    assert {launch.kind for launch in there.recording.launches} >= {"kernel"}
+    assert len(there.heats) == 3
+    x.grad = None

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from labkit.cuda.stream import current_stream
 from labkit.show.backward.autograd_walk import Walk, sequence_nr
-from labkit.show.step.gradients import Array, Gradients
+from labkit.show.step.gradients import Gradients
 from labkit.show.step.on_device import DeviceWatch
 from labkit.show.step.record import Recording
 from labkit.show.step.tensor_names import named_tensors
@@ -61,7 +60,7 @@ def record(
     names = {
         tensor.data_ptr(): name for name, tensor in named.items() if tensor.device.type != "cpu"
     }
-    gradients = Gradients(recording, walk, _reading(watch))
+    gradients = Gradients(recording, walk, watch.read_later)
     with ExitStack() as stack:
         for manager in (watch.watching(), *_faces(recording, gradients)):
             stack.enter_context(manager)
@@ -92,16 +91,3 @@ def _faces(recording: Recording, gradients: Gradients) -> list[Any]:
 
         faces.append(torch_face.watching(recording, gradients))
     return faces
-
-
-def _reading(watch: DeviceWatch) -> Callable[[int, int], Array]:
-    """Reads device memory, in its turn on the stream that is current."""
-
-    def read(address: int, nbytes: int) -> Array:
-        start = sys.modules.get("labkit.torch_device.start")
-        stream = current_stream(watch.driver).handle
-        if start is not None:
-            stream = start.kernels().devices.shim.current_stream(0)
-        return watch.read_later(address, nbytes, stream)
-
-    return read

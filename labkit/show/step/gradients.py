@@ -18,8 +18,8 @@ MOST_ELEMENTS = 1024
 NUMBERS_ON_AN_EDGE = 3
 
 Array = np.ndarray[Any, Any]
-ReadLater = Callable[[int, int], Array]
-"""(address, bytes) -> bytes that are there once the step is over."""
+ReadLater = Callable[[int, int], Array | None]
+"""(address, bytes) -> bytes that are there once the step is over; None where nobody reads them."""
 
 
 @dataclass
@@ -105,10 +105,13 @@ class Gradients:
             return Gradient(sizes, None)
         element = np.dtype(kind)
         nbytes = storage_nbytes(sizes, tuple(strides), element.itemsize)
+        held: Array | None
         if device == "cpu":
             held = np.frombuffer(ctypes.string_at(address, nbytes), np.uint8)
         else:
             held = self._read_later(address, nbytes)
+        if held is None:
+            return Gradient(sizes, None)
         steps = [stride * element.itemsize for stride in strides]
         return Gradient(sizes, np.ndarray(sizes, element, held.data, strides=steps))
 

@@ -1,5 +1,6 @@
 """What a step asks of the device: memory of the caching allocator, work of the streams."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from labkit.cuda import tensor_memory
 from labkit.cuda.operation import Operation
 from labkit.cuda.select import chosen_driver
 from labkit.cuda.signature import ParamKind
+from labkit.cuda.stream import current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.history import Action, Frames, History, MempoolId
 from labkit.memory.storages import cuda_storages
@@ -18,10 +20,13 @@ from labkit.show.step.record import Launch, Recording
 
 ADDRESS_BYTES = 8
 BORROWED = "For this step labkit's caching allocator served the device's memory."
+ONE_OF = "Streams and memory are those of lab:{}, one of {} devices."
 
 
 class DeviceWatch:
     """Inside `watching`, the recording hears of the allocator's entries and the streams' work.
+
+    Of several devices it is the one that is current at the beginning.
 
     driver     the device; None where nothing has asked for one yet, and there is nothing to watch
     allocator  the caching allocator that serves it
@@ -31,8 +36,14 @@ class DeviceWatch:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.driver: Any = chosen_driver()
         self.remarks: list[str] = []
+        self._devices = getattr(getattr(sys.modules.get("torch"), "lab", None), "_devices", None)
+        self.driver: Any = chosen_driver()
+        if self._devices is not None:
+            self._index = self._devices.shim.current_device()
+            self.driver = self._devices[self._index].driver
+            if len(self._devices) > 1:
+                self.remarks.append(ONE_OF.format(self._index, len(self._devices)))
         self.outside: dict[int, int] = {}
         self._quiet = threading.local()
 
@@ -43,12 +54,9 @@ class DeviceWatch:
             yield
             return
         with ExitStack() as stack:
-            storages: Any = tensor_memory.serving()
-            if not hasattr(storages, "allocator"):
-                storages = stack.enter_context(_borrowed())
-                self.remarks.append(BORROWED)
-            self.allocator: CachingAllocator = storages.allocator
-            self.recording.settle = getattr(storages, "take_back", self.recording.settle)
+            self.allocator = self._serving_allocator(stack)
+            if self._devices is not None:
+                self.recording.settle = self._devices.take_back
             self.recording.settle()
             kept = self.allocator.reserved.segments
             allocations = getattr(getattr(self.driver, "arena", None), "allocations", {})
@@ -71,11 +79,17 @@ class DeviceWatch:
             "allocator_settings": self.allocator.settings.snapshot(),
         }
 
-    def read_later(self, address: int, nbytes: int, stream: int) -> np.ndarray[Any, Any]:
-        """Bytes that are there once the device has come to this place of the stream.
+    def read_later(self, address: int, nbytes: int) -> np.ndarray[Any, Any] | None:
+        """Bytes that are there once the device has come to this place of the current stream.
 
-        The copy is queued behind the work that makes them: nothing waits for it.
+        The copy is queued behind the work that makes them: nothing waits for it. None where the
+        address is not this device's.
         """
+        if self.driver is None or not self.driver.is_device_address(address):
+            return None
+        stream = current_stream(self.driver).handle
+        if self._devices is not None:
+            stream = self._devices.shim.current_stream(self._index)
         host = np.zeros(nbytes, np.uint8)
         options = {"keep": host} if self.driver.name == "emulator" else {}
         self._quiet.now = True
@@ -84,6 +98,17 @@ class DeviceWatch:
         finally:
             self._quiet.now = False
         return host
+
+    def _serving_allocator(self, stack: ExitStack) -> CachingAllocator:
+        """The caching allocator of the device; one is lent where the driver serves by itself."""
+        storages: Any = tensor_memory.serving()
+        if self._devices is not None:
+            storages = self._devices[self._index]
+        elif not hasattr(storages, "allocator"):
+            storages = stack.enter_context(_borrowed())
+            self.remarks.append(BORROWED)
+        allocator: CachingAllocator = storages.allocator
+        return allocator
 
     @contextmanager
     def _hearing_the_allocator(self) -> Iterator[None]:
