@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from labkit.course.exercise import Raises, Rng
+from labkit.course.exercise import Case, Raises, Rng
 from labkit.course.exercises import find
 from tests.course.answers import Answers
 
@@ -435,3 +435,10 @@ for why, answer in {
 
 
 test_answers = answers.tests()
+
+
+def test_the_picture_aligns_the_shapes_of_a_failing_case():
+    exercise = answers.exercises["broadcast_shapes"]
+    for shapes, said in {((4, 3), (3,)): "[4, 3]", ((2,), (3,)): "fails at dim -1"}.items():
+        drawn = exercise.picture(Case((list(shapes),)), None, None)
+        assert "shapes[1] [3]" in repr(drawn) and said in repr(drawn)

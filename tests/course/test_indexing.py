@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from labkit.course.exercise import Case, Raises
 from labkit.course.exercises import _numpy_twin
 from tests.course.answers import Answers, catches
 
@@ -415,3 +416,13 @@ def test_the_rules_explain_every_difference_of_the_two_libraries(seed):
 def test_numpy_and_torch_part_as_the_notebook_says():
     assert torch.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)
     assert np.zeros((2, 3, 4))[0, :, [1, 2]].shape == (2, 3)
+
+
+def test_the_picture_draws_the_wrong_view_beside_the_right_one():
+    exercise = answers.exercises["basic_index"]
+    case = Case(((3, 4), (4, 1), 0, (slice(1, 3),)))
+    drawn = exercise.picture(case, ((2, 4), (4, 1), 0), exercise.right(case))
+    assert "yours [2, 4] strides [4, 1] offset 0" in repr(drawn)
+    assert "right [2, 4] strides [4, 1] offset 4" in repr(drawn)
+    alone = exercise.picture(case, ((2, 4), (4, 1), 99), Raises(IndexError))
+    assert "offset 99" in repr(alone) and "right" not in repr(alone)

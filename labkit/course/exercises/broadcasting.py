@@ -88,6 +88,14 @@ def _works(shapes: list[Shape]) -> bool:
     return not isinstance(_broadcast(shapes), Raises)
 
 
+def _aligned(case: Case, got: Any, right: Any) -> Any:
+    """The shapes of a failing case, aligned from the right."""
+    from labkit import show  # drawing is for a failing case alone
+
+    (shapes,) = case.inputs
+    return show.broadcast(*shapes, names=[f"shapes[{at}]" for at in range(len(shapes))])
+
+
 broadcast_shapes = Exercise(
     id="broadcasting.broadcast_shapes",
     stages=(
@@ -100,6 +108,7 @@ broadcast_shapes = Exercise(
     case=_shapes,
     expected=_broadcast,
     smaller=_fewer_shapes,
+    picture=_aligned,
     cases=300,
     minutes=15,
     banned=("torch.broadcast_shapes", "torch.*", "numpy.*", "labkit.*"),

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._attention_masks import causal_mask_adapter
 from labkit.course.exercises._index_kinds import kind
+from labkit.course.exercises._layout_pictures import layouts_drawn
 from labkit.course.exercises._numpy_twin import numpy_twin
 
 NOTEBOOK = "1_fundamentals/4_indexing"
@@ -122,6 +123,15 @@ def _only(*kinds: type) -> Any:
     return fits
 
 
+def _two_views(case: Case, got: Any, right: Any) -> Any:
+    """The view that the answer describes beside the right one; one alone where the other raises."""
+    sizes, strides, offset, _ = case.inputs
+    reach = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    told = {"yours": got, "right": right}
+    layouts = {name: layout for name, layout in told.items() if isinstance(layout, tuple)}
+    return layouts_drawn(max(1, offset + 1 + reach), layouts)
+
+
 basic_index = Exercise(
     id="indexing.basic_index",
     rules=("pure arithmetic: no torch, no NumPy, no labkit",),
@@ -129,6 +139,7 @@ basic_index = Exercise(
     expected=_basic,
     smaller=_shorter_index,
     show=_shown_index,
+    picture=_two_views,
     cases=400,
     sizes=6,
     minutes=15,

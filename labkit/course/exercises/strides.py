@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._layout_pictures import layouts_drawn
 from labkit.course.exercises._view_rules import cut_out, needed, view_strides
 
 NOTEBOOK = "2_core_code/3_strides"
@@ -222,20 +223,10 @@ def _two_views(case: Case, got: Any, right: Any) -> Any:
 
     Only one of the two where the other refused the step.
     """
-    from labkit import show
-
     theirs, ours = next(pair for pair in zip(right, got, strict=True) if pair[0] != pair[1])
     told = {"yours": _layout(ours), "expected": _layout(theirs)}
     layouts = {name: layout for name, layout in told.items() if layout is not None}
-    storage = torch.arange(case.inputs[1])
-    try:
-        views = [storage.as_strided(*layout) for layout in layouts.values()]
-        return show.strides(*views, names=[*layouts], compare=len(views) == 2)
-    except RuntimeError:  # the answer's view leaves the storage: that can be drawn, not made
-        drawn = show.strides(*[storage] * len(layouts), names=[*layouts])
-        for name, layout in layouts.items():
-            drawn.edit(name, *layout)
-        return drawn
+    return layouts_drawn(case.inputs[1], layouts)
 
 
 view_machine = Exercise(
