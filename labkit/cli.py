@@ -12,7 +12,7 @@ COMMANDS = {
         "labkit.conformance.command",
         "compare the rebuilt systems with the installed PyTorch",
     ),
-    "trace": ("labkit.cuda.trace_command", "run a .cu kernel here and see what each line did"),
+    "trace": ("labkit.show.trace_command", "run a .cu kernel here and see what each line did"),
     "bench": ("labkit.bench", "ratios of two things measured side by side in one run"),
     "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),

@@ -1,5 +1,6 @@
 """CUDA C++ modules and kernels, shaped as CuPy's: the same lines run on a GPU and on a laptop."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
 from labkit.cuda.select import current_driver
+from labkit.cuda.source import parse
 from labkit.cuda.staging import Staging
 from labkit.cuda.stream import Stream, handle_of
 
@@ -197,3 +199,39 @@ def _check_order(order: str | int) -> None:
     seed = isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 1 << 64
     if not seed and order not in ("forward", "reverse"):
         raise InvalidValueError(f"order is 'forward', 'reverse' or a seed, not {order!r}")
+
+
+def kernel(
+    code: str | None = None,
+    name: str | None = None,
+    *,
+    path: str | Path | None = None,
+    options: Sequence[str] = (),
+    driver: Driver | None = None,
+) -> RawKernel:
+    """One kernel of a CUDA source, `extern "C"` or not.
+
+    name   may be left out where the source has one kernel; an instance of a template is named as
+           in C++, such as "add<float>"
+
+    Raises   InvalidValueError   there is no such kernel, or several to choose from
+             CompileError        the compiler refused the source
+
+    Source   torch/cuda/__init__.py  _compile_kernel
+    """
+    module = RawModule(code, path=path, options=options, driver=driver)
+    found = parse(module.code).kernels
+    named = ", ".join(one.scope + one.name + "<...>" * one.is_template for one in found) or "none"
+    if name is None:
+        if len(found) != 1 or found[0].is_template:
+            raise InvalidValueError(f"{module.path} has these kernels, name one: {named}")
+        name = found[0].expression or found[0].name
+    elif re.sub(r"<.*|.*::", "", name) not in module.code and '#include "' not in module.code:
+        raise InvalidValueError(f"{module.path} has no kernel '{name}', only: {named}")
+    else:
+        match = next((one for one in found if name in (one.name, one.scope + one.name)), None)
+        if match is not None and not match.is_template:
+            name = match.expression or match.name
+    plain = any(one.name == name and one.is_extern_c for one in found)
+    module.name_expressions = () if plain or not found else (name,)
+    return module.get_function(name)

@@ -36,12 +36,19 @@ class KernelText:
     """One `__global__` function as written."""
 
     name: str
+    scope: str
+    """Of its namespaces: `a::b::`, or nothing."""
     parameters: tuple[Parameter, ...]
     is_extern_c: bool
     template_names: tuple[str, ...]
     """Of a template's parameters, in order; empty for a plain function."""
     max_threads: int | None
     line: int
+
+    @property
+    def expression(self) -> str | None:
+        """What names it to NVRTC; None where its C name does."""
+        return None if self.is_extern_c else self.scope + self.name
 
     @property
     def is_template(self) -> bool:
@@ -75,16 +82,20 @@ def _blank(match: re.Match[str]) -> str:
 def parse(code: str) -> Source:
     """The kernels of a CUDA source, in order."""
     stripped = _COMMENT_OR_STRING.sub(_blank, code)
-    c_blocks = _extern_c_ranges(stripped)
+    c_blocks = _blocks(stripped, r"extern\s+\x00C\x00")
+    spaces = _blocks(stripped, r"\bnamespace\s+([\w:]+)")
     kernels = []
     for match in _KERNEL.finditer(stripped):
-        inside = any(start < match.start("name") < end for start, end in c_blocks)
+        at = match.start("name")
+        inside = any(start < at < end for start, end, _ in c_blocks)
+        scope = "".join(f"{name}::" for start, end, name in spaces if start < at < end)
         close = _closing(stripped, match.end() - 1, "()")
         head = match.group("head") + stripped[close + 1 : stripped.find("{", close) + 1]
         bounds = _BOUNDS.search(head)
         kernels.append(
             KernelText(
                 name=match.group("name"),
+                scope=scope,
                 parameters=_parameters(stripped[match.end() : close]),
                 is_extern_c=bool(match.group("c")) or inside,
                 template_names=_template_names(match.group("template") or ""),
@@ -116,10 +127,11 @@ def _closing(text: str, opening: int, pair: str) -> int:
     return len(text)
 
 
-def _extern_c_ranges(stripped: str) -> list[tuple[int, int]]:
+def _blocks(stripped: str, head: str) -> list[tuple[int, int, str]]:
+    """(start, end, first group of the head) of every `head { ... }`, from outside in."""
     return [
-        (match.end(), _closing(stripped, match.end() - 1, "{}"))
-        for match in re.finditer(r"extern\s+\x00C\x00\s*\{", stripped)
+        (match.end(), _closing(stripped, match.end() - 1, "{}"), (*match.groups(), "")[0])
+        for match in re.finditer(head + r"\s*\{", stripped)
     ]
 
 
@@ -172,6 +184,16 @@ def gcc_unroll(code: str) -> str:
         code,
         flags=re.MULTILINE,
     )
+
+
+def noinline(code: str) -> str:
+    """The code with CUDA's `__noinline__` as an attribute; a macro would break libstdc++'s own."""
+    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    pieces, done = [], 0
+    for match in re.finditer(r"(?<!\()\b__noinline__\b", stripped):
+        pieces += [code[done : match.start()], "__attribute__((noinline))"]
+        done = match.end()
+    return "".join([*pieces, code[done:]])
 
 
 _PLACE = r"(?:\*\s*)*(?:\(\s*\*\s*\w+\s*\)|\w+)"

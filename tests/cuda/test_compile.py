@@ -137,3 +137,51 @@ def test_another_checkouts_build_is_not_taken(emulator, tmp_path, monkeypatch):
     shutil.copytree(build.INCLUDE, tmp_path / "include")
     monkeypatch.setattr(build, "INCLUDE", tmp_path / "include")
     assert build.compile_cuda(code, "moved.cu") != here
+
+
+HEADERS = [
+    "cmath",
+    "cstdlib",
+    "algorithm",
+    "string",
+    "vector",
+    "iostream",
+    "chrono",
+    "memory",
+    "random",
+    "limits",
+    "functional",
+    "array",
+    "utility",
+    "complex",
+    "map",
+    "cstdint",
+    "cassert",
+    "thread",
+    "math.h",
+    "stdlib.h",
+    "stdio.h",
+    "time.h",
+    "cstdio",
+    "cstring",
+]
+USES_MANY = """
+__noinline__ __device__ float same(float x) { return x; }
+extern "C" __global__ void k(float* y) {
+    const long began = clock();
+    y[0] = sqrt(4.f) + exp(0.f) + pow(2.f, 3.f) + pow(2., 3) + abs(-3) + abs(-2.5f) + abs(-5ll)
+         + min(1, 2) + max(1.f, 2.f) + min(1u, 2ll) + fmin(1.f, 2.f) + rsqrtf(4.f) + floor(2.5f)
+         + isnan(y[0]) + isinf(2.) + fma(1.f, 2.f, 3.f) + log2(8) + same(1) + (clock() > began);
+    y[1] = sizeof(exp(1.f)) + sizeof(abs(1.f)) + sizeof(pow(1.f, 2.f)) + sizeof(min(1, 2));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "using"), [([], ""), (HEADERS, ""), (HEADERS[::-1], "using namespace std;\n")]
+)
+def test_standard_headers_change_nothing(emulator, headers, using):
+    included = "".join(f"#include <{name}>\n" for name in headers)
+    y = np.zeros(2, np.float32)
+    cuda.kernel(included + using + USES_MANY)((1,), (1,), [y])
+    assert y.tolist() == [47.0, 16.0]

@@ -69,3 +69,48 @@ def test_the_help_says_that_a_process_is_no_sandbox(capsys):
     with pytest.raises(SystemExit):
         main(["trace", "--help"])
     assert "no sandbox" in " ".join(capsys.readouterr().out.split())
+
+
+BLUR = """#include <algorithm>
+namespace my { namespace deep {
+__global__ void blur(const float* x, float* y, int n) {
+    __shared__ float s[34];
+    int i = blockIdx.x * blockDim.x + threadIdx.x, t = threadIdx.x;
+    s[t + 1] = i < n ? x[i] : 0;
+    y[i] = (s[t] + s[t + 1] + s[t + 2]) / 3;
+}
+}}
+"""
+
+
+@pytest.mark.parametrize("name", [[], ["blur"], ["my::deep::blur"]])
+def test_a_plain_kernel_is_found_by_itself_and_drawn(name, capsys, tmp_path):
+    source, page = tmp_path / "blur.cu", tmp_path / "blur.html"
+    source.write_text(BLUR)
+    arguments = ["--grid", "4", "--arg", "f32[100]", "--arg", "f32[100]=0", "--arg", "100"]
+    assert main(["trace", str(source), *name, *arguments, "--html", str(page)]) == 1
+    out = capsys.readouterr().out
+    assert "my::deep::blur, grid (4, 1, 1)" in out
+    assert "blur.cu:7: out of bounds" in out
+    assert "element 100 of y, which has 100" in out
+    assert "my::deep::blur" in page.read_text()
+
+
+@pytest.mark.parametrize("name", [[], ["third"]])
+def test_a_file_of_several_kernels_says_which(name, capsys, tmp_path):
+    source = tmp_path / "two.cu"
+    source.write_text(
+        "template <class T> __global__ void first(T* x) {}\n__global__ void second() {}"
+    )
+    assert main(["trace", str(source), *name]) == 2
+    assert "first<...>, second" in capsys.readouterr().err
+    assert main(["trace", str(source), "second"]) == 0
+
+
+def test_a_page_that_cannot_be_written_says_so(capsys, tmp_path):
+    source = tmp_path / "one.cu"
+    source.write_text("__global__ void one() {}")
+    assert main(["trace", str(source), "--html", str(tmp_path / "no" / "where.html")]) == 2
+    told = capsys.readouterr()
+    assert "one, grid" in told.out
+    assert "where.html" in told.err

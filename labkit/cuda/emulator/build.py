@@ -227,6 +227,7 @@ def _translation_unit(
     trace: bool,
 ) -> str:
     """The learner's text, nearly untouched and line for line, then what exports its kernels."""
+    code = cuda_source.noinline(code)
     if trace:
         code = cuda_source.stored_results(code)
     elif not compiler.is_clang:

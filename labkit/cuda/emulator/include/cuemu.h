@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#define _GLIBCXX_MATH_H 1    // their overloads stay in std: cuemu/math.h has CUDA's
+#define _GLIBCXX_STDLIB_H 1
 
 #include "cuemu/abi.h"
 
@@ -67,5 +69,3 @@ template <class T> __attribute__((always_inline)) inline T&& stored(T&& result) 
 #include "cuemu/atomics.h"
 #include "cuemu/math.h"
 #include "cuemu/unsupported.h"
-
-#define __noinline__ __attribute__((noinline))

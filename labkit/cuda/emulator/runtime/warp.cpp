@@ -178,4 +178,5 @@ void cuemu_fence(int scope) {
     if (executor->launch->tracer) executor->launch->tracer->fence(*executor, scope);
 }
 uint64_t cuemu_clock() { return ++executor->steps; }
+long clock() noexcept { return static_cast<long>(cuemu_clock()); }
 }

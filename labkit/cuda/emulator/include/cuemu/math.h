@@ -1,8 +1,14 @@
 // Device math: CUDA's float overloads, intrinsics and bit tricks over the host's libm.
 #pragma once
 
+// CUDA's overloads for float. They come second wherever <cmath> offers its own, in namespace std
+// or out of it: a template gives way to a function, and a name that is only used here to one that
+// is declared.
+namespace cuemu {
+namespace overloads {
+template <class T, class As> using Only = typename EnableIf<Same<T, As>::value>::type;
 #define CUEMU_FLOAT1(NAME) \
-    CUEMU_INLINE float NAME(float x) { return NAME##f(x); }
+    template <class T, Only<T, float> = 0> CUEMU_INLINE float NAME(T x) { return NAME##f(x); }
 CUEMU_FLOAT1(sqrt)
 CUEMU_FLOAT1(cbrt)
 CUEMU_FLOAT1(exp)
@@ -29,19 +35,38 @@ CUEMU_FLOAT1(round)
 CUEMU_FLOAT1(rint)
 CUEMU_FLOAT1(trunc)
 CUEMU_FLOAT1(fabs)
+#define CUEMU_FLOAT2(NAME) \
+    template <class T, Only<T, float> = 0> CUEMU_INLINE float NAME(T x, T y) { return NAME##f(x, y); }
+CUEMU_FLOAT2(pow)
+CUEMU_FLOAT2(fmod)
+CUEMU_FLOAT2(fmin)
+CUEMU_FLOAT2(fmax)
+CUEMU_FLOAT2(atan2)
+CUEMU_FLOAT2(hypot)
+CUEMU_FLOAT2(copysign)
 #undef CUEMU_FLOAT1
-CUEMU_INLINE float pow(float x, float y) { return powf(x, y); }
-CUEMU_INLINE float fmod(float x, float y) { return fmodf(x, y); }
-CUEMU_INLINE float fmin(float x, float y) { return fminf(x, y); }
-CUEMU_INLINE float fmax(float x, float y) { return fmaxf(x, y); }
-CUEMU_INLINE float atan2(float x, float y) { return atan2f(x, y); }
-CUEMU_INLINE float hypot(float x, float y) { return hypotf(x, y); }
-CUEMU_INLINE float copysign(float x, float y) { return copysignf(x, y); }
-CUEMU_INLINE float fma(float x, float y, float z) { return fmaf(x, y, z); }
-CUEMU_INLINE float abs(float x) { return fabsf(x); }
-CUEMU_INLINE double abs(double x) { return fabs(x); }
+#undef CUEMU_FLOAT2
+template <class T, Only<T, float> = 0> CUEMU_INLINE float fma(T x, T y, T z) { return fmaf(x, y, z); }
+template <class T, Only<T, float> = 0> CUEMU_INLINE float abs(T x) { return fabsf(x); }
+template <class T, Only<T, double> = 0> CUEMU_INLINE double abs(T x) { return ::fabs(x); }
+template <class T, Only<T, long long> = 0> CUEMU_INLINE long long abs(T x) { return x < 0 ? -x : x; }
+#define CUEMU_ASKED(NAME, T, ANSWER) \
+    template <class A, Only<A, T> = 0> CUEMU_INLINE bool NAME(A x) { return ANSWER; }
+#define CUEMU_ASKED2(NAME, ANSWER) CUEMU_ASKED(NAME, float, ANSWER) CUEMU_ASKED(NAME, double, ANSWER)
+#undef isnan  // <math.h> has macros, <cmath> takes them away
+#undef isinf
+#undef isfinite
+#undef signbit
+CUEMU_ASKED2(isnan, __builtin_isnan(x))
+CUEMU_ASKED2(isinf, __builtin_isinf(x))
+CUEMU_ASKED2(isfinite, __builtin_isfinite(x))
+CUEMU_ASKED2(signbit, __builtin_signbit(x))
+#undef CUEMU_ASKED
+#undef CUEMU_ASKED2
+}  // namespace overloads
+}  // namespace cuemu
+using namespace cuemu::overloads;
 extern "C" int abs(int) noexcept;
-CUEMU_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
 
 CUEMU_INLINE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 CUEMU_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }

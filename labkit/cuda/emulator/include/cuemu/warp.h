@@ -75,4 +75,4 @@ CUEMU_INLINE void __threadfence_system() { cuemu_fence(2); }
 CUEMU_INLINE void __nanosleep(unsigned) { cuemu_yield(); }
 [[noreturn]] CUEMU_INLINE void __trap() { cuemu_trap(); }
 CUEMU_INLINE long long clock64() { return (long long)cuemu_clock(); }
-#define clock() ((long)cuemu_clock())
+extern "C" long clock() noexcept;  // <time.h> declares the same; the worker has it count steps

@@ -1,4 +1,4 @@
-"""`labkit trace FILE.cu KERNEL`: run a kernel on the emulator and say what each line did."""
+"""`labkit trace FILE.cu [KERNEL]`: run a kernel on the emulator and say what each line did."""
 
 import argparse
 import json
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
-from labkit.cuda.module import RawModule
+from labkit.cuda.module import kernel
 from labkit.cuda.trace import Trace
+from labkit.show.kernel import kernel as show_kernel
+from labkit.widgets.static_page import widget_page
 
 DTYPES = {
     "f16": "float16", "f32": "float32", "f64": "float64",
@@ -36,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE.cu")
     parser.add_argument(
-        "kernel", help='its name, or a name expression such as "add<float>" for a template'
+        "kernel",
+        nargs="?",
+        help='its name, or "add<float>" for an instance of a template; needless in a file of one',
     )
     parser.add_argument("--grid", default="1", help="blocks, such as 4 or 4x2 (default 1)")
     parser.add_argument("--block", default="32", help="threads, such as 256 or 32x8 (default 32)")
@@ -47,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the random arrays")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]")
     parser.add_argument("--json", type=Path, help="write the whole report there")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write the picture as one page")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,14 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     driver = EmulatorDriver(why="tracing")
     try:
         values = [parse_argument(text, arguments.seed + i) for i, text in enumerate(arguments.arg)]
-        module = RawModule(
-            path=arguments.file,
-            name_expressions=[arguments.kernel] if "<" in arguments.kernel else (),
-            options=[f"-D{define}" for define in arguments.defines],
-            driver=driver,
-        )
+        options = [f"-D{define}" for define in arguments.defines]
+        traced = kernel(name=arguments.kernel, path=arguments.file, options=options, driver=driver)
         order = int(arguments.order) if arguments.order.isdigit() else arguments.order
-        report = module.get_function(arguments.kernel)(
+        report = traced(
             parse_sizes(arguments.grid),
             parse_sizes(arguments.block),
             values,
@@ -74,10 +75,18 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     finally:
         driver.worker.stop()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report.as_dict()), encoding="utf-8")
     print(report.printed, end="")
     print(report)
+    try:
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report.as_dict()), encoding="utf-8")
+        if arguments.html:
+            page = widget_page(show_kernel(report), f"{report.kernel} of {arguments.file.name}")
+            arguments.html.write_text(page, encoding="utf-8")
+            print(f"\n{arguments.html}  {arguments.html.stat().st_size / 1000:,.0f} kB")
+    except OSError as error:
+        print(f"labkit trace: {error}", file=sys.stderr)
+        return 2
     return 1 if report.findings else 0
 
 
