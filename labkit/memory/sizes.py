@@ -24,6 +24,13 @@ MIN_LARGE_SEGMENT = 10 * MIB
 SEGMENT_GRANULE = 2 * MIB
 """Such a segment is rounded up to a multiple of it; what is left over serves others."""
 
+TRACE_SIZES = {
+    "min_block": MIN_BLOCK_SIZE,
+    "small_segment": SMALL_SEGMENT_SIZE,
+    "large_remainder": LARGE_REMAINDER,
+}
+"""What whoever rebuilds blocks from a trace has to know, where this module cannot be imported."""
+
 DIVISION_CLASSES = 16
 """One number of power-of-two divisions per interval: [1, 2) MiB, [2, 4) MiB, ..., from 32 GiB."""
 

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from labkit.memory.sizes import TRACE_SIZES
 from labkit.widgets.base import unpack_columns
 from labkit.widgets.memory import memory_map
 from labkit.widgets.memory.memory_map import MemoryMap
@@ -43,7 +44,7 @@ def make_trace(rows, segments=(), blocks=(), **more):
         "actions": ACTIONS, "streams": (0,), "pools": ((0, 0),), "notes": ("",),
         "frames": [("f", "model.py", 3), ("g", "model.py", 4)],
         "stack_starts": np.array([0, 0, 2, 3]), "stack_members": np.array([0, 1, 1]),
-        "settings": {}, **more,
+        "settings": {}, "sizes": TRACE_SIZES, **more,
     }  # fmt: skip
 
 

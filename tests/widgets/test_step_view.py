@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from labkit.memory.history import ACTIONS
+from labkit.memory.sizes import TRACE_SIZES
 from labkit.widgets.step.step_view import COLUMNS, StepView
 
 NONE = np.zeros(0, np.int64)
@@ -16,7 +17,7 @@ EMPTY = {
     ),
     "blocks": dict.fromkeys(("address", "size", "requested", "state", "segment", "stack"), NONE),
     "actions": ACTIONS, "streams": (0,), "pools": ((0, 0),), "notes": ("",), "frames": [],
-    "stack_starts": NONE, "stack_members": NONE,
+    "stack_starts": NONE, "stack_members": NONE, "sizes": TRACE_SIZES,
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
-from labkit.memory.sizes import KIB, MIB
+from labkit.memory.sizes import KIB, MIB, is_cut_off
 
 
 class Block(NamedTuple):
@@ -108,8 +108,7 @@ def _a_rest(rng: Rng, size: int) -> tuple[Block, int]:
 
 
 def _is_cut(block: Block, size: int) -> bool:
-    rest = block.size - size
-    return rest >= 512 if block.pool == "small" else rest > MIB
+    return is_cut_off(block.size - size, finely=block.pool == "small")
 
 
 splits = Exercise(

@@ -9,7 +9,14 @@ from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._rounded_sizes import round_and_pool
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
-from labkit.memory.sizes import MIB
+from labkit.memory.sizes import (
+    MIB,
+    MIN_BLOCK_SIZE,
+    MIN_LARGE_SEGMENT,
+    SEGMENT_GRANULE,
+    SMALL_SEGMENT_SIZE,
+    SMALL_SIZE,
+)
 
 NOTEBOOK = "2_core_code/9_caching_allocator"
 
@@ -43,8 +50,8 @@ class Memory:
         for address in self.done:
             self._free(address)
         self.done = []
-        size = -(-size // 512) * 512
-        pool = "small" if size <= 1 << 20 else "large"
+        size = -(-size // MIN_BLOCK_SIZE) * MIN_BLOCK_SIZE
+        pool = "small" if size <= SMALL_SIZE else "large"
         block = self.choose(list(self.blocks), size, pool, stream)
         if block is None:
             block = self._grow(size, pool, stream)
@@ -103,10 +110,11 @@ class Memory:
         return next(i for i, block in enumerate(self.blocks) if block.address == address)
 
     def _grow(self, size: int, pool: str, stream: int) -> Block:
-        granule = 2 << 20
-        wanted = -(-size // granule) * granule if size >= 10 << 20 else 20 << 20
+        wanted = -(-size // SEGMENT_GRANULE) * SEGMENT_GRANULE
         if pool == "small":
-            wanted = granule
+            wanted = SMALL_SEGMENT_SIZE
+        elif size < MIN_LARGE_SEGMENT:
+            wanted = 20 * MIB
         address = 0x600000000000
         for start, length in sorted(self.segments.values()):
             if start - address >= wanted:

@@ -9,6 +9,7 @@ from typing import Any
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
+from labkit.memory.sizes import TRACE_SIZES
 from labkit.memory.snapshots.call_sites import regions
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
@@ -126,6 +127,7 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
         "stack_starts": found.stacks.starts,
         "stack_members": found.stacks.members,
         "settings": found.settings,
+        "sizes": TRACE_SIZES,
         "regions": [tuple(region) for region in regions(found)],
         "decisions": dict(decisions or {}),
     }

@@ -310,13 +310,15 @@ const graphCanvas = (() => {
       fill(g);
     }
 
-    const inside = ({ offsetX, offsetY }) => (node) => {
-      const [x, y] = at(node.x, node.y);
-      return (
-        Math.abs(offsetX - x) <= (BOX_WIDTH / 2) * view.scale + 1 &&
-        Math.abs(offsetY - y) <= Math.max(4, (BOX_HEIGHT / 2) * view.scale)
-      );
-    };
+    const inside =
+      ({ offsetX, offsetY }) =>
+      (node) => {
+        const [x, y] = at(node.x, node.y);
+        return (
+          Math.abs(offsetX - x) <= (BOX_WIDTH / 2) * view.scale + 1 &&
+          Math.abs(offsetY - y) <= Math.max(4, (BOX_HEIGHT / 2) * view.scale)
+        );
+      };
     canvas.addEventListener(
       "wheel",
       (event) => {

@@ -27,83 +27,218 @@ function render({ model, el }) {
   const { element: canvas, fit, zoom, centre, draw } = graph;
   let level, incoming, outgoing, kinds;
 
-  const frames = model.get("frames"), inForce = graphFrames.history(frames);
+  const frames = model.get("frames"),
+    inForce = graphFrames.history(frames);
   const heats = lk.h("div", { class: "lk-graph-heats" });
-  const toFrame = (i) => { model.set("frame", i); model.save_changes(); };
-  const stepper = frames.length > 0 && lk.stepper({
-    count: frames.length, index: Math.min(model.get("frame"), frames.length - 1), text: (i) => frames[i].text,
-    change: (i) => { toFrame(i); if (frames[i].stop) stepper.stop(); },
-  });
+  const toFrame = (i) => {
+    model.set("frame", i);
+    model.save_changes();
+  };
+  const stepper =
+    frames.length > 0 &&
+    lk.stepper({
+      count: frames.length,
+      index: Math.min(model.get("frame"), frames.length - 1),
+      text: (i) => frames[i].text,
+      change: (i) => {
+        toFrame(i);
+        if (frames[i].stop) stepper.stop();
+      },
+    });
   const walker = stepper && graphFrames.kindWalker(frames, () => stepper.index, toFrame);
-  const tools = lk.h("div", { class: "lk-row lk-graph-tools" },
-    lk.button("−", "zoom out", () => zoom(1 / 1.3)), lk.button("+", "zoom in", () => zoom(1.3)),
-    lk.button("fit", "fit the whole graph", () => { fit(); draw(); }), search, found);
+  const tools = lk.h(
+    "div",
+    { class: "lk-row lk-graph-tools" },
+    lk.button("−", "zoom out", () => zoom(1 / 1.3)),
+    lk.button("+", "zoom in", () => zoom(1.3)),
+    lk.button("fit", "fit the whole graph", () => {
+      fit();
+      draw();
+    }),
+    search,
+    found,
+  );
   const foldAll = lk.button("fold", "fold all groups", () => setLevel("folded"));
   const unfoldAll = lk.button("unfold", "unfold all groups", () => setLevel("all"));
   if (model.get("levels").folded) tools.append(foldAll, unfoldAll);
-  root.append(...[model.get("title") && lk.h("b", {}, model.get("title")), stepper && stepper.element, walker, tools,
-    lk.h("div", { class: "lk-graph-body" }, canvas, lk.h("div", { class: "lk-graph-side" }, heats, lists, details)), legend].filter(Boolean));
+  root.append(
+    ...[
+      model.get("title") && lk.h("b", {}, model.get("title")),
+      stepper && stepper.element,
+      walker,
+      tools,
+      lk.h(
+        "div",
+        { class: "lk-graph-body" },
+        canvas,
+        lk.h("div", { class: "lk-graph-side" }, heats, lists, details),
+      ),
+      legend,
+    ].filter(Boolean),
+  );
 
   const chosen = () => graph.place(model.get("selected"));
 
-  function setLevel(name) { model.set("level", name); model.save_changes(); }
+  function setLevel(name) {
+    model.set("level", name);
+    model.save_changes();
+  }
   function useLevel() {
     const levels = model.get("levels");
     level = levels[model.get("level")] || levels.all;
-    incoming = level.nodes.map(() => []); outgoing = level.nodes.map(() => []);
-    level.edges.forEach(([s, t], i) => { outgoing[s].push(i); incoming[t].push(i); });
+    incoming = level.nodes.map(() => []);
+    outgoing = level.nodes.map(() => []);
+    level.edges.forEach(([s, t], i) => {
+      outgoing[s].push(i);
+      incoming[t].push(i);
+    });
     kinds = model.get("kinds");
     graph.use(level, kinds);
     foldAll.setAttribute("aria-pressed", model.get("level") === "folded");
     unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
-    legend.replaceChildren(...Object.entries(kinds).map(([kind, i]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch",
-      style: `background:${lk.palette[i % lk.palette.length]}` }), ` ${kind}`)),
-      ...(frames.length ? Object.entries(graphCanvas.STATE_COLOURS).filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
-        .map(([name, colour]) => lk.h("span", {}, lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }), ` ${model.get("simple") ? SAID[name] : name}`)) : []));
-    fit(true); find(); describe(); draw();
+    legend.replaceChildren(
+      ...Object.entries(kinds).map(([kind, i]) =>
+        lk.h(
+          "span",
+          {},
+          lk.h("span", {
+            class: "lk-swatch",
+            style: `background:${lk.palette[i % lk.palette.length]}`,
+          }),
+          ` ${kind}`,
+        ),
+      ),
+      ...(frames.length
+        ? Object.entries(graphCanvas.STATE_COLOURS)
+            .filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
+            .map(([name, colour]) =>
+              lk.h(
+                "span",
+                {},
+                lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }),
+                ` ${model.get("simple") ? SAID[name] : name}`,
+              ),
+            )
+        : []),
+    );
+    fit(true);
+    find();
+    describe();
+    draw();
   }
 
   function select(i) {
-    model.set("selected", i < 0 ? -1 : level.nodes[i].members[0]); model.save_changes();
+    model.set("selected", i < 0 ? -1 : level.nodes[i].members[0]);
+    model.save_changes();
   }
-  const go = (i) => { select(i); centre(i); draw(); };
+  const go = (i) => {
+    select(i);
+    centre(i);
+    draw();
+  };
   function describe() {
     const i = chosen();
     root.dataset.selected = i < 0 ? "" : level.nodes[i].label;
-    if (i < 0) return details.replaceChildren(lk.h("span", { class: "lk-muted" }, "click a node, or focus the graph and use the arrow keys"));
+    if (i < 0)
+      return details.replaceChildren(
+        lk.h(
+          "span",
+          { class: "lk-muted" },
+          "click a node, or focus the graph and use the arrow keys",
+        ),
+      );
     const node = level.nodes[i];
-    const links = (edges, end, name) => edges.length > 0 && lk.h("div", {}, lk.h("span", { class: "lk-muted" }, name),
-      ...edges.slice(0, 12).map((e) => lk.button(level.nodes[level.edges[e][end]].label + (level.edges[e][2] ? ` · ${level.edges[e][2]}` : ""), "follow this edge", () => go(level.edges[e][end]))),
-      edges.length > 12 ? ` and ${edges.length - 12} more` : null);
-    details.replaceChildren(lk.h("b", { class: "lk-mono" }, node.label), " ", lk.h("span", { class: "lk-muted" }, node.kind),
+    const links = (edges, end, name) =>
+      edges.length > 0 &&
+      lk.h(
+        "div",
+        {},
+        lk.h("span", { class: "lk-muted" }, name),
+        ...edges
+          .slice(0, 12)
+          .map((e) =>
+            lk.button(
+              level.nodes[level.edges[e][end]].label +
+                (level.edges[e][2] ? ` · ${level.edges[e][2]}` : ""),
+              "follow this edge",
+              () => go(level.edges[e][end]),
+            ),
+          ),
+        edges.length > 12 ? ` and ${edges.length - 12} more` : null,
+      );
+    details.replaceChildren(
+      lk.h("b", { class: "lk-mono" }, node.label),
+      " ",
+      lk.h("span", { class: "lk-muted" }, node.kind),
       ...node.badges.map((badge) => lk.h("div", { class: "lk-mono" }, badge)),
-      ...Object.entries(node.details).map(([name, text]) => lk.h("div", {}, lk.h("span", { class: "lk-muted" }, `${name}: `), lk.h("span", { class: "lk-mono" }, text))),
-      ...[links(incoming[i], 0, "from "), links(outgoing[i], 1, "to "),
-        node.folds && lk.button("unfold this group", "show the nodes of this group", () => {
-          model.set("unfolded", [...model.get("unfolded"), node.group]); model.save_changes();
-          setTimeout(() => { if (level.nodes.some((n) => n.folds && n.group === node.group)) setLevel("all"); }, 1500);  // no kernel: all or nothing
-        }),
-        !node.folds && node.group && model.get("level") === "mixed" && lk.button("fold this group", "hide the nodes of this group", () => {
-          model.set("unfolded", model.get("unfolded").filter((group) => group !== node.group)); model.save_changes();
-        })].filter(Boolean));
+      ...Object.entries(node.details).map(([name, text]) =>
+        lk.h(
+          "div",
+          {},
+          lk.h("span", { class: "lk-muted" }, `${name}: `),
+          lk.h("span", { class: "lk-mono" }, text),
+        ),
+      ),
+      ...[
+        links(incoming[i], 0, "from "),
+        links(outgoing[i], 1, "to "),
+        node.folds &&
+          lk.button("unfold this group", "show the nodes of this group", () => {
+            model.set("unfolded", [...model.get("unfolded"), node.group]);
+            model.save_changes();
+            setTimeout(() => {
+              if (level.nodes.some((n) => n.folds && n.group === node.group)) setLevel("all");
+            }, 1500); // no kernel: all or nothing
+          }),
+        !node.folds &&
+          node.group &&
+          model.get("level") === "mixed" &&
+          lk.button("fold this group", "hide the nodes of this group", () => {
+            model.set(
+              "unfolded",
+              model.get("unfolded").filter((group) => group !== node.group),
+            );
+            model.save_changes();
+          }),
+      ].filter(Boolean),
+    );
   }
   function showFrame(i) {
     const frame = frames[i];
     const { marks, notes, flows } = inForce(i);
     Object.assign(now, { marks, notes, flows, lit: new Set(frame.edges ?? []) });
     heats.replaceChildren(...(frame.heats ?? []).map(graphFrames.heat));
-    lists.replaceChildren(...Object.entries(frame.lists).map(([name, items]) => lk.h("div", {},
-      lk.h("span", { class: "lk-muted" }, items.length ? `${name} (${graphFrames.listLength(items)})` : name), items.length ? lk.h("ol", { class: "lk-mono" }, ...items.map((item) => lk.h("li", {}, item)))
-        : lk.h("span", { class: "lk-muted" }, ": none"))));
+    lists.replaceChildren(
+      ...Object.entries(frame.lists).map(([name, items]) =>
+        lk.h(
+          "div",
+          {},
+          lk.h(
+            "span",
+            { class: "lk-muted" },
+            items.length ? `${name} (${graphFrames.listLength(items)})` : name,
+          ),
+          items.length
+            ? lk.h("ol", { class: "lk-mono" }, ...items.map((item) => lk.h("li", {}, item)))
+            : lk.h("span", { class: "lk-muted" }, ": none"),
+        ),
+      ),
+    );
     root.classList.toggle("lk-graph-stopped", Boolean(frame.stop));
-    const active = Object.entries(frame.marks).find(([, state]) => state === "active" || state === "error");
+    const active = Object.entries(frame.marks).find(
+      ([, state]) => state === "active" || state === "error",
+    );
     const running = active ? graph.place(+active[0]) : -1;
     if (running >= 0) centre(running);
     draw();
   }
   function find() {
     const words = search.value.trim().toLowerCase();
-    now.matches = words ? level.nodes.flatMap((node, i) => (`${node.label} ${node.badges.join(" ")}`.toLowerCase().includes(words) ? [i] : [])) : [];
+    now.matches = words
+      ? level.nodes.flatMap((node, i) =>
+          `${node.label} ${node.badges.join(" ")}`.toLowerCase().includes(words) ? [i] : [],
+        )
+      : [];
     found.textContent = words ? `${now.matches.length} found` : "";
     draw();
   }
@@ -115,24 +250,65 @@ function render({ model, el }) {
   });
   canvas.addEventListener("keydown", (event) => {
     const i = chosen();
-    const row = i < 0 ? [] : level.nodes.map((n, k) => [n, k]).filter(([n]) => n.y === level.nodes[i].y).sort((a, b) => a[0].x - b[0].x).map(([, k]) => k);
+    const row =
+      i < 0
+        ? []
+        : level.nodes
+            .map((n, k) => [n, k])
+            .filter(([n]) => n.y === level.nodes[i].y)
+            .sort((a, b) => a[0].x - b[0].x)
+            .map(([, k]) => k);
     const moves = {
-      ArrowDown: () => i < 0 ? go(0) : outgoing[i].length && go(level.edges[outgoing[i][0]][1]),
-      ArrowUp: () => i < 0 ? go(0) : incoming[i].length && go(level.edges[incoming[i][0]][0]),
-      ArrowLeft: () => i < 0 ? go(0) : go(row[Math.max(0, row.indexOf(i) - 1)]),
-      ArrowRight: () => i < 0 ? go(0) : go(row[Math.min(row.length - 1, row.indexOf(i) + 1)]),
-      "+": () => zoom(1.3), "=": () => zoom(1.3), "-": () => zoom(1 / 1.3), 0: () => { fit(); draw(); },
+      ArrowDown: () => (i < 0 ? go(0) : outgoing[i].length && go(level.edges[outgoing[i][0]][1])),
+      ArrowUp: () => (i < 0 ? go(0) : incoming[i].length && go(level.edges[incoming[i][0]][0])),
+      ArrowLeft: () => (i < 0 ? go(0) : go(row[Math.max(0, row.indexOf(i) - 1)])),
+      ArrowRight: () => (i < 0 ? go(0) : go(row[Math.min(row.length - 1, row.indexOf(i) + 1)])),
+      "+": () => zoom(1.3),
+      "=": () => zoom(1.3),
+      "-": () => zoom(1 / 1.3),
+      0: () => {
+        fit();
+        draw();
+      },
     };
-    if (moves[event.key] && level.nodes.length) { moves[event.key](); event.preventDefault(); }
+    if (moves[event.key] && level.nodes.length) {
+      moves[event.key]();
+      event.preventDefault();
+    }
   });
-  const changed = { levels: useLevel, level: useLevel, selected: () => { describe(); draw(); },
-    frame: () => { if (stepper) { const i = Math.min(model.get("frame"), frames.length - 1); stepper.set(i); showFrame(i); } } };
+  const changed = {
+    levels: useLevel,
+    level: useLevel,
+    selected: () => {
+      describe();
+      draw();
+    },
+    frame: () => {
+      if (stepper) {
+        const i = Math.min(model.get("frame"), frames.length - 1);
+        stepper.set(i);
+        showFrame(i);
+      }
+    },
+  };
   for (const [name, run] of Object.entries(changed)) model.on(`change:${name}`, run);
-  const forget = lk.onTheme(draw), resized = new ResizeObserver(() => { if (!root.dataset.fitted && canvas.clientWidth) { root.dataset.fitted = 1; fit(true); } draw(); });
+  const forget = lk.onTheme(draw),
+    resized = new ResizeObserver(() => {
+      if (!root.dataset.fitted && canvas.clientWidth) {
+        root.dataset.fitted = 1;
+        fit(true);
+      }
+      draw();
+    });
   resized.observe(canvas);
   useLevel();
   if (stepper) showFrame(stepper.index);
-  return () => { forget(); resized.disconnect(); if (stepper) stepper.stop(); for (const [name, run] of Object.entries(changed)) model.off(`change:${name}`, run); };
+  return () => {
+    forget();
+    resized.disconnect();
+    if (stepper) stepper.stop();
+    for (const [name, run] of Object.entries(changed)) model.off(`change:${name}`, run);
+  };
 }
 
 export default { render };

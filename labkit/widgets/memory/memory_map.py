@@ -40,12 +40,19 @@ class MemoryMap(LabWidget):
 
     parts: ClassVar[tuple[str, ...]] = (
         "pens.js",
+        "memory/memory_lives.js",
         "memory/memory_engine.js",
         "memory/memory_words.js",
         "memory/memory_timeline.js",
         "memory/memory_blocks.js",
         "memory/memory_panels.js",
         "memory/memory_simple.js",
+        "memory/memory_store.js",
+        "memory/memory_choice.js",
+        "memory/memory_said.js",
+        "memory/memory_drawing.js",
+        "memory/memory_hands.js",
+        "memory/memory_filters.js",
     )
 
     meta = traitlets.Dict().tag(sync=True)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from labkit.widgets.memory.memory_trace import (
-    MIN_BLOCK_SIZE,
     Trace,
     blocks_at,
     live_bytes,
@@ -115,7 +114,8 @@ def _blocks_after(trace: Trace, step: int) -> list[tuple[int, int, list[tuple[in
         else:
             _remove(ranges, address, size)
     blocks = blocks_at(trace, step)
-    sizes = -(-blocks["requested"] // MIN_BLOCK_SIZE) * MIN_BLOCK_SIZE
+    least = trace["sizes"]["min_block"]
+    sizes = -(-blocks["requested"] // least) * least
     found = []
     for address, size in sorted(ranges.items()):
         low, high = np.searchsorted(blocks["address"], [address, address + size])

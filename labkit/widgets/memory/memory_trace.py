@@ -10,10 +10,9 @@ Array = NDArray[Any]
 Trace = Mapping[str, Any]
 """events, segments, blocks: name -> array, as a snapshot's columns; actions, streams, pools, notes:
 what their small numbers mean; frames [(function, file, line)], stack_starts, stack_members;
-settings; optionally decisions {entry number: {...}} and regions [(name, first entry, the one behind
-the last, depth)]."""
+settings; sizes {min_block, small_segment, large_remainder} in bytes; optionally decisions
+{entry number: {...}} and regions [(name, first entry, the one behind the last, depth)]."""
 
-MIN_BLOCK_SIZE = 512
 SEGMENT_ACTIONS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 
 
@@ -55,6 +54,7 @@ def encode(trace: Trace) -> tuple[dict[str, Any], dict[str, Array]]:
         "notes": list(trace["notes"]),
         "strings": list(strings),
         "settings": trace.get("settings", {}),
+        "sizes": dict(trace["sizes"]),
         "ooms": {str(i): int(events["address"][i]) for i in np.flatnonzero(oom)},
         "decisions": {str(i): why for i, why in trace.get("decisions", {}).items()},
         "regions": [list(region) for region in trace.get("regions", ())],
@@ -102,12 +102,13 @@ def cut(trace: Trace, keep: int) -> dict[str, Any]:
 
 
 def live_bytes(trace: Trace) -> Array:
-    """Bytes in blocks after 0, 1, ... entries; requests are rounded to 512 bytes.
+    """Bytes in blocks after 0, 1, ... entries; requests are rounded to the smallest block.
 
     Differs  A block that kept a rest too small to split off counts without that rest.
     """
     events, blocks = trace["events"], trace["blocks"]
-    size = -(-events["size"] // MIN_BLOCK_SIZE) * MIN_BLOCK_SIZE
+    least = trace["sizes"]["min_block"]
+    size = -(-events["size"] // least) * least
     sign = np.zeros(len(trace["actions"]), np.int64)
     sign[_code(trace, "alloc")], sign[_code(trace, "free_completed")] = 1, -1
     change = np.concatenate([[0], np.cumsum(sign[events["action"]] * size)])

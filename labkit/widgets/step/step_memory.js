@@ -100,9 +100,13 @@ function stepMemory(record, go, root) {
           [left, right] = inside ? [start, asked] : [asked, end],
           wide = (right - left) * scale;
         if (wide < 26) continue;
-        pens.words(pen, ownerOf(block.life).name, x + ((left + right) / 2 - from) * scale,
+        pens.words(
+          pen,
+          ownerOf(block.life).name,
+          x + ((left + right) / 2 - from) * scale,
           y + memoryBlocks.ROW / 2,
-          { size: 10.5, fill: inside ? "#ffffff" : colours.ink, width: wide - 4, weight: 600 });
+          { size: 10.5, fill: inside ? "#ffffff" : colours.ink, width: wide - 4, weight: 600 },
+        );
       }
     }
   }

@@ -53,8 +53,7 @@ const stepRecord = (() => {
   // The event at which each entry of the allocator's trace was made.
   function entries({ own, count }) {
     const eventOf = [];
-    for (let i = 0; i < count; i++)
-      while (eventOf.length < own.memory[i]) eventOf.push(i);
+    for (let i = 0; i < count; i++) while (eventOf.length < own.memory[i]) eventOf.push(i);
     return { eventOf };
   }
 

@@ -69,7 +69,8 @@ function render({ model, el }) {
   const title = model.get("title") && lk.h("b", {}, model.get("title"));
   root.append(...[title, stepper.element, walker, area, legend, ...notes].filter(Boolean));
 
-  const sized = ({ kind, grid, block }) => (kind === "kernel" ? ` <<<(${grid}), (${block})>>>` : "");
+  const sized = ({ kind, grid, block }) =>
+    kind === "kernel" ? ` <<<(${grid}), (${block})>>>` : "";
   const called = ({ life }) =>
     `${stepRecord.owner(record, life).name} ${memory.bytes(record.trace.lives.size[life])}`.trim();
   const listed = (blocks) => {

@@ -42,6 +42,7 @@ class StepView(LabWidget):
         "code/code_colours.js",
         "graph/graph_frames.js",
         "graph/graph_canvas.js",
+        "memory/memory_lives.js",
         "memory/memory_engine.js",
         "memory/memory_blocks.js",
         "step/step_record.js",

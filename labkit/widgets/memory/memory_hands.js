@@ -1,0 +1,69 @@
+// What a mouse and a keyboard do to a pane.
+function listenTo(map, p) {
+  const entryAt = (event) => {
+    const box = p.timeline.getBoundingClientRect(),
+      { from, to } = p.scale;
+    return Math.round(from + ((event.clientX - box.left) / box.width) * (to - from));
+  };
+  p.timeline.addEventListener("click", (event) => map.go(entryAt(event)));
+  if (p.index > 0) return;
+  p.timeline.addEventListener("dblclick", (event) => {
+    const box = p.timeline.getBoundingClientRect();
+    const life = timelines.lifeAt(
+      map.trace,
+      map.now.k,
+      (1 - (event.clientY - box.top) / box.height) * p.scale.top,
+    );
+    if (life >= 0) {
+      map.ui.pinned = life;
+      map.go(map.now.k);
+    }
+  });
+  p.timeline.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey && !event.shiftKey) return;
+      event.preventDefault();
+      map.zoomBy(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, entryAt(event));
+    },
+    { passive: false },
+  );
+  const move = {
+    ArrowLeft: () => map.now.k - 1,
+    ArrowRight: () => map.now.k + 1,
+    PageUp: () => map.now.k - 100,
+    PageDown: () => map.now.k + 100,
+    Home: () => 0,
+    End: () => map.trace.n,
+  };
+  p.timeline.addEventListener("keydown", (event) => {
+    if (move[event.key]) map.go(move[event.key]());
+    else if (event.key === "+" || event.key === "=") map.zoomBy(0.5);
+    else if (event.key === "-") map.zoomBy(2);
+    else return;
+    event.preventDefault();
+  });
+  p.map.addEventListener("click", (event) => {
+    const box = p.map.getBoundingClientRect(),
+      found = memoryBlocks.at(p.laid, event.clientX - box.left, event.clientY - box.top);
+    map.ui.pinned = found && found.block.life >= 0 ? found.block.life : null;
+    map.go(map.now.k);
+  });
+  p.map.addEventListener("mousemove", (event) => {
+    const box = p.map.getBoundingClientRect(),
+      found = memoryBlocks.at(p.laid, event.clientX - box.left, event.clientY - box.top);
+    p.map.title = found ? memorySaid.block(map.trace, found) : "";
+  });
+  p.map.addEventListener("keydown", (event) => {
+    const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!direction) return;
+    const alive = map.now.segments.flatMap((s) => s.blocks.filter((b) => b.life >= 0));
+    const at = alive.findIndex((b) => b.life === map.ui.pinned);
+    const chosen = alive[at < 0 ? 0 : Math.max(0, Math.min(alive.length - 1, at + direction))];
+    if (chosen) {
+      map.ui.pinned = chosen.life;
+      map.go(map.now.k);
+    }
+    event.preventDefault();
+  });
+}
