@@ -73,8 +73,8 @@ function kernelWhatIf({ model, save }) {
     const lanes = Array.from({ length: 32 }, (_, lane) => FAR + (offset + lane * stride) * size);
     const request = { lanes, size, shared: space === "shared", phase: FAR };
     const { taken, best, words: price } = kernelDrawing.cost(request);
-    const element = `${offset} ${stride < 0 ? "−" : "+"} ${Math.abs(stride)}·i`;
-    formula.textContent = `lane i asks for element ${element}, at byte (${element})·${size}`;
+    const asked = `${offset} ${stride < 0 ? "−" : "+"} ${Math.abs(stride)}·i`;
+    formula.textContent = `lane i asks for element ${asked}, at byte (${asked})·${size}`;
     cost.replaceChildren(h("b", { class: taken > best ? "lk-alert" : "" }, price));
     drawing.show(request, model.get("lane"), formula.textContent);
     words.textContent = kernelDrawing.laneWords(request, model.get("lane"), "array");

@@ -19,7 +19,7 @@ function memoryDrawing(map) {
       role: "img",
       "aria-label": "the block of this entry and its neighbours",
     });
-    const map = lk.focusable(
+    const canvas = lk.focusable(
       lk.h("canvas", {
         class: "lk-mm-map",
         role: "img",
@@ -32,9 +32,9 @@ function memoryDrawing(map) {
       label ? lk.h("div", { class: "lk-mm-title" }, label) : null,
       timeline,
       index ? null : lens,
-      map,
+      canvas,
     );
-    return { index, timeline, lens, map, element, image: null, laid: null };
+    return { index, timeline, lens, map: canvas, element, image: null, laid: null };
   }
   const stepOf = (index) => {
     const { trace, now } = map;

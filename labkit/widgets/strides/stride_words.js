@@ -82,8 +82,8 @@ const strideWords = (() => {
 
   function layout(view, version) {
     const known = version === undefined || version === null ? "" : `  version ${version}`;
-    const layout = `sizes [${view.sizes.join(", ")}]  strides [${view.strides.join(", ")}]`;
-    return `${layout}\n${view.dtype}  offset ${view.offset}${known}`;
+    const places = `sizes [${view.sizes.join(", ")}]  strides [${view.strides.join(", ")}]`;
+    return `${places}\n${view.dtype}  offset ${view.offset}${known}`;
   }
   function storage(store, cells, uses) {
     const size = ` ${count(cells)} × ${store.dtype} = ${count(store.nbytes)} bytes`;
