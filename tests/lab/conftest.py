@@ -55,6 +55,7 @@ class Project:
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_NO_CACHE_DIR": "1",
+            "PYTHONPATH": str(self.wheels),  # see `provide_pip`
             **changes,
         }
 
@@ -93,7 +94,27 @@ def wheels(tmp_path_factory):
     make_wheel(folder, "tinydep", "1.0", files=files)
     make_wheel(folder, "tinydep", "2.0")
     make_wheel(folder, "packaging", "26.0")
+    provide_pip(folder)
     return folder
+
+
+def provide_pip(folder):
+    """An `ensurepip` that copies what the real one, which takes 5 s of CPU, has made once."""
+    subprocess.run(
+        [PLAIN_PYTHON, "-m", "venv", folder / "with-pip"], check=True, capture_output=True
+    )
+    (record,) = (folder / "with-pip").glob("lib/*/site-packages/pip-*.dist-info/RECORD")
+    lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+    # The scripts in bin hold the address of this folder.
+    record.write_text("".join(line for line in lines if "/bin/" not in line), encoding="utf-8")
+    packages = [str(record.parent), str(record.parent.with_name("pip"))]
+    (folder / "ensurepip.py").write_text(
+        "import os, shutil, sysconfig\n"
+        f"for package in {packages}:\n"
+        "    target = os.path.join(sysconfig.get_path('purelib'), os.path.basename(package))\n"
+        "    shutil.copytree(package, target, dirs_exist_ok=True)\n",
+        encoding="utf-8",
+    )
 
 
 @pytest.fixture
