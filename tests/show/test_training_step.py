@@ -62,6 +62,8 @@ def test_operators_come_with_their_hops(library):
         ("CPU", int(library is lab)),
     ]
     assert calls[addmm[1]][0] == ("aten::linear" if library is lab else "torch linear")
+    backward = [call for call in calls if call[0] == "aten::threshold_backward"]
+    assert [call[1] for call in backward] == [-1, -1]  # called by the engine, not by a function
 
 
 @pytest.mark.parametrize("library", [lab, torch])

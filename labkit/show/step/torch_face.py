@@ -33,6 +33,8 @@ INCLUDED = DispatchKeySet("BackendSelect", "ADInplaceOrView")
 DEVICE = "PrivateUse1"
 NOT_SHOWN = ("profiler", "prim")
 """Namespaces of operators that compute nothing."""
+RUN_THE_ENGINE = ("backward", "grad")
+"""Functions whose operators are called by the engine, for the nodes it runs."""
 
 
 class PythonCalls(TorchFunctionMode):  # type: ignore[misc]
@@ -62,7 +64,7 @@ class PythonCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def begin(self) -> None:
         """An operator runs on the thread of the program: so did the function around it."""
-        if self.waiting and not self.entered:
+        if self.waiting and not self.entered and self.waiting[0] not in RUN_THE_ENGINE:
             self.entered.append(self.recording.enter(f"torch {self.waiting[0]}"))
 
 

@@ -43,7 +43,7 @@ function stepHops(record, go) {
       ...hops,
       ...kernels,
     );
-    rows.set(place, { line, hops, kernels });
+    rows.set(place, line);
     return [line, ...call.inner.flatMap((inner) => row(inner, depth + 1))];
   }
 
@@ -57,7 +57,7 @@ function stepHops(record, go) {
   function show(focus) {
     if (focus.top !== shown) rebuild(focus.top);
     const { event } = focus;
-    for (const [place, { line }] of rows) {
+    for (const [place, line] of rows) {
       line.classList.toggle("lk-step-ahead", record.calls[place].begin > event);
       line.classList.toggle("lk-step-now", place === focus.call);
     }
@@ -67,16 +67,17 @@ function stepHops(record, go) {
       node.classList.toggle("lk-chosen", at === (focus.launch?.queued ?? event));
     }
     const own = rows.get(focus.call);
-    if (own) reveal(body, own.line);
+    if (own) reveal(body, own);
   }
   return {
     element: body,
     show,
     spots(focus) {
       const own = rows.get(focus.call);
-      if (!own || !inView(body, own.line)) return [];
-      const kernel = own.kernels[record.calls[focus.call].launches.indexOf(focus.kernel)];
-      return [own.line.firstChild, kernel ?? own.line.lastChild];
+      if (!own || !inView(body, own)) return [];
+      // What has happened of the call last: its kernel, a hop, or that it was called.
+      const done = [...own.children].filter((n) => !n.classList.contains("lk-step-ahead"));
+      return [own.firstChild, body.querySelector(".lk-chosen") ?? done.at(-1)];
     },
   };
 }

@@ -30,14 +30,16 @@ function stepThreads(area) {
     drawing.replaceChildren();
     const { now, read } = stepColours;
     const [call, kernelChip] = hops;
+    const across = !area.classList.contains("lk-narrow"); // else the graph lies below
     if (line[0] && call) thread(point(line[0], "left"), point(call, "left"), now);
     if (kernelChip && graph[0])
-      thread(point(kernelChip, "right"), point(graph[0]), now, { across: true });
+      thread(point(kernelChip, across ? "right" : "below"), point(graph[0]), now, { across });
     if (line[1] && graph[0])
-      thread(point(line[1], "right"), point(graph[0]), read, { across: true });
+      thread(point(line[1], across ? "right" : "below"), point(graph[0]), read, { across });
     if (kernelChip && streams[0]) thread(point(kernelChip, "below"), point(streams[0]), now);
-    if (!streams[0]) return;
-    const from = point(streams[0], "below");
+    const source = streams[0] ?? kernelChip;
+    if (!source) return;
+    const from = point(source, "below");
     for (const block of blocks.reads) thread(from, point(block), read, { thick: 1.5 });
     for (const block of blocks.writes) thread(from, point(block), now, { thick: 3 });
   }
