@@ -1,7 +1,7 @@
 """A snapshot's file read without building its rows: the fast way in, and it may give up.
 
-Against unpickling every row it takes 0.37 of the processor time and 0.48 of the memory at a million
-entries with stacks (0.4 and 0.5 at 100,000); `benchmarks/bench_snapshot.py` measures both.
+Against unpickling every row it takes a third of the processor time and 0.43 of the memory at a
+million entries with stacks; `benchmarks/bench_snapshot.py` measures both.
 
 `NotRegular` means that the file is written in another way than Python's pickler writes a snapshot
 of PyTorch; then `restricted_pickle` reads it or says what is wrong. What is read here equals what
