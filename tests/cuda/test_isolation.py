@@ -12,6 +12,7 @@ import pytest
 
 import labkit
 import labkit.cuda as cuda
+from labkit.cuda.emulator import build
 from labkit.cuda.errors import KernelFailure
 from labkit.cuda.trace import Trace
 
@@ -101,6 +102,37 @@ def test_a_broken_kernel_ends_with_its_line_and_the_device_goes_on(
     small_device.memcpy(back.ctypes.data, memory, 128)
     if kernel != "recurses":
         np.testing.assert_array_equal(back, values + 1)
+
+
+def test_a_division_by_zero_is_told_where_the_processor_does_not(small_device, monkeypatch):
+    """Of arm64 that is; what the compiler then asks before a division is the same everywhere."""
+    monkeypatch.setattr(build, "FAST_FLAGS", ("-O2", build.ASK_DIVISORS))
+    pointer = cuda.DevicePointer(small_device.malloc(4096))
+    cuda.RawModule(CODE).get_function("divides")(1, 32, (pointer,))
+    with pytest.raises(KernelFailure, match="divided by zero") as failed:
+        small_device.synchronize()
+    assert failed.value.report["line"] == 18
+
+
+DEEP = r"""__device__ __noinline__ int down(int depth, const int* x) {
+    volatile char large[40000];
+    large[0] = x[0] + depth;
+    return depth ? down(depth - 1, x) + large[0] : large[0];
+}
+extern "C" __global__ void descends(int* x) {
+    __syncthreads();  // from here each thread has a stack, and they lie one behind the other
+    x[1] = down(40, x);
+    __syncthreads();
+}
+"""
+
+
+def test_no_frame_steps_over_the_end_of_a_threads_stack(small_device):
+    """On arm64 a compiler may leave up to 64 KiB of a frame untouched."""
+    pointer = cuda.DevicePointer(small_device.malloc(4096))
+    cuda.RawModule(DEEP).get_function("descends")(1, 32, (pointer,))
+    with pytest.raises(KernelFailure, match="more than 256 KiB of local memory"):
+        small_device.synchronize()
 
 
 def test_printf_is_seen_in_order(module, small_device, capsys):

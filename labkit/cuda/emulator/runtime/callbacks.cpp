@@ -1,4 +1,5 @@
 // What the trace build of a .cu file calls: the compiler's instrumentation, and its memcpy.
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -81,6 +82,7 @@ void __ubsan_handle_shift_out_of_bounds(const CuemuShift* about, uintptr_t, uint
 }
 void __ubsan_handle_divrem_overflow(const void*, uintptr_t, uintptr_t) {
     if (Tracer* t = Tracer::active) t->divides_by_zero(CUEMU_HERE);
+    raise(SIGFPE);  // what x86-64 does at the division, and arm64 does not
 }
 void cuemu_trace_atomic(void* address, int size, const void* site) {
     if (Tracer* t = Tracer::active) t->access(address, static_cast<unsigned>(size), cuemu::kAtomic, site);

@@ -8,7 +8,7 @@ constexpr size_t kStackBytes = 256 * 1024;  // local memory of one CUDA thread, 
 
 struct Fiber {
     void* sp = nullptr;
-    char* stack = nullptr;  // lowest usable byte; the page below it faults
+    char* stack = nullptr;  // lowest usable byte; what lies below it faults
     char* top = nullptr;
     void start(void (*entry)());  // the next switch to it runs entry on an empty stack
 };
