@@ -255,7 +255,7 @@ class AllocParams:
 
     requested_size  what the caller asked for;  size: of the block it needs
     pool, stream    where a block is looked for
-    alloc_size      of the segment that a plain device is asked for
+    alloc_size      of the segment that a plain device is asked for, once nothing cached fits
     frames          of the caller, when they are recorded
     is_expandable_segments_active  segments may grow for it, and blocks of growing ones serve it
 
@@ -266,6 +266,6 @@ class AllocParams:
     size: int
     pool: BlockPool
     stream: int
-    alloc_size: int
     is_expandable_segments_active: bool
     frames: Frames | None = None
+    alloc_size: int = 0

@@ -99,9 +99,8 @@ class CachingAllocator:
         self.process_events(frames)
         block_size = round_size(size, self.settings.divisions)
         pool = self._get_pool(block_size, stream)
-        alloc_size = segment_size(block_size, self.settings.large_segment_size)
         growing = self.settings.expandable_segments
-        params = AllocParams(size, block_size, pool, stream, alloc_size, growing, frames)
+        params = AllocParams(size, block_size, pool, stream, growing, frames)
         self.recorder.search(params, self.settings)
         try:
             block = self._get_free_block(params) or self._make_room(params)
@@ -180,6 +179,7 @@ class CachingAllocator:
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::malloc
         """
+        params.alloc_size = segment_size(params.size, self.settings.large_segment_size)
         if any(self.free_memory_callbacks()):
             self.recorder.search_again(params)
             if block := self._get_free_block(params):

@@ -209,7 +209,7 @@ def _would_find(allocator: CachingAllocator, request: Request) -> bool:
     pools = allocator.private_pools[request.pool] if known else allocator
     pool = pools.small_blocks if is_small(size) else pools.large_blocks
     growing = settings.expandable_segments
-    params = AllocParams(request.size, size, pool, request.stream, 0, growing)
+    params = AllocParams(request.size, size, pool, request.stream, growing)
     return best_fit(params, settings) is not None
 
 
