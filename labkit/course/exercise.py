@@ -150,9 +150,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Hint:
-    """A hint, and optionally the evidence it belongs to: it is preferred when `when` is true.
+    """A hint, and optionally the evidence it belongs to: it is given only when `when` is true.
 
-    Without fitting evidence the hints come in order, those without a `when` first.
+    Without fitting evidence the hints without a `when` come in order.
 
     text   may name {input}, {expected}, {got} and {number} of the failing case
     stage  the stage it is about: it is never given for another one

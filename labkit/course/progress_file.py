@@ -108,7 +108,8 @@ def record_give_up(exercise_id: str) -> None:
 def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: Evidence) -> str:
     """Keep a failing attempt and return the hint it earned.
 
-    That is "" for an answer seen before, and for one that called what it may not.
+    That is "" for an answer seen before, for one that called what it may not, and where every hint
+    left is about another mistake. The hint that fits is said again rather than one that does not.
     """
     with _changing(exercise.id) as state:
         state.attempts += 1
@@ -117,18 +118,16 @@ def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: 
             return ""
         state.digests.append(digest)
         earned = {index for index, _ in state.hints}
-        locked = [
-            index
-            for index in range(len(exercise.hints))
-            if index not in earned and exercise.hint(index).may_help(evidence)
-        ]
-        if not locked:
+        helping = [i for i in range(len(exercise.hints)) if exercise.hint(i).may_help(evidence)]
+        fitting = [i for i in helping if exercise.hint(i).fits(evidence)]
+        general = [i for i in helping if exercise.hint(i).when is None]
+        locked = [i for i in [*fitting, *general] if i not in earned]
+        chosen = [*locked, *fitting][:1]
+        if not chosen:
             return ""
-        fitting = [i for i in locked if exercise.hint(i).fits(evidence)]
-        general = [i for i in locked if exercise.hint(i).when is None]
-        index = (fitting or general or locked)[0]
-        text = exercise.hint(index).about(evidence)
-        state.hints.append([index, text])
+        text = exercise.hint(chosen[0]).about(evidence)
+        if locked:
+            state.hints.append([chosen[0], text])
         return text
 
 

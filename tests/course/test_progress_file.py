@@ -74,7 +74,9 @@ def test_the_hint_that_fits_the_evidence_comes_first_and_names_it():
     exercise = replace(toys.add_up, hints=hints)
     assert attempt("a", exercise=exercise) == "case 4: [1] gave 2"
     assert attempt("b", exercise=exercise) == "general"
-    assert attempt("c", exercise=exercise) == "broken"
+    assert attempt("c", exercise=exercise) == "case 4: [1] gave 2"  # again: the others do not fit
+    assert attempt("d", replace(EVIDENCE, value=0), exercise=exercise) == ""
+    assert [index for index, _ in progress_file.state_of(exercise.id).hints] == [2, 0]
 
 
 def test_reset_forgets_one_or_all(file, capsys):

@@ -91,7 +91,10 @@ def _off_by_weight(evidence: Evidence) -> bool:
 
 
 def _has_step(name: str) -> Any:
-    return lambda e: any(getattr(step, "name", "") == name for step in e.inputs[0].children())
+    return lambda e: (
+        e.value["bytes"] != e.right["bytes"]
+        and any(getattr(step, "name", "") == name for step in e.inputs[0].children())
+    )
 
 
 saved_bytes = Exercise(
@@ -120,15 +123,15 @@ saved_bytes = Exercise(
             when=lambda e: e.value["tensors alive afterwards"] > 0,
         ),
         Hint(
-            "Too high by a parameter or a buffer. Collect the storages of both before the run, "
-            "and leave them out.",
+            "Too high by what the model itself holds. Collect the storages of parameters and of "
+            "buffers, and leave those out. Compare storages, not tensors: linear saves its weight "
+            "transposed, another tensor over the same storage.",
             when=_off_by_weight,
-            stage="weights left out",
         ),
         Hint(
-            "Too high by exactly one or more parameters. linear saves its weight transposed: "
-            "another tensor, the same storage. Compare storages, not tensors.",
-            when=_off_by_weight,
+            "Too little. Leave out only what is among the saved tensors: not every parameter is "
+            "saved.",
+            when=lambda e: e.value["bytes"] < e.right["bytes"],
         ),
         Hint(
             "mean saves a number expanded to the size of x: many elements, one storage of a few "
