@@ -220,7 +220,7 @@ def remembers_the_first_segments():
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("saved_bytes", lambda model, x: count(model, x, own=False), "a parameter or a buffer"),
+        ("saved_bytes", lambda model, x: count(model, x, own=False), "what the model itself holds"),
         ("stays", live_blocks, "live blocks alone"),
         ("stays", stays_if(lambda lives: True), "goes back"),
         ("stays", stays_if(all), "One live block is enough"),

@@ -1,0 +1,41 @@
+"""What a timed call leaves behind in the interpreter."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys, threading
+from labkit.course import stopwatch
+
+def answer():
+    try:
+        with stopwatch.timed({limit}, 30.0, answer.__code__) as timing:
+            timing.armed = True
+            while {for_ever}:
+                pass
+            timing.armed = False
+    except stopwatch.TimeUp:
+        print("stopped")
+
+thread = threading.Thread(target=answer)
+thread.start()
+thread.join()
+heard = []
+sys.setprofile(lambda frame, event, argument: heard.append(event))
+(lambda: 1)()
+sys.setprofile(None)
+print(heard[:2])
+"""
+
+
+@pytest.mark.parametrize("for_ever", [False, True])
+def test_a_profile_runs_after_a_check_in_a_thread(for_ever):
+    """Python 3.11 stays on one line for ever when an exception was only said to be under way."""
+    program = PROGRAM.format(limit=0.1 if for_ever else 60.0, for_ever=for_ever)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["stopped"] * for_ever + ["['call', 'return']"]
