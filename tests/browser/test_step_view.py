@@ -92,6 +92,7 @@ def test_a_static_page_walks_without_a_network(new_lab, tmp_path):
         lab.wait_for("e => document.querySelector('.lk').dataset.event === String(e)", first + 1)
         assert widget.locator(".lk-step-lanes.lk-narrow").count() == 1
         lab.screenshot("step_view_narrow", of=widget)
+        drawn = int(widget.get_attribute("data-draws"))
         lab.page.emulate_media(color_scheme="dark")
-        lab.wait_drawn(widget, more_than=int(widget.get_attribute("data-draws")))
+        lab.wait_drawn(widget, more_than=drawn)
         lab.screenshot("step_view_narrow_dark", of=widget)
