@@ -10,7 +10,7 @@ from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
 from labkit.cuda.select import current_driver
-from labkit.cuda.source import parse
+from labkit.cuda.source import KernelText, parse
 from labkit.cuda.staging import Staging
 from labkit.cuda.stream import Stream, handle_of
 
@@ -221,17 +221,23 @@ def kernel(
     """
     module = RawModule(code, path=path, options=options, driver=driver)
     found = parse(module.code).kernels
-    named = ", ".join(one.scope + one.name + "<...>" * one.is_template for one in found) or "none"
     if name is None:
-        if len(found) != 1 or found[0].is_template:
-            raise InvalidValueError(f"{module.path} has these kernels, name one: {named}")
-        name = found[0].expression or found[0].name
-    elif re.sub(r"<.*|.*::", "", name) not in module.code and '#include "' not in module.code:
-        raise InvalidValueError(f"{module.path} has no kernel '{name}', only: {named}")
+        matches = [one for one in found if not one.is_template] if len(found) == 1 else []
+        if not matches:
+            raise InvalidValueError(f"{module.path} has these kernels, name one: {_named(found)}")
     else:
-        match = next((one for one in found if name in (one.name, one.scope + one.name)), None)
-        if match is not None and not match.is_template:
-            name = match.expression or match.name
-    plain = any(one.name == name and one.is_extern_c for one in found)
-    module.name_expressions = () if plain or not found else (name,)
+        matches = [one for one in found if name in (one.name, one.qualified_name)]
+        included = '#include "' in module.code  # it may stand in another file
+        if not included and re.sub(r"<.*|.*::", "", name) not in module.code:
+            raise InvalidValueError(f"{module.path} has no kernel '{name}', only: {_named(found)}")
+    if matches:
+        name = matches[0].qualified_name
+    assert name is not None
+    if not any(one.is_extern_c for one in matches):
+        module.name_expressions = (name,)
     return module.get_function(name)
+
+
+def _named(kernels: Sequence[KernelText]) -> str:
+    names = [one.qualified_name + "<...>" * one.is_template for one in kernels]
+    return ", ".join(names) or "none"

@@ -45,7 +45,8 @@ def _out_of_bounds(finding: Finding, array_size: int) -> str:
         where = f"bytes {finding.offset} to {last} of {finding.array}, which has {array_size}"
     else:
         index, count = finding.offset // finding.size, array_size // finding.size
-        where = f"element {index} of {finding.array}, which has {count} of {finding.size} bytes"
+        unit = f"elements of {finding.size} bytes"
+        where = f"element {index} of {finding.array}, which has {count} {unit}"
     return f"{start} {where}"
 
 

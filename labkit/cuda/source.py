@@ -46,9 +46,9 @@ class KernelText:
     line: int
 
     @property
-    def expression(self) -> str | None:
-        """What names it to NVRTC; None where its C name does."""
-        return None if self.is_extern_c else self.scope + self.name
+    def qualified_name(self) -> str:
+        """What names it from outside: a C name has no namespaces."""
+        return self.name if self.is_extern_c else self.scope + self.name
 
     @property
     def is_template(self) -> bool:
@@ -189,10 +189,16 @@ def gcc_unroll(code: str) -> str:
 def noinline(code: str) -> str:
     """The code with CUDA's `__noinline__` as an attribute; a macro would break libstdc++'s own."""
     stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    found = re.finditer(r"(?<!\()\b__noinline__\b", stripped)
+    return _edited(code, [(*match.span(), "__attribute__((noinline))") for match in found])
+
+
+def _edited(code: str, edits: Sequence[tuple[int, int, str]]) -> str:
+    """The code with (start, end, text) in place of what stands there, from left to right."""
     pieces, done = [], 0
-    for match in re.finditer(r"(?<!\()\b__noinline__\b", stripped):
-        pieces += [code[done : match.start()], "__attribute__((noinline))"]
-        done = match.end()
+    for start, end, text in edits:
+        pieces += [code[done:start], text]
+        done = end
     return "".join([*pieces, code[done:]])
 
 
@@ -211,7 +217,7 @@ def stored_results(code: str) -> str:
     they are: declarations, values without a call, lists, and what stands in a macro.
     """
     stripped = _COMMENT_OR_STRING.sub(_blank, code)
-    pieces, done = [], 0
+    edits = []
     for match in _ASSIGNED.finditer(stripped):
         place, value = match["place"].strip(), match["value"]
         in_memory = place.startswith("*") or place[-1] in "])" or "." in place or "->" in place
@@ -220,9 +226,8 @@ def stored_results(code: str) -> str:
         if not in_memory or in_macro or "," in _outside_brackets(value):
             continue
         start, end = match.span("value")
-        pieces += [code[done:start], " cuemu::stored(", code[start:end].strip(), ")"]
-        done = end
-    return "".join([*pieces, code[done:]])
+        edits.append((start, end, f" cuemu::stored({code[start:end].strip()})"))
+    return _edited(code, edits)
 
 
 def _outside_brackets(text: str) -> str:

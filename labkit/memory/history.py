@@ -37,7 +37,7 @@ _LAYERS = ("memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor")
 _MACHINERY = (
     *(str(Path(__file__).parents[1] / layer) + os.sep for layer in _LAYERS),
     str(Path(__file__).parents[1] / "show" / "memory_live.py"),  # looks on from within the calls
-    "<plain call of ", "<autograd kernel of ", "<derivative of ", "<jvp ",
+    "<autograd kernel of ", "<derivative of ", "<jvp ",
 )  # fmt: skip
 """Files, and names of generated code, that stand between a caller's line and its memory."""
 

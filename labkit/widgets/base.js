@@ -215,6 +215,18 @@ const lk = (() => {
     };
   }
 
+  // A function that has `paint` run once in the next frame, however often it is called before.
+  function onceAFrame(paint) {
+    let pending = 0;
+    return () => {
+      if (!pending)
+        pending = requestAnimationFrame(() => {
+          pending = 0;
+          paint();
+        });
+    };
+  }
+
   // Typed arrays from what labkit.widgets.base.pack_columns packed.
   function columns(schema, view) {
     const bytes = view instanceof DataView ? view : new DataView(view.buffer ?? view);
@@ -263,6 +275,7 @@ const lk = (() => {
     stepper,
     theme,
     onTheme,
+    onceAFrame,
     columns,
     copy,
     copyButton,

@@ -114,3 +114,13 @@ def test_a_page_that_cannot_be_written_says_so(capsys, tmp_path):
     told = capsys.readouterr()
     assert "one, grid" in told.out
     assert "where.html" in told.err
+
+
+def test_a_kernel_in_an_included_file_is_found_by_its_name(capsys, tmp_path):
+    (tmp_path / "kernels.cuh").write_text(
+        'extern "C" __global__ void c_kernel() {}\nnamespace my { __global__ void plain() {} }\n'
+    )
+    source = tmp_path / "main.cu"
+    source.write_text('#include "kernels.cuh"\n')
+    for name in ("c_kernel", "my::plain"):
+        assert main(["trace", str(source), name]) == 0, capsys.readouterr().err

@@ -43,8 +43,7 @@ function render({ model, el }) {
   const origin = spans.length ? first : 0,
     length = spans.length ? last - first || 1 : 1;
   let from = origin,
-    shown = length,
-    pending = 0;
+    shown = length;
 
   // after[i]: the spans that can only start once i has ended, by edges and by order within a lane.
   const direct = spans.map(() => []);
@@ -144,13 +143,7 @@ function render({ model, el }) {
     model.set("selected", i);
     model.save_changes();
   }
-  const draw = () => {
-    if (!pending)
-      pending = requestAnimationFrame(() => {
-        pending = 0;
-        paint();
-      });
-  };
+  const draw = lk.onceAFrame(paint);
   function paint() {
     const ratio = window.devicePixelRatio || 1,
       w = width(),

@@ -30,8 +30,7 @@ const graphCanvas = (() => {
     let level = { nodes: [], edges: [] },
       kinds = {},
       drawnAs = new Map(),
-      base = null,
-      pending = 0;
+      base = null;
     const view = { scale: 1, x: 0, y: 0 };
     const at = (x, y) => [
       x * NODE_WIDTH * view.scale + view.x,
@@ -87,13 +86,7 @@ const graphCanvas = (() => {
       if (x < w || x > width - w) view.x += width / 2 - x;
       if (y < h || y > height - h) view.y += height / 2 - y;
     }
-    const draw = () => {
-      if (!pending)
-        pending = requestAnimationFrame(() => {
-          pending = 0;
-          paint();
-        });
-    };
+    const draw = lk.onceAFrame(paint);
 
     function paint() {
       const colours = lk.theme(root),

@@ -133,7 +133,7 @@ function render({ model, el }) {
           note ||
             (left
               ? `${left} hint${left > 1 ? "s" : ""} still locked: ` +
-                "each new attempt that fails earns one"
+                "a new attempt that fails earns the one that fits it"
               : ""),
         ),
       ].filter(Boolean),

@@ -77,7 +77,6 @@ function render({ model, el }) {
     const more = blocks.length > NAMED ? ` and ${blocks.length - NAMED} more` : "";
     return (blocks.slice(0, NAMED).map(called).join(", ") || "nothing") + more;
   };
-  let pending = 0;
   function show() {
     const i = Math.min(model.get("frame"), record.count - 1);
     if (stepper.index !== i) stepper.set(i);
@@ -100,14 +99,10 @@ function render({ model, el }) {
     root.dataset.milliseconds = (performance.now() - began).toFixed(1);
     lk.drew(root);
   }
-  const draw = () => {
-    if (!pending)
-      pending = requestAnimationFrame(() => {
-        pending = 0;
-        area.classList.toggle("lk-narrow", area.clientWidth < NARROW);
-        if (area.clientWidth) show();
-      });
-  };
+  const draw = lk.onceAFrame(() => {
+    area.classList.toggle("lk-narrow", area.clientWidth < NARROW);
+    if (area.clientWidth) show();
+  });
   model.on("change:frame", draw);
   const forget = lk.onTheme(draw),
     resized = new ResizeObserver(draw);

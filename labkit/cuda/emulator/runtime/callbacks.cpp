@@ -42,8 +42,8 @@ static void cuemu_range(char* address, size_t size, cuemu::Access access, const 
 }
 void __tsan_read_range(void* p, unsigned long n) { cuemu_range(static_cast<char*>(p), n, cuemu::kRead, CUEMU_HERE); }
 void __tsan_write_range(void* p, unsigned long n) { cuemu_range(static_cast<char*>(p), n, cuemu::kWrite, CUEMU_HERE); }
-// What kernels call as memcpy, memmove and memset: see cuemu.h; clang has names of its own. The read has a site of its own, one
-// byte back in the same call.
+// What kernels call as memcpy, memmove and memset (see cuemu.h; clang calls them by other names). The
+// read has a site of its own, one byte back in the same call.
 #define CUEMU_JUST_BEFORE (static_cast<const char*>(CUEMU_HERE) - 1)
 void* cuemu_trace_memcpy(void* to, const void* from, size_t n) {
     cuemu_range(static_cast<char*>(const_cast<void*>(from)), n, cuemu::kRead, CUEMU_JUST_BEFORE);

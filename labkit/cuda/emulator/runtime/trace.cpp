@@ -176,7 +176,7 @@ Space Tracer::classify(uint64_t address) const {
         const uint64_t low = shared_anchor_ + static_cast<uint64_t>(guard.offset);
         if (address >= low && address < low + guard.size) return kLocal;
     }
-    if (address >= shared_low_ && address < shared_high_) return kShared;  // most come here
+    if (address >= shared_low_ && address < shared_high_) return kShared;
     const Fiber* fiber = executor->current->fiber;
     if (address >= reinterpret_cast<uint64_t>(fiber->stack) && address < reinterpret_cast<uint64_t>(fiber->stack) + kStackBytes) return kLocal;
     const auto state = reinterpret_cast<uint64_t>(&cuemu_state);

@@ -1,9 +1,9 @@
 // Device math: CUDA's float overloads, intrinsics and bit tricks over the host's libm.
 #pragma once
 
-// CUDA's overloads for float. They come second wherever <cmath> offers its own, in namespace std
-// or out of it: a template gives way to a function, and a name that is only used here to one that
-// is declared.
+// CUDA's overloads for float. A file may include <cmath>, whose functions of these names then win:
+// an overload here is a template, and C++ prefers a function; and it stands in a namespace of its
+// own, so that `using ::exp` in <cmath> does not find it.
 namespace cuemu {
 namespace overloads {
 template <class T, class As> using Only = typename EnableIf<Same<T, As>::value>::type;
