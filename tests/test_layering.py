@@ -111,4 +111,4 @@ def test_cupy_is_imported_by_its_own_driver_only():
         for module in MODULES
         if "cupy" in top_level_packages_imported_by(module)
     }
-    assert all(name.startswith("cuda/cupy_") for name in importers)
+    assert all(name.startswith("cuda/cupy/") for name in importers)

@@ -1,4 +1,4 @@
-"""The one interface to a device; `cupy_driver` and `emulator.driver` implement it."""
+"""The one interface to a device; `cupy.driver` and `emulator.driver` implement it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

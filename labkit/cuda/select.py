@@ -87,7 +87,7 @@ def _choose(wish: str) -> Driver:
         return EmulatorDriver(why="$LABKIT_CUDA asks for it")
     reason = "CuPy is not installed"
     if importlib.util.find_spec("cupy") is not None:
-        from labkit.cuda import cupy_driver
+        from labkit.cuda.cupy import driver as cupy_driver
 
         reason = cupy_driver.why_not()
         if not reason:

@@ -22,7 +22,7 @@ extern "C" __global__ void use(int* out) { *out = factor; }
 @pytest.fixture(scope="module")
 def gpu():
     from labkit import cuda
-    from labkit.cuda.cupy_driver import CupyDriver
+    from labkit.cuda.cupy.driver import CupyDriver
 
     driver = CupyDriver(blocking=False)
     with cuda.use(driver):

@@ -234,11 +234,11 @@ def cupy_driver(monkeypatch):
     cuda.memory, cuda.runtime, cupy.cuda = memory, runtime, cuda
     for name, module in {"cupy": cupy, "cupy.cuda": cuda, "cupy.cuda.runtime": runtime}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "labkit.cuda.cupy_driver", raising=False)
-    from labkit.cuda import cupy_driver
+    monkeypatch.delitem(sys.modules, "labkit.cuda.cupy.driver", raising=False)
+    from labkit.cuda.cupy import driver as cupy_driver
 
     yield cupy_driver.CupyDriver.__new__(cupy_driver.CupyDriver), state, memory
-    sys.modules.pop("labkit.cuda.cupy_driver", None)
+    sys.modules.pop("labkit.cuda.cupy.driver", None)
 
 
 def test_cupys_hooks_are_called_as_cupy_calls_them(cupy_driver):

@@ -11,9 +11,9 @@ from typing import Any
 import cupy
 from cupy.cuda import runtime
 
-from labkit.cuda.cupy_calls import Access, AllocationProperties, Location, device_properties, told
-from labkit.cuda.cupy_graph import Captured, Executable, captured_from_nodes
-from labkit.cuda.cupy_module import Function, Module
+from labkit.cuda.cupy.calls import Access, AllocationProperties, Location, device_properties, told
+from labkit.cuda.cupy.graph import Captured, Executable, captured_from_nodes
+from labkit.cuda.cupy.module import Function, Module
 from labkit.cuda.driver import DeviceProperties, Dim3
 from labkit.cuda.errors import (
     CudaError,

@@ -10,7 +10,7 @@ from typing import Any
 import cupy
 
 from labkit.cuda import source as cuda_source
-from labkit.cuda.cupy_calls import told
+from labkit.cuda.cupy.calls import told
 from labkit.cuda.errors import CompileError, InvalidValueError
 from labkit.cuda.inspect.nvrtc import compile_source
 from labkit.cuda.signature import Signature

@@ -1,0 +1,1 @@
+"""The GPU, through CuPy."""
