@@ -18,6 +18,7 @@ COMMANDS = {
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
     "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
+    "workshop": ("labkit.workshop.command", "teach with it: the plan, the room, grades"),
 }
 """Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,
 which returns the exit status."""

@@ -9,8 +9,8 @@ import pytest
 LABKIT = Path(__file__).parents[1] / "labkit"
 LAYERS = [
     "core", "cuda", "memory", "dispatch", "ops", "autograd", "_tensor", "amp", "nn", "optim",
-    "graph", "vision", "torch_device", "pipeline", "show", "conformance", "course", "bench",
-    "doctor", "cli",
+    "graph", "vision", "torch_device", "pipeline", "show", "conformance", "course",
+    "workshop", "bench", "doctor", "cli",
 ]  # fmt: skip
 STANDALONE = {"widgets", "launcher"}  # import no layer: one draws plain data, one runs before torch
 MODULES = sorted(path for path in LABKIT.rglob("*.py") if path != LABKIT / "__init__.py")
@@ -40,7 +40,7 @@ def test_imports_point_down(module):
         allowed = {layer}
     else:
         allowed = set(LAYERS[: LAYERS.index(layer) + 1]) | (
-            STANDALONE if layer in {"show", "course", "doctor"} else set()
+            STANDALONE if layer in {"show", "course", "workshop", "doctor"} else set()
         )
     assert layers_imported_by(module) <= allowed
 
