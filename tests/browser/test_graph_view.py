@@ -22,13 +22,17 @@ frames = [
 ]
 g = GraphView(nodes, edges, frames, title="a walk")
 g""",
+    "graph(((x * x).exp() + x).sum(), simple=True)",
 ]
 
 
 def test_graph_view(lab):
     lab.open(CELLS)
-    graph, walk = lab.widget(0), lab.widget(1)
+    graph, walk, alone = (lab.widget(index) for index in range(3))
     lab.wait_drawn(graph)
+    lab.wait_drawn(alone)
+    layers = "canvas => Math.round(canvas.clientHeight / 62 / 1.1)"
+    assert alone.locator("canvas").evaluate(layers) == 5, "as high as its five rows need"
     graph.locator("canvas").focus()
     lab.command_mode()
     graph.locator("canvas").focus()

@@ -194,13 +194,13 @@ def test_a_simple_map_is_read_without_knowing_the_tool(new_lab, page_file):
         simple = lab.widget(2)
         assert simple.evaluate(STEPS) == [
             "step 0 of 6: nothing asked for yet",
-            "step 1 of 6: PyTorch takes a segment of 2 MiB from the GPU",
+            "step 1 of 6: the allocator takes a segment of 2 MiB from the GPU",
             "step 2 of 6: 100 B asked for: they get a block of 512 B",
-            "step 3 of 6: PyTorch takes a segment of 64 MiB from the GPU",
+            "step 3 of 6: the allocator takes a segment of 64 MiB from the GPU",
             "step 4 of 6: 64 MiB asked for: they get a block of 64 MiB",
             "step 5 of 6: out of memory: 63 MiB wanted, 14 MiB left on the GPU, "
             "and the longest free piece is 2047.5 KiB",
-            "step 6 of 6: the block of 64 MiB is free again, in PyTorch's cache",
+            "step 6 of 6: the block of 64 MiB is free again; the allocator keeps it",
         ]
         blue = [dot for dot in simple.evaluate(FIRST_PIXELS) if dot == [0x00, 0x72, 0xB2]]
         assert len(blue) >= 5, "512 bytes of 2 MiB in a row of 64 MiB are seen"
@@ -213,10 +213,82 @@ def test_a_simple_map_is_read_without_knowing_the_tool(new_lab, page_file):
         assert simple.get_by_label("colour by").count() == 0
 
 
+EMPTIED = """
+kept = CachingAllocator(SimulatedDevice(80 * MIB))
+kept.record_memory_history()
+kept.explain()
+three = [kept.malloc(400) for _ in range(3)]
+long = kept.malloc(64 * MIB)
+kept.empty_cache()
+kept.free(long)
+kept.free(three[1])
+kept.empty_cache()
+show.memory(kept, simple=True)
+"""
+RUNS = """(root) => {
+  // At every step: what it says, and the runs [colour, from, to] along the strip's middle and along
+  // the edge of its frame, in CSS pixels.
+  const [first, , , next] = root.querySelectorAll(".lk-stepper button"), seen = [];
+  const scale = window.devicePixelRatio || 1, strip = root.querySelectorAll("canvas")[2];
+  const along = (y) => {
+    const dots = strip.getContext("2d").getImageData(0, y * scale, strip.width, 1).data, found = [];
+    for (let x = 0; x < strip.width; x++) {
+      const colour = Array.from(dots.slice(4 * x, 4 * x + 3)).join();
+      if (found.at(-1)?.[0] !== colour) found.push([colour, x / scale, 0]);
+      found.at(-1)[2] = (x + 1) / scale;
+    }
+    return found;
+  };
+  first.click();
+  for (;;) {
+    const shown = strip.style.display !== "none";
+    const text = root.querySelector(".lk-step-text").innerText;
+    seen.push({ text, middle: shown ? along(24) : [], edge: shown ? along(19) : [] });
+    if (next.getAttribute("aria-disabled") === "true") return seen;
+    next.click();
+  }
+}"""
+BLUE = "0,114,178"  # a block's bytes; the frame of the step has the accent's colour
+
+
+def test_equal_blocks_stay_equal_and_every_step_is_framed(new_lab, page_file):
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        emptied = lab.widget(3)
+        seen = emptied.evaluate(RUNS)
+        assert [step["text"] for step in seen[6:]] == [
+            "64 MiB asked for: they get a block of 64 MiB",
+            "empty_cache() begins and ends: nothing was changed by it",
+            "the block of 64 MiB is free again; the allocator keeps it",
+            "the block of 512 B is free again; the allocator keeps it",
+            "empty_cache() begins",
+            "the segment of 64 MiB goes back to the GPU",
+        ]
+        blocks = [[r for r in step["middle"] if r[0] == BLUE] for step in seen]
+        assert [len(runs) for runs in blocks] == [0, 0, 1, 2, 3, 3, 3, 3, 3, 2, 2, 2]
+        starts = [round(run[1]) for run in blocks[5]]
+        assert starts[2] - starts[1] == pytest.approx(starts[1] - starts[0], abs=1)
+        assert [round(run[1]) for run in blocks[9]] == [starts[0], starts[2]], "nothing else moved"
+
+        def framed(step):  # the frame's upper edge lies just above the strip
+            return [run for run in step["edge"] if run[2] - run[1] > 40 and run[0] != "0,0,0"]
+
+        assert [len(framed(step)) for step in seen] == [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0]
+        ((_, left, right),) = framed(seen[9])
+        assert left <= starts[1] <= right <= starts[2] + 2, "the frame is round the hole"
+        lab.screenshot("memory_map_emptied", of=emptied)
+        opened = (
+            "() => document.querySelectorAll('.lk')[3].querySelector('.lk-step-count').innerText"
+        )
+        assert lab.page.evaluate(opened) == "step 11 of 11"
+
+
 @pytest.fixture(scope="module")
 def page_file(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    cells = [nbformat.v4.new_code_cell(source) for source in (CELLS[0], CELLS[1], CELLS[3], SIMPLE)]
+    sources = (CELLS[0], CELLS[1], CELLS[3], SIMPLE, EMPTIED)
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "memory.ipynb")
     page = folder / "memory.html"
     page.write_text(render_page(run_notebook(folder / "memory.ipynb"), "m"), encoding="utf-8")

@@ -62,6 +62,20 @@ def test_a_simple_map_draws_a_short_block_that_can_be_seen():
     assert "live" not in widget.svg().replace("bytes live", ""), "the time line is left out"
 
 
+def test_each_call_of_empty_cache_is_a_region_of_the_trace():
+    allocator = CachingAllocator(SimulatedDevice(256 * MIB))
+    allocator.record_memory_history(max_entries=5)
+    allocator.explain()
+    for _ in range(3):
+        allocator.free(allocator.malloc(100))
+        allocator.empty_cache()
+    kept = allocator.malloc(100)
+    allocator.empty_cache()
+    regions = show.memory(allocator).meta["traces"][0]["regions"]
+    assert kept
+    assert regions == [["empty_cache()", 2, 3, 0], ["empty_cache()", 5, 5, 0]], "of five entries"
+
+
 def test_looking_leaves_no_entry_in_the_trace():
     allocator = new_allocator()
     allocator.malloc(100)

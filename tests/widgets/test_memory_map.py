@@ -181,6 +181,17 @@ def test_the_picture_of_a_large_map_stays_small():
     assert len(widget.svg()) < 400_000
 
 
+def test_the_bars_of_a_simple_map_have_one_scale_for_every_entry():
+    rows = [(SEGMENT, BASE, 8192), (ALLOC, BASE, 2048), (SEGMENT, BASE + 10**6, 1 << 20)]
+    trace = make_trace(rows, [(BASE, 8192), (BASE + 10**6, 1 << 20)], [(BASE, 2048, 1)])
+    wide = []
+    for entries in (1, 2, 3):
+        picture = MemoryMap(trace, simple=True, frame=entries).svg()
+        bars = [tag for tag in picture.split("<rect ")[1:] if "#f1f3f5" in tag]
+        wide.append(float(bars[0].partition(' width="')[2].partition('"')[0]))
+    assert wide[0] == wide[1] == wide[2] < 20, "the first segment, beside one 128 times as long"
+
+
 def long_trace(entries):
     pairs = [[(ALLOC, BASE, 512), (ASKED, BASE, 512), (FREED, BASE, 512)]] * (entries // 3)
     rows = [row for pair in pairs for row in pair]

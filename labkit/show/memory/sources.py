@@ -1,7 +1,7 @@
 """What `show.memory` can show, each read into a snapshot in PyTorch's format."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
 from labkit.memory.sizes import TRACE_SIZES
 from labkit.memory.snapshots.call_sites import regions
+from labkit.memory.snapshots.extras import Region
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
 from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns, load_part
@@ -28,12 +29,14 @@ class Source:
     """A snapshot to show, and what else is known about it.
 
     decisions     {entry number: why} of an allocator that explains itself
+    calls         its calls of empty_cache, beside the regions that the snapshot names
     device_total  bytes of the device, or None
     """
 
     name: str
     snapshot: dict[str, Any] | None
     decisions: dict[int, Any] = field(default_factory=dict)
+    calls: list[Region] = field(default_factory=list)
     device_total: int | None = None
     remarks: list[str] = field(default_factory=list)
     path: Path | None = None
@@ -112,7 +115,9 @@ def names_torch_cuda(source: Any) -> bool:
     return type(source).__module__ == "torch" and getattr(source, "type", None) == "cuda"
 
 
-def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict[str, Any]:
+def trace_of(
+    found: Columns, decisions: Mapping[int, Any] | None = None, calls: Sequence[Region] = ()
+) -> dict[str, Any]:
     """The columns of a snapshot as the plain data the widget draws."""
     return {
         "device": found.device,
@@ -128,7 +133,7 @@ def trace_of(found: Columns, decisions: Mapping[int, Any] | None = None) -> dict
         "stack_members": found.stacks.members,
         "settings": found.settings,
         "sizes": TRACE_SIZES,
-        "regions": [tuple(region) for region in regions(found)],
+        "regions": [tuple(region) for region in [*regions(found), *calls]],
         "decisions": dict(decisions or {}),
     }
 
@@ -144,7 +149,7 @@ def read_trace(source: Source, device: int | None) -> dict[str, Any]:
     """The trace of one device of the source; what is wrong with it is added to the remarks."""
     found = columns_of(source, device)
     source.remarks += [f"Not as PyTorch writes it: {finding}." for finding in findings(found)]
-    return trace_of(found, source.decisions)
+    return trace_of(found, source.decisions, source.calls)
 
 
 def look(allocator: CachingAllocator) -> dict[str, Any]:
@@ -164,6 +169,7 @@ def _from_allocator(allocator: CachingAllocator) -> Source:
     else:
         dropped = allocator.history.total - len(allocator.history)
         found.decisions = _why(allocator, dropped)
+        found.calls = _empty_cache_calls(allocator, dropped)
     found.device_total = allocator.driver.memory_info()[1]
     return found
 
@@ -189,6 +195,17 @@ def _why(allocator: CachingAllocator, dropped: int) -> dict[int, Any]:
                 for candidate in decision["candidates"][:LISTED_CANDIDATES]
             ]
     return found
+
+
+def _empty_cache_calls(allocator: CachingAllocator, dropped: int) -> list[Region]:
+    """The entries, often none, of each call of empty_cache that the allocator explained."""
+    decisions = [] if allocator.decisions is None else allocator.decisions.entries
+    ranges = [entry["events"] for entry in decisions if entry["kind"] == "empty_cache"]
+    return [
+        Region("empty_cache()", first - dropped, end - dropped, 0)
+        for first, end in ranges
+        if first >= dropped
+    ]
 
 
 def _from_torch_cuda() -> Source:

@@ -5,6 +5,7 @@ const graphCanvas = (() => {
     BOX_WIDTH = 124,
     BOX_HEIGHT = 30,
     READABLE = 0.46,
+    LARGEST = 1.1,
     OVERVIEW = 0.2,
     FAINT = 0.22;
   const STATE_COLOURS = {
@@ -43,11 +44,9 @@ const graphCanvas = (() => {
       drawnAs = new Map(level.nodes.flatMap((node, i) => node.members.map((m) => [m, i])));
     }
 
-    // The whole graph; with `readable`, rather its top at a size one can read.
-    function fit(readable = false) {
-      if (!level.nodes.length) return;
-      const [width, height] = size(),
-        limits = [Infinity, -Infinity, Infinity, -Infinity];
+    // The drawing's edges [left, right, top, bottom], and its size in pixels at scale 1.
+    function extent() {
+      const limits = [Infinity, -Infinity, Infinity, -Infinity];
       const bends = level.edges.flatMap(([, , , route]) => route.map(([x, y]) => ({ x, y })));
       for (const { x, y } of [...level.nodes, ...bends]) {
         limits[0] = Math.min(limits[0], x);
@@ -55,10 +54,26 @@ const graphCanvas = (() => {
         limits[2] = Math.min(limits[2], y);
         limits[3] = Math.max(limits[3], y);
       }
-      const [x0, x1, y0, y1] = limits,
-        wide = (x1 - x0 + 1.2) * NODE_WIDTH,
+      const [x0, x1, y0, y1] = limits;
+      const wide = (x1 - x0 + 1.2) * NODE_WIDTH,
         tall = (y1 - y0 + 1) * LAYER_HEIGHT;
-      const scale = Math.max(readable ? READABLE : 0, Math.min(1.1, width / wide, height / tall));
+      return { limits, wide, tall };
+    }
+    // The canvas is as high as the whole graph needs it to be read, within [least, most] pixels.
+    function grow(least, most) {
+      if (!level.nodes.length) return;
+      const { wide, tall } = extent();
+      const high = tall * Math.min(LARGEST, size()[0] / wide);
+      canvas.style.height = `${Math.round(Math.max(least, Math.min(most, high)))}px`;
+    }
+    // The whole graph; with `readable`, rather its top at a size one can read.
+    function fit(readable = false) {
+      if (!level.nodes.length) return;
+      const [width, height] = size(),
+        { limits, wide, tall } = extent(),
+        [x0, x1, y0, y1] = limits;
+      const whole = Math.min(LARGEST, width / wide, height / tall);
+      const scale = Math.max(readable ? READABLE : 0, whole);
       const reach = width / (2 * scale * NODE_WIDTH) - 0.6;
       // A wider drawing fills the canvas around its first node.
       const middle =
@@ -345,6 +360,7 @@ const graphCanvas = (() => {
     return {
       element: canvas,
       use,
+      grow,
       fit,
       zoom,
       centre,

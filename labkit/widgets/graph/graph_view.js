@@ -7,6 +7,8 @@ const SAID = {
   error: "stops",
 };
 
+const SIMPLE_HEIGHTS = [180, 460]; // px: a drawing alone is as high as it needs, within these
+
 function render({ model, el }) {
   const root = lk.root(el, model.get("title") || "graph");
   root.classList.toggle("lk-graph-simple", model.get("simple"));
@@ -24,7 +26,11 @@ function render({ model, el }) {
     look: () => ({ ...now, chosen: chosen() }),
     pick: select,
   });
-  const { element: canvas, fit, zoom, centre, draw } = graph;
+  const { element: canvas, zoom, centre, draw } = graph;
+  const fit = (readable) => {
+    if (model.get("simple")) graph.grow(...SIMPLE_HEIGHTS);
+    graph.fit(readable);
+  };
   let level, incoming, outgoing, kinds;
 
   const frames = model.get("frames"),

@@ -5,9 +5,16 @@ const memoryBlocks = (() => {
     HEAD = 19;
   const ORDER = ["pool", "stream", "large", "expandable"]; // of the groups
 
+  // A segment stays in one row unless that would squeeze all others.
+  function bytesPerRow({ segments, totals }, rows) {
+    const largest = segments.reduce((most, s) => (s.size > most.size ? s : most), { size: 1 });
+    const squeezes = largest.expandable || largest.size * 12 < totals.reserved;
+    return squeezes ? Math.max(totals.reserved / rows, 1) : largest.size;
+  }
   // Bars cut into rows of `width` pixels; a segment longer than a row goes on in the next one.
   // Returns places: [{segment, from, to, x, y, width}] (bytes of the segment) and headings.
-  function layout(state, names, width, rows) {
+  // perRow: how many bytes a row is long; left out, it is chosen for this state, for `rows` rows.
+  function layout(state, names, width, rows, perRow = bytesPerRow(state, rows)) {
     const groups = new Map();
     for (const segment of state.segments) {
       const { pool, stream, large, expandable } = segment;
@@ -19,13 +26,6 @@ const memoryBlocks = (() => {
       const first = ORDER.find((name) => Number(a[name]) !== Number(b[name]));
       return first ? a[first] - b[first] : 0;
     });
-    // A segment stays in one row unless that would squeeze all others.
-    const even = Math.max(state.totals.reserved / rows, 1);
-    const largest = state.segments.reduce((most, s) => (s.size > most.size ? s : most), {
-      size: 1,
-    });
-    const perRow =
-      !largest.expandable && largest.size * 12 >= state.totals.reserved ? largest.size : even;
     const places = [],
       headings = [];
     let y = 2;

@@ -46,6 +46,7 @@ class MemoryMap(LabWidget):
         "memory/memory_timeline.js",
         "memory/memory_blocks.js",
         "memory/memory_panels.js",
+        "memory/memory_scale.js",
         "memory/memory_simple.js",
         "memory/memory_store.js",
         "memory/memory_choice.js",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from labkit.widgets.memory.memory_trace import (
+    SEGMENT_ACTIONS,
     Trace,
     blocks_at,
     live_bytes,
@@ -42,7 +43,7 @@ def draw(trace: Trace, title: str, label: str) -> str:
 
 def draw_bars(trace: Trace, entries: int, title: str, label: str) -> str:
     """An SVG of the segments and blocks after so many entries; every live block can be seen."""
-    rows = _rows(_blocks_after(trace, entries), least=LEAST)
+    rows = _rows(_blocks_after(trace, entries), least=LEAST, per_row=_bytes_per_row(trace))
     picture = Picture(WIDTH, 62 + (ROW + GAP) * len(rows), label=label)
     picture.text(LEFT, 24, title[:90], 13, INK, bold=True, mono=False)
     _bars(picture, f"segments and blocks after entry {entries:,}", rows, 36)
@@ -142,17 +143,20 @@ def _remove(ranges: dict[int, int], address: int, size: int) -> None:
 
 
 def _rows(
-    segments: list[tuple[int, int, list[tuple[int, int, int]]]], least: float = 0
+    segments: list[tuple[int, int, list[tuple[int, int, int]]]],
+    least: float = 0,
+    per_row: float = 0,
 ) -> list[list[Any]]:
     """Rectangles (x, width, fill, stroke) per row of the map, at most MAX_RECTANGLES in all.
 
-    least  the width that a block has at least; without it the shortest are left out
+    least    the width that a block has at least; without it the shortest are left out
+    per_row  bytes that a row is long; 0: as these segments need it
     """
     total = sum(size for _, size, _ in segments)
     if not total:
         return []
     room = WIDTH - 2 * LEFT
-    per_row = max(total / 6, max(size for _, size, _ in segments) / 2)
+    per_row = per_row or max(total / 6, max(size for _, size, _ in segments) / 2)
     rows: list[list[Any]] = [[]]
     x, count = 0.0, 0
     for address, size, blocks in segments:
@@ -179,6 +183,14 @@ def _rows(
             x += wide + (3 if begin >= size else 0)
             count += 1
     return rows
+
+
+def _bytes_per_row(trace: Trace) -> float:
+    """One scale for every entry: the longest segment of the recording fills at most two rows."""
+    events, actions = trace["events"], list(trace["actions"])
+    changes = np.isin(events["action"], [actions.index(name) for name in SEGMENT_ACTIONS])
+    sizes = np.concatenate([[0], events["size"][changes], trace["segments"]["size"]])
+    return max(int(reserved_bytes(trace).max()) / 6, int(sizes.max()) / 2)
 
 
 def _size(count: int) -> str:

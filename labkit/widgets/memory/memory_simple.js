@@ -1,32 +1,43 @@
 // The memory map for a first look: the bars, what their colours mean, and a sentence for each step.
 const memorySimple = (() => {
   const LEAST = 6; // px: a live block is never drawn narrower, however long its segment is
-  const ENLARGED = 40; // px: a block narrower than this is shown again, enlarged
+  const ROWS = 9; // of bars, where no segment is so long that it sets the scale
   const bytes = (count) => memory.bytes(count);
 
-  // The entries worth standing at: one free is one step, and a snapshot is none.
+  // Where it is worth standing: {k: entries done, region}. One free is one step, and a snapshot is
+  // none; where a named region begins (a call of empty_cache) is one more, which changes nothing.
   function stops(trace) {
     const { lifeOf, code, n } = trace,
       { action } = trace.columns;
-    const kept = [0];
+    const regions = trace.meta.regions ?? [];
+    const beginning = (k) =>
+      regions.filter(([, first]) => first === k).map((region) => ({ k, region }));
+    const kept = [{ k: 0, region: null }, ...beginning(0)];
     for (let i = 0; i < n; i++) {
       const done = action[i + 1] === code.free_completed && lifeOf[i] === lifeOf[i + 1];
-      if (action[i] === code.free_requested && done) continue;
-      if (action[i] !== code.snapshot && action[i] !== code.workspace_snapshot) kept.push(i + 1);
+      const isFirstHalf = action[i] === code.free_requested && done;
+      const isLook = action[i] === code.snapshot || action[i] === code.workspace_snapshot;
+      if (!isFirstHalf && !isLook) kept.push({ k: i + 1, region: null });
+      kept.push(...beginning(i + 1));
     }
     return kept;
   }
 
   const actionAt = (trace, k) => (k ? trace.meta.actions[trace.columns.action[k - 1]] : "");
-  // The bytes an entry is about; null where it is about no place.
-  function touched(trace, k) {
-    if (k === 0 || actionAt(trace, k) === "oom") return null;
+  const isReturn = (action) => action === "segment_free" || action === "segment_unmap";
+  // The bytes a step is about; null where it is about no place.
+  function touched(trace, { k, region }) {
+    if (k === 0 || region || actionAt(trace, k) === "oom") return null;
     const life = trace.lifeOf[k - 1];
     const size = life >= 0 ? trace.lives.block[life] : trace.columns.size[k - 1];
     return { address: trace.addresses[trace.columns.place[k - 1]], size, life };
   }
 
-  function sentence(trace, k) {
+  function sentence(trace, { k, region }) {
+    if (region) {
+      const [name, first, end] = region;
+      return end > first ? `${name} begins` : `${name} begins and ends: nothing was changed by it`;
+    }
     if (k === 0)
       return trace.lives.older ? "before the first step recorded" : "nothing asked for yet";
     const asked = bytes(trace.columns.size[k - 1]);
@@ -36,8 +47,8 @@ const memorySimple = (() => {
       alloc: () => `${asked} asked for: they get a block of ${block}`,
       free_requested: () =>
         `the block of ${block} is freed, but work in another stream may still use it: it waits`,
-      free_completed: () => `the block of ${block} is free again, in PyTorch's cache`,
-      segment_alloc: () => `PyTorch takes a segment of ${asked} from the GPU`,
+      free_completed: () => `the block of ${block} is free again; the allocator keeps it`,
+      segment_alloc: () => `the allocator takes a segment of ${asked} from the GPU`,
       segment_free: () => `the segment of ${asked} goes back to the GPU`,
       segment_map: () => `a segment grows by ${asked}, taken from the GPU`,
       segment_unmap: () => `a segment gives ${asked} back to the GPU`,
@@ -110,37 +121,57 @@ const memorySimple = (() => {
     };
   }
 
-  // One trace after k entries: what is wanted in vain, the segments, and a short block enlarged.
-  function draw({ wanted, bars, lens }, trace, k, width, style) {
-    const state = memory.state(trace, k),
-      focus = touched(trace, k);
-    const laid = memoryBlocks.layout(state, { group: heading(trace, state) }, width, 9);
+  // One trace at one step: what is wanted in vain, the segments, and short blocks enlarged. A
+  // segment that goes back is still drawn, empty, in the step in which it goes.
+  function draw({ wanted, bars, lens }, trace, stop, width, style, perRow) {
+    const { k } = stop,
+      action = stop.region ? "" : actionAt(trace, k),
+      state = memory.state(trace, k),
+      drawn = isReturn(action) ? memory.state(trace, k - 1) : state,
+      focus = touched(trace, stop);
+    const names = { group: heading(trace, drawn) };
+    const laid = memoryBlocks.layout(drawn, names, width, ROWS, perRow);
     const pen = pens.prepare(bars, width, laid.height);
     memoryBlocks.draw(pen, laid, style);
     labelFree(pen, laid, style);
-    if (!state.segments.length) {
-      pens.words(pen, "PyTorch holds no memory of the GPU", 0, 15, {
+    if (!drawn.segments.length) {
+      pens.words(pen, "the allocator holds no memory of the GPU", 0, 15, {
         fill: style.muted,
         align: "left",
       });
     }
-    if (focus) memoryBlocks.mark(pen, laid, focus, style.accent, 2, LEAST);
-    drawWanted(
-      wanted,
-      actionAt(trace, k) === "oom" ? trace.columns.size[k - 1] : 0,
-      laid,
-      width,
-      style,
-    );
-    const short = actionAt(trace, k) === "oom" ? null : shortBlock(state, focus, laid, width);
-    drawLens(lens, short, width, style);
+    if (isReturn(action)) drawReturned(pen, laid, focus, style);
+    else if (focus) memoryBlocks.mark(pen, laid, focus, style.accent, 2, LEAST);
+    const size = action === "oom" ? trace.columns.size[k - 1] : 0;
+    drawWanted(wanted, size, laid, width, style);
+    const enlarged = memoryScale.strip(trace, perRow, width);
+    memoryScale.drawStrip(lens, trace, state, k, focus, style, enlarged, width);
     const { totals } = state;
     bars.setAttribute(
       "aria-label",
       `${bytes(totals.reserved)} taken from the GPU in ` +
         `${totals.segments} segments: ${totals.live} blocks in use, ${bytes(totals.free)} free`,
     );
-    return laid;
+  }
+
+  // The place of what goes back to the GPU: empty, in a broken frame.
+  function drawReturned(pen, laid, { address, size }, style) {
+    for (const { segment, from, to, x, y, width } of laid.places) {
+      const a = Math.max(from, address - segment.address),
+        b = Math.min(to, address + size - segment.address);
+      if (a >= b) continue;
+      const scale = width / (to - from),
+        left = x + (a - from) * scale,
+        wide = (b - a) * scale;
+      pen.fillStyle = style.paper;
+      pen.fillRect(left, y, wide, memoryBlocks.ROW);
+      pens.frameCell(pen, left, y - 2, wide, memoryBlocks.ROW + 4, style.accent, 2, [5, 3]);
+      pens.words(pen, "goes back", left + wide / 2, y + memoryBlocks.ROW / 2, {
+        size: 11,
+        fill: style.ink,
+        width: wide,
+      });
+    }
   }
 
   function labelFree(pen, laid, style) {
@@ -175,66 +206,9 @@ const memorySimple = (() => {
     pens.frameCell(pen, 0, 18, wide, memoryBlocks.ROW, style.alert, 2, [5, 3]);
   }
 
-  // The block to enlarge, with its segment: that of this step, else one that the bars hardly show.
-  function shortBlock(state, focus, laid, width) {
-    const below = (pixels, { size }) => (size / laid.perRow) * width < pixels;
-    const home = ({ address }) =>
-      state.segments.find((s) => s.address <= address && address < s.end);
-    if (focus && home(focus)) {
-      const segment = home(focus);
-      return below(ENLARGED, focus) && focus.size < segment.size ? { segment, block: focus } : null;
-    }
-    for (const segment of state.segments) {
-      const block = segment.blocks.find(
-        (b) => b.life >= 0 && below(LEAST, b) && b.size < segment.size,
-      );
-      if (block) return { segment, block };
-    }
-    return null;
-  }
+  const scale = (traces) => memoryScale.bytesPerRow(traces, ROWS);
 
-  function drawLens(canvas, found, width, style) {
-    canvas.style.display = found ? "block" : "none";
-    if (!found) return;
-    const { segment, block } = found,
-      room = block.size / 2,
-      y = 20,
-      high = 26;
-    const from = Math.max(0, block.address - segment.address - room);
-    const to = Math.min(segment.size, block.address - segment.address + block.size + room);
-    const pen = pens.prepare(canvas, width, 50),
-      scale = width / (to - from);
-    pens.words(pen, `a piece of the segment, enlarged: the block of ${bytes(block.size)}`, 0, 9, {
-      size: 11,
-      fill: style.muted,
-      align: "left",
-      width,
-    });
-    memoryBlocks.stretch(pen, { segment, from, to, x: 0, y, width, height: high }, style);
-    const part = (at, size, text, fill) => {
-      const left = Math.max(0, (at - segment.address - from) * scale);
-      const wide = Math.min(width, (at - segment.address - from + size) * scale) - left;
-      if (wide > text.length * 6.7 + 4)
-        pens.words(pen, text, left + wide / 2, y + high / 2, { size: 11, fill });
-    };
-    for (const each of segment.blocks) {
-      const asked = style.requested(each);
-      if (each.life < 0) part(each.address, each.size, "free", style.muted);
-      else part(each.address, asked, bytes(asked), "#ffffff");
-      if (asked < each.size)
-        part(
-          each.address + asked,
-          each.size - asked,
-          `${bytes(each.size - asked)} added`,
-          style.ink,
-        );
-    }
-    pens.frameCell(pen, 0, y, width, high, style.line, 1);
-    const left = (block.address - segment.address - from) * scale;
-    pens.frameCell(pen, left, y - 1, block.size * scale, high + 2, style.accent, 2);
-  }
-
-  return { LEAST, stops, sentence, legend, look, draw };
+  return { stops, sentence, legend, look, draw, scale };
 })();
 
 // Only the bars in `root`; swap() shows all panels instead.
@@ -262,10 +236,10 @@ function simpleMap({ model, root, store, swap }) {
   const stepAt = (k) =>
     Math.max(
       0,
-      stops.findLastIndex((stop) => stop <= k),
+      stops.findLastIndex((stop) => stop.k <= k && !stop.region),
     );
   function go(step, save = true) {
-    const k = stops[step];
+    const { k, region } = stops[step];
     if (stepper.index !== step) stepper.set(step);
     if (save) {
       model.set("frame", k);
@@ -273,15 +247,11 @@ function simpleMap({ model, root, store, swap }) {
     }
     width = maps.clientWidth;
     if (!width) return;
+    const perRow = memorySimple.scale(store.traces);
     panes.forEach((pane, index) => {
-      const own = store.traces[index];
-      pane.laid = memorySimple.draw(
-        pane,
-        own,
-        Math.min(k, own.n),
-        width,
-        memorySimple.look(root, own),
-      );
+      const own = store.traces[index],
+        stop = { k: Math.min(k, own.n), region };
+      memorySimple.draw(pane, own, stop, width, memorySimple.look(root, own), perRow);
     });
     legend.replaceChildren(...memorySimple.legend(store.traces, memorySimple.look(root, trace)));
     const { totals } = memory.state(trace, k);
@@ -299,7 +269,7 @@ function simpleMap({ model, root, store, swap }) {
     const canvas = () => lk.h("canvas", { role: "img", "aria-label": "" });
     const own = { wanted: canvas(), bars: canvas(), lens: canvas() };
     own.wanted.setAttribute("aria-label", "the request that found no room");
-    own.lens.setAttribute("aria-label", "one block, enlarged");
+    own.lens.setAttribute("aria-label", "short blocks, enlarged");
     const name =
       store.traces.length > 1
         ? lk.h("div", { class: "lk-mm-title" }, model.get("meta").titles[index])
@@ -333,7 +303,7 @@ function simpleMap({ model, root, store, swap }) {
     go(step, false);
   }
   const jump = () => {
-    if (trace && stepAt(model.get("frame")) !== stepper.index)
+    if (trace && stops[stepper.index].k !== stops[stepAt(model.get("frame"))].k)
       go(stepAt(model.get("frame")), false);
   };
   const repaint = () => {
