@@ -111,4 +111,25 @@ def test_a_small_view_draws_its_slots_alone_and_one_word_to_toggle(lab):
     lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'AutogradCUDA'")
     assert table.locator(".lk-outcome").inner_text() == "the call goes to AutogradCUDA"
     assert table.locator("[data-toggle]").count() == 4, "two features and two backends"
+    rows = table.locator(".lk-matrix th[scope=row]").all_inner_texts()
+    assert rows == ["AutogradFunctionality", "Dense", "backend CUDA", "backend CPU"]
+    table.get_by_label("AutogradFunctionality in arguments").click()
+    goes = table.locator(".lk-outcome").inner_text()
+    assert goes == "the call goes to CUDA: no kernel there, an error"
     lab.screenshot("dispatch_table_small", of=table)
+
+
+def test_a_simple_view_ticks_the_slots_with_a_kernel_and_says_no_more(lab):
+    slots = ["CPU", "SparseCPU"]
+    lab.open(
+        [
+            "from labkit import show",
+            f"t = show.dispatch_table('aten::trace', 'SparseCPU', {slots}, simple=True)\nt",
+        ]
+    )
+    table = lab.widget()
+    lab.wait_drawn(table)
+    assert table.locator(".lk-slot").all_inner_texts() == ["", "✓"], "Sparse above Dense"
+    assert table.locator(".lk-chosen").get_attribute("title").startswith("SparseCPU")
+    assert table.get_by_role("tab").count() == table.locator(".lk-rule-list").count() == 0
+    assert "137" not in table.inner_text()

@@ -3,7 +3,8 @@ import torch
 
 from labkit.core.alias_keys import SLOTS_OF_ALIAS
 from labkit.core.dispatch_key import RUNTIME_KEYS
-from labkit.course.checks import failing_cases, picture_of
+from labkit.course.checks import failing_cases, outcomes, picture_of
+from labkit.course.exercise import Hint
 from tests.course.answers import Answers
 
 answers = Answers("dispatch_table")
@@ -17,79 +18,31 @@ PER_BACKEND = (1, 5, 8, 9, 10, 21)
 BACKEND_BITS = (1 << 16) - 1
 
 
-def word_of(key):
-    functionality, backend = key
-    return 1 << (15 + functionality) | (0 if backend is None else 1 << backend)
-
-
-def add(word, key):
-    return word | word_of(key)
-
-
-def union(a, b):
-    return a | b
-
-
 def difference(a, b):
     return a & ~(b & ~BACKEND_BITS)
 
 
-def remove(word, key):
-    return difference(word, word_of(key))
-
-
-def slot(word):
-    functionality = (word >> 16).bit_length()
+def slot(word, per_backend=PER_BACKEND, first_bit=16):
+    functionality = (word >> first_bit).bit_length()
     index = functionality + 15 * sum(f < functionality for f in PER_BACKEND)
     backend = max((word & BACKEND_BITS).bit_length() - 1, 0)
-    return index + (backend if functionality in PER_BACKEND else 0)
+    return index + (backend if functionality in per_backend else 0)
 
 
-def members(word):
-    backends = [bit for bit in range(16) if word >> bit & 1]
-    found = []
-    for functionality in range(1, 47):
-        if word >> (15 + functionality) & 1:
-            kept = backends if functionality in PER_BACKEND else [None]
-            found += [(functionality, backend) for backend in kept]
-    return found
-
-
-RIGHT = {
-    "add": add, "remove": remove, "union": union, "difference": difference,
-    "slot": slot, "members": members,
-}  # fmt: skip
-answers.right("key_set_arithmetic")(tuple(RIGHT.values()))
-
-
-def words(**other):
-    return tuple({**RIGHT, **other}.values())
-
-
-def remove_everything(word, key):
-    return word & ~word_of(key)
-
-
-def difference_everything(a, b):
-    return a & ~b
-
-
-def unexpanded(word):
-    found = []
-    for functionality in range(1, 47):
-        if word >> (15 + functionality) & 1:
-            highest = (word & BACKEND_BITS).bit_length() - 1
-            found.append((functionality, highest if functionality in PER_BACKEND else None))
-    return found
-
-
-def off_by_one(key):
-    return 1 << (16 + key[0]) | (0 if key[1] is None else 1 << key[1])
+answers.right("key_set_arithmetic")((difference, slot))
 
 
 def undefined_without_backend(word):
     functionality = (word >> 16).bit_length()
     return slot(word) if functionality not in PER_BACKEND or word & BACKEND_BITS else 0
+
+
+def backend_everywhere(word):
+    return slot(word, per_backend=range(1, 47))
+
+
+def one_bit_off(word):
+    return slot(word, first_bit=15)
 
 
 def asks_labkit(word):
@@ -105,17 +58,14 @@ def asks_torch(a, b):
 
 
 for why, answer in [
-    ("removal clears backend bits", words(remove=remove_everything)),
-    ("removal clears backend bits", words(difference=difference_everything)),
-    ("iteration skips per-backend expansion", words(members=unexpanded)),
-    (
-        "off by one from the bit without Undefined",
-        words(add=lambda word, key: word | off_by_one(key)),
-    ),
-    ("no backend bit means Undefined slot", words(slot=undefined_without_backend)),
-    (BANNED, words(slot=asks_labkit)),
-    (BANNED, words(difference=asks_torch)),
-    (CONSTANT, words(slot=lambda word: 96)),
+    ("removal clears backend bits", (lambda a, b: a & ~b, slot)),
+    ("takes out the wrong bits", (lambda a, b: a ^ (b & ~BACKEND_BITS), slot)),
+    ("adds the backend to a feature with one slot", (difference, backend_everywhere)),
+    ("off by one from the bit without Undefined", (difference, one_bit_off)),
+    ("no backend bit means Undefined slot", (difference, undefined_without_backend)),
+    (BANNED, (difference, asks_labkit)),
+    (BANNED, (asks_torch, slot)),
+    (CONSTANT, (difference, lambda word: 96)),
 ]:
     answers.wrong("key_set_arithmetic", why)(answer)
 
@@ -128,7 +78,25 @@ def remembers_the_first_slot():
         seen.append(slot(word))
         return seen[0]
 
-    return words(slot=first)
+    return difference, first
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ((lambda a, b: a & ~b, slot), "lost a backend bit"),
+        ((lambda a, b: a ^ (b & ~BACKEND_BITS), slot), "still has a feature"),
+        ((difference, backend_everywhere), "a feature that has one slot"),
+        ((difference, undefined_without_backend), "No backend bit is set"),
+        ((difference, one_bit_off), "Count the slots before"),
+    ],
+)
+def test_a_wrong_word_or_slot_gets_the_hint_about_it_and_words_in_hex(wrong, said):
+    exercise = answers.exercises["key_set_arithmetic"]
+    failures = next(one for one in outcomes(exercise, wrong, 11) if one.failures).failures
+    hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+    assert said in next(hint.text for hint in hints if hint.fits(failures[0]))
+    assert "0x" in failures[0].got and "0x" in failures[0].expected
 
 
 # --- fill_the_row

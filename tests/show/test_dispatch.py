@@ -112,6 +112,7 @@ def test_a_small_view_has_some_slots_of_one_operator():
     slots = [cell["slot"] for cell in small.table["cells"]]
     assert [slots[number] for number in small.shown] == ["Meta", "AutogradMeta"]
     assert small.cell == small.shown[0]
+    assert repr(small).startswith("DispatchView(aten::relu: 2 slots, ")
     assert (whole.shown, whole.searches, small.searches) == ([], True, False)
     assert ">AutogradFunctionality<" in small.svg() and ">Tracer<" not in small.svg()
     assert small.svg().count("<rect") < whole.svg().count("<rect") - 130

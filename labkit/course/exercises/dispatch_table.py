@@ -1,21 +1,18 @@
 """Dispatch tables: key sets as words, and the steps that fill an operator's row."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from labkit.core.dispatch_key import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset, slot_of_bits
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
 from labkit.course.exercises._row_steps import drawn_row, small_row, steps_aside, word_of
 from labkit.dispatch import torch_tables
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.table import AMBIGUOUS, Cell, compute_table
-from labkit.dispatch.torch_keys import from_torch, layout, to_torch, torch_key
+from labkit.dispatch.torch_keys import from_torch, layout, to_torch
 
 NOTEBOOK = "3_internals/2_dispatch_table"
-_C: Any = torch._C
 K = DispatchKey
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -24,92 +21,83 @@ CONSTANT = "returns the literal answer of the example in the statement"
 
 # --- key_set_arithmetic
 
-Step = tuple[str, Any]
+Step = tuple[str, int]
+Expression = tuple[int, list[Step], bool]
 
 
-def _pair(key: DispatchKey) -> tuple[int, int | None]:
-    """A key as (functionality number, backend bit)."""
-    return int(key.functionality), key.backend_bit if key.backend_bit >= 0 else None
-
-
-WORD_STEPS = ("add", "union", "remove", "difference")
-READS = ("slot", "members")
-Expression = tuple[int, list[Step], tuple[str, ...]]
-
-
-def _expression_of(*functions: str) -> Callable[[Rng, int], Expression]:
-    """Expressions that call only these of the six functions."""
-    kinds = [kind for kind in (*WORD_STEPS, "remove") if kind in functions]
-    reads = tuple(name for name in READS if name in functions)
+def _words_of(keys: Sequence[DispatchKey], *kinds: str, slots: bool = True) -> Any:
+    """Steps of these kinds over sets of these keys; `slots`: each time the slot is asked for."""
+    bare = [key for key in keys if key.backend_bit < 0] or keys
 
     def case(rng: Rng, size: int) -> Expression:
-        keys = [key for key in RUNTIME_KEYS[1:] if key not in layout().absent]
-        lone = [key for key in FUNCTIONALITIES if key.is_per_backend]  # they bring no backend bit
-
-        def key() -> DispatchKey:
-            return rng.choice(lone if rng.chance(0.1) else keys)
+        drawn = bare if rng.chance(0.15) else keys  # now and then no backend bit at all
 
         def word() -> int:
-            return DispatchKeySet(*[key() for _ in range(rng.randint(0, 4))]).raw
+            return DispatchKeySet(*[rng.choice(drawn) for _ in range(rng.randint(0, 4))]).raw
 
         start = word()
-        chosen = [rng.choice(kinds) for _ in range(1 + 2 * size * size)] if kinds else []
-        steps = [(kind, _pair(key()) if kind in ("add", "remove") else word()) for kind in chosen]
-        return start, steps, reads
+        many = 1 + 2 * size * size if kinds else 0
+        return start, [(rng.choice(kinds), word()) for _ in range(many)], slots
 
     return case
 
 
-def _drive_words(answer: Any, start: int, steps: list[Step], reads: Any) -> list[dict[str, Any]]:
-    by_name = dict(zip(("add", "remove", "union", "difference", *READS), answer, strict=True))
+def _keys() -> list[DispatchKey]:
+    """Keys as PyTorch numbers them here; also features alone, which bring no backend bit."""
+    keys = [key for key in RUNTIME_KEYS[1:] if key not in layout().absent]
+    return [*keys, *(key for key in FUNCTIONALITIES if key.is_per_backend)]
+
+
+ALL_KEYS = _keys()
+LONE = [key for key in ALL_KEYS if key in FUNCTIONALITIES and not key.is_per_backend]
+ORDINARY = [key for key in ALL_KEYS if key not in FUNCTIONALITIES]
+
+
+@handed_out
+def _hex(word: Any) -> Any:
+    """A word as the chapter writes it; anything else as it is."""
+    return hex(word) if isinstance(word, int) else word
+
+
+def _drive_words(answer: Any, start: int, steps: list[Step], slots: bool) -> list[dict[str, Any]]:
+    """The word after every step, and its slot; a union needs no answer."""
+    difference, slot_of = answer
     word, seen = start, []
-    for kind, operand in [("start", None), *steps]:
-        if kind != "start":
-            word = by_name[kind](word, operand)
-        seen.append({"after": kind, "word": word})
-        if "slot" in reads:
-            seen[-1]["slot"] = by_name["slot"](word)
-    if "members" in reads:
-        seen.append({"after": "everything", "word": word, "members": by_name["members"](word)})
+    for kind, operand in [("start", 0), *steps]:
+        word = difference(word, operand) if kind == "difference" else word | operand
+        seen.append({"after": kind, "word": _hex(word)})
+        if slots:
+            seen[-1]["slot"] = slot_of(word)
     return seen
 
 
-def _real_words(start: int, steps: list[Step], reads: Any) -> list[dict[str, Any]]:
+def _real_words(start: int, steps: list[Step], slots: bool) -> list[dict[str, Any]]:
     """The same with PyTorch's own class."""
-    by_pair = {_pair(key): key for key in (*RUNTIME_KEYS[1:], *FUNCTIONALITIES)}
-    real, seen = to_torch(keyset(start)), []
-    for kind, operand in [("start", None), *steps]:
-        if kind in ("add", "remove"):
-            real = getattr(real, kind)(torch_key(by_pair[operand]))
-        elif kind == "union":
-            real = real | to_torch(keyset(operand))
-        elif kind == "difference":
-            real = real - to_torch(keyset(operand))
+    real = to_torch(keyset(start))
+    seen: list[dict[str, Any]] = []
+    for kind, operand in [("start", 0), *steps]:
+        other = to_torch(keyset(operand))
+        real = real - other if kind == "difference" else real | other
         word = from_torch(real).raw
-        seen.append({"after": kind, "word": word})
-        if "slot" in reads:
+        seen.append({"after": kind, "word": hex(word)})
+        if slots:
             seen[-1]["slot"] = slot_of_bits(word)
-    if "members" in reads:
-        inside = _C._dispatch_keyset_to_string(real).partition("(")[2].rstrip(")")
-        members = [_pair(DispatchKey[name]) for name in inside.split(", ")] if inside else []
-        seen.append({"after": "everything", "word": word, "members": members})
     return seen
 
 
-def _fewer_steps(start: int, steps: list[Step], reads: Any) -> Any:
+def _fewer_steps(start: int, steps: list[Step], slots: bool) -> Any:
     for gone in range(len(steps)):
-        yield start, steps[:gone] + steps[gone + 1 :], reads
+        yield start, steps[:gone] + steps[gone + 1 :], slots
     if start:
-        yield start & (start - 1), steps, reads
+        yield start & (start - 1), steps, slots
+    for at, (kind, operand) in enumerate(steps):
+        if operand:
+            yield start, [*steps[:at], (kind, operand & (operand - 1)), *steps[at + 1 :]], slots
 
 
-def _show_expression(start: int, steps: list[Step], reads: Any) -> str:
-    lines = [f"start {start:#x}"]
-    lines += [
-        f"{kind} {operand if isinstance(operand, tuple) else hex(operand)}"
-        for kind, operand in steps
-    ]
-    return ", then ".join([*lines, *reads])
+def _show_expression(start: int, steps: list[Step], slots: bool) -> str:
+    words = [f"start {start:#x}", *(f"{kind} {operand:#x}" for kind, operand in steps)]
+    return ", then ".join([*words, "slot_of"] if slots else words)
 
 
 def _first_difference(evidence: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -117,64 +105,90 @@ def _first_difference(evidence: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return next((got, right) for got, right in pairs if got != right)
 
 
-def _wrong_after(kind: str) -> Any:
-    def when(evidence: Any) -> bool:
-        got, right = _first_difference(evidence)
-        return bool(right["after"] == kind and got["word"] != right["word"])
-
-    return when
+def _wrong_word(evidence: Any) -> bool:
+    got, right = _first_difference(evidence)
+    return bool(got["word"] != right["word"])
 
 
-def _wrong_in(part: str) -> Any:
-    def when(evidence: Any) -> bool:
-        got, right = _first_difference(evidence)
-        return got["word"] == right["word"] and got.get(part) != right.get(part)
+def _lost_backends(evidence: Any) -> bool:
+    got, right = _first_difference(evidence)
+    return _wrong_word(evidence) and (int(got["word"], 16) ^ int(right["word"], 16)) & 0xFFFF != 0
 
-    return when
+
+def _wrong_slot(evidence: Any) -> tuple[int, int, int]:
+    """(the word, the slot of the answer, the right slot), where the word is right."""
+    got, right = _first_difference(evidence)
+    if got["word"] != right["word"]:
+        raise ValueError("the word is wrong")
+    return int(right["word"], 16), got["slot"], right["slot"]
+
+
+def _added_a_backend(evidence: Any) -> bool:
+    word, got, right = _wrong_slot(evidence)
+    winner = FUNCTIONALITIES[(word >> 16).bit_length() - 1]
+    highest = (word & 0xFFFF).bit_length() - 1
+    return not winner.is_per_backend and got - right == highest > 0
+
+
+def _no_backend_bit(evidence: Any) -> bool:
+    word, got, right = _wrong_slot(evidence)
+    return word & 0xFFFF == 0 and (right == 0 or got in (0, right - 1))
+
+
+def _another_slot(evidence: Any) -> bool:
+    _, got, right = _wrong_slot(evidence)
+    return got != right
 
 
 key_set_arithmetic = Exercise(
     id="dispatch_table.key_set_arithmetic",
     rules=("integers only: no torch, no labkit",),
-    case=_expression_of(*WORD_STEPS, *READS),
+    case=_words_of(ALL_KEYS, "union", "difference"),
     expected=_real_words,
     drive=_drive_words,
     smaller=_fewer_steps,
     show=_show_expression,
     cases=100,
     stages=(
-        *(Stage(name, case=_expression_of(name)) for name in (*WORD_STEPS, *READS)),
+        Stage("difference", case=_words_of(ORDINARY, "difference", slots=False)),
+        Stage("one slot", case=_words_of(LONE)),
+        Stage("sixteen slots", case=_words_of(ORDINARY)),
         Stage("together"),
     ),
-    minutes=15,
+    minutes=12,
     banned=("torch.*", "labkit.*", "torch._C.DispatchKeySet"),
     hints=(
         Hint(
-            "The words differ after a removal: {input}. Which bits does a removal own? The "
-            "backend bits are shared by all features, so it takes none of them.",
-            when=_wrong_after("remove"),
+            "The word has lost a backend bit. They belong to all features together, so a "
+            "difference takes none of them: take only bits 16 and up out of a.",
+            when=_lost_backends,
         ),
         Hint(
-            "The words differ after a difference. Mask what you take away with the feature "
-            "bits, 16 and up.",
-            when=_wrong_after("difference"),
+            "The word still has a feature that b has, or has lost one that b lacks. `a & ~x` is "
+            "a without the bits of x.",
+            when=_wrong_word,
         ),
         Hint(
-            "The word is right and the slot is not. Undefined has slot 0 and no bit, so "
-            "feature f sits at bit 15 + f; and a word without backend bits lands on the "
-            "first backend's slot.",
-            when=_wrong_in("slot"),
+            "You added the backend to a feature that has one slot. Only those in PER_BACKEND "
+            "have sixteen.",
+            when=_added_a_backend,
         ),
         Hint(
-            "The word is right and the members are not: six features appear once for every "
-            "backend bit of the word, and not at all when there is none.",
-            when=_wrong_in("members"),
+            "No backend bit is set in this word. Then it is slot 0 without a feature, and else the "
+            "first of the feature's slots.",
+            when=_no_backend_bit,
         ),
-        "Do one word by hand: {CPU, AutogradCPU}. Three bits, not four.",
+        Hint(
+            "Count the slots before the winner's: slot 0, one for each lower feature, and fifteen "
+            "more for each lower one in PER_BACKEND. Feature f is bit 15 + f.",
+            when=_another_slot,
+        ),
+        "Do one word by hand: 0x1000010001 is {CPU, AutogradCPU}. Three bits, not four.",
     ),
     must_fail=(
         "removal clears backend bits",
-        "iteration skips per-backend expansion",
+        "takes out the wrong bits",
+        "adds the backend to a feature with one slot",
         "off by one from the bit without Undefined",
         "no backend bit means Undefined slot",
         "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",

@@ -177,12 +177,12 @@ def _steps_of_hop(hop: dict[str, Any]) -> list[dict[str, Any]]:
         text = f"the operator's cells for {_list(hop['skipped'])} fall through: skipped"
         steps.append(_step("mask", hop, hop["result_bits"], text))
     else:
-        text = f"the redispatch gives {_list(names(hop['result_bits']))}, used as they are"
+        text = f"the kernel calls again, with {_list(names(hop['result_bits']))} alone"
         steps.append(_step("redispatch", hop, hop["result_bits"], text))
     text = f"the highest key left is {hop['slot']}: slot {hop['slot_index']}"
     steps.append(_step("winner", hop, hop["result_bits"], text))
     origin = f", registered for {hop['source']}" if hop["source"] not in (None, hop["slot"]) else ""
-    text = f"the slot holds: {hop['reason']} (rule {hop['rule']}{origin})"
+    text = f"the slot holds: {hop['reason']} (step {hop['rule']}{origin})"
     steps.append(_step("cell", hop, hop["result_bits"], text))
     text = f"{hop['kernel'] or 'nothing'}: {hop['then_text']}"
     steps.append(_step("kernel", hop, hop["result_bits"], text))

@@ -45,12 +45,15 @@ def dispatch(
     return view.open_at(at)
 
 
-def dispatch_table(op: Any, slot: str = "", slots: Sequence[str] = ()) -> DispatchView:
+def dispatch_table(
+    op: Any, slot: str = "", slots: Sequence[str] = (), *, simple: bool = False
+) -> DispatchView:
     """Every slot of the operator's table with its kernel, the reason, and the rules asked.
 
-    op     an operator of PyTorch or labkit, or its name
-    slot   the cell to begin with; left out: CPU, or the first of `slots`
-    slots  the small view: only these, and their bits in one word to toggle
+    op      an operator of PyTorch or labkit, or its name
+    slot    the cell to begin with; left out: CPU, or the first of `slots`
+    slots   the small view: only these, and their bits in one word to toggle
+    simple  only which slots have a kernel, for a first look
 
     While Python is there, the page searches all operators and shows the one chosen; a small view
     has this operator alone.
@@ -62,7 +65,9 @@ def dispatch_table(op: Any, slot: str = "", slots: Sequence[str] = ()) -> Dispat
     shown = [_slot_number(name) for name in slots]
     cell = _slot_number(slot) if slot or not shown else shown[0]
     find, load = (None, None) if shown else (find_operators, _table)
-    return DispatchView(KEYS, _table(op), find=find, load=load, cell=cell, shown=shown)
+    return DispatchView(
+        KEYS, _table(op), find=find, load=load, cell=cell, shown=shown, simple=simple
+    )
 
 
 def _slot_number(name: str) -> int:

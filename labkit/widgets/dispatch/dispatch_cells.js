@@ -13,7 +13,8 @@ function dispatchCells(shared) {
   };
   let filter = "all",
     registration = null;
-  const small = model.get("shown").length > 0;
+  const small = model.get("shown").length > 0,
+    simple = model.get("simple");
   const search = dispatchSearch(shared),
     rules = dispatchRules(shared);
   const schema = h("div", { class: "lk-mono lk-muted lk-schema" }),
@@ -26,8 +27,8 @@ function dispatchCells(shared) {
     model.get("searches") ? search.element : null,
     schema,
     small ? null : tools,
-    h("div", { class: "lk-cells-body" }, grid, rules.element),
-    registered,
+    h("div", { class: "lk-cells-body" }, grid, simple ? null : rules.element),
+    simple ? null : registered,
   );
 
   const chosen = (cell) =>
@@ -66,7 +67,15 @@ function dispatchCells(shared) {
                 (cell.stale ? ", stale" : ""),
               on: { click: () => save({ cell: slot, rule: cells[slot].asked.length - 1 }) },
             },
-            cell.kernel ? `${cell.rule}${cell.stale ? "!" : ""}` : cell.stale ? "!" : "",
+            simple
+              ? cell.kernel
+                ? "\u2713"
+                : ""
+              : cell.kernel
+                ? `${cell.rule}${cell.stale ? "!" : ""}`
+                : cell.stale
+                  ? "!"
+                  : "",
           ),
         ),
       );

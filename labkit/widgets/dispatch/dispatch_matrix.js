@@ -1,4 +1,4 @@
-// Bits as rows, strongest first; words as columns; at the right the word now, backend by backend.
+// Bits as rows, strongest first, of features and then of backends; words as columns; at the right the word now, backend by backend.
 //
 // columns   [{ id, label, title, word, against, toggle }]: words are BigInt, null if not reached
 // word      the word whose runtime keys stand at the right, or null
@@ -95,6 +95,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
   });
   const below = backends
     .map((_, b) => b)
+    .reverse()
     .filter((b) => rows.has(b))
     .map((b) =>
       h(

@@ -21,7 +21,7 @@ function render({ model, el }) {
   const title = h("div", { class: "lk-row lk-dispatch-title" });
   const tabs = h("div", { class: "lk-row", role: "tablist" });
   const contexts = h("div", { class: "lk-row lk-contexts" });
-  root.append(title, tabs, contexts, page);
+  root.append(title, ...(model.get("simple") ? [] : [tabs, contexts]), page);
 
   const rowsButton = () =>
     lk.button(

@@ -58,6 +58,7 @@ class DispatchView(LabWidget):
     shown = traitlets.List(
         traitlets.Int(), help="indices of the slots of a small view; none: all slots"
     ).tag(sync=True)
+    simple = traitlets.Bool(False, help="only which slots have a kernel").tag(sync=True)
     wanted = traitlets.Unicode("", help="the operator to show").tag(sync=True)
 
     def __init__(
@@ -109,6 +110,7 @@ class DispatchView(LabWidget):
         """The operator, and its hops in the context shown or what its table holds."""
         if not self.calls:
             cells = self.table["cells"]
+            cells = [cells[slot] for slot in self.shown] or cells
             filled = sum(bool(self.table["texts"][cell["kernel"]]) for cell in cells)
             stale = "; stored table stale" if self.table["stale"] else ""
             return f"{self.table['operator']}: {len(cells)} slots, {filled} filled{stale}"

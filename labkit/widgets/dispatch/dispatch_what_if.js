@@ -102,7 +102,7 @@ function dispatchWhatIf(shared) {
         small ? "the call goes to " : "",
         h("b", { class: "lk-mono" }, small ? cell.slot : `slot ${slot}: ${cell.slot}`),
         ...(small
-          ? []
+          ? [cell.kernel ? "" : ": no kernel there, an error"]
           : [
               ` ${text(cell.reason)}, step ${cell.rule}`,
               cell.stale
