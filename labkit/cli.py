@@ -17,6 +17,7 @@ COMMANDS = {
     "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
     "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
+    "video": ("labkit.pipeline.command", "a dark film made bright: decode, a network, encode"),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
     "workshop": ("labkit.workshop.command", "teach with it: the plan, the room, grades"),
 }

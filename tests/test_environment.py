@@ -80,7 +80,7 @@ def admits(range_, version):
     return range_.matches(Version(version))
 
 
-def drift(pyproject, environment, extras=("test",)):
+def drift(pyproject, environment, extras=("test", "video")):
     """Every disagreement between the two files, one line each."""
     wanted, offered = pip_ranges(pyproject, extras), conda_ranges(environment)
     if "pytorch-gpu" in offered:
@@ -109,7 +109,7 @@ def test_both_files_ask_for_the_same():
 
 def test_the_gpu_variant_is_one_edit_away():
     assert GPU_ENVIRONMENT != ENVIRONMENT
-    assert drift(PYPROJECT, GPU_ENVIRONMENT, extras=("test", "gpu")) == []
+    assert drift(PYPROJECT, GPU_ENVIRONMENT, extras=("test", "video", "gpu")) == []
 
 
 @pytest.mark.parametrize(

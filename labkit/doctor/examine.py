@@ -31,8 +31,8 @@ print(json.dumps([cupy.__version__, cupy.cuda.runtime.getDeviceCount()]))
 def report() -> Report:
     """Everything the lab can use on this machine. Takes about as long as importing torch."""
     examinations = (
-        python, packages, torch, gpu, cupy, compiler, cache, nvrtc, counters, chromium, memory,
-        disk, strangers,
+        python, packages, torch, gpu, cupy, compiler, cache, nvrtc, video, counters, chromium,
+        memory, disk, strangers,
     )  # fmt: skip
     with ThreadPoolExecutor(len(examinations)) as pool:  # each waits for a process of its own
         found = {finding.part: finding for finding in pool.map(lambda look: look(), examinations)}
@@ -255,6 +255,16 @@ def nvrtc() -> Finding:
     if sys.platform != "linux":
         return Finding(part, "not needed", "not made for this system", cost)
     remedy = f"{shlex.quote(sys.executable)} -m pip install -e '.[inspect]' (250 MB)"
+    return Finding(part, "missing", "not installed", cost, remedy)
+
+
+def video() -> Finding:
+    """PyAV, which reads and writes films."""
+    part = "PyAV"
+    if found := tools.version_of("av"):
+        return Finding(part, "ok", found, "`labkit video` and its chapters read and write films.")
+    cost = "`labkit video` reads no film, and the chapters about it do not run."
+    remedy = f"{shlex.quote(sys.executable)} -m pip install -e '.[video]' (36 MB)"
     return Finding(part, "missing", "not installed", cost, remedy)
 
 

@@ -11,8 +11,8 @@ from labkit.launcher import cli
 @pytest.mark.parametrize(
     ("ci", "expected"),
     [
-        ("true", ("test", "inspect") if sys.platform == "linux" else ("test",)),
-        ("", ("test",)),
+        ("true", ("test", "video", "inspect") if sys.platform == "linux" else ("test", "video")),
+        ("", ("test", "video")),
     ],
 )
 def test_the_compiler_is_installed_in_ci_alone(monkeypatch, ci, expected):

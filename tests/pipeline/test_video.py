@@ -1,0 +1,318 @@
+"""The video job: right frames, and no finished frame lost, whatever stops it."""
+
+import errno
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from labkit import cli
+from labkit.pipeline import frames as frames_module
+from labkit.pipeline import video
+from labkit.pipeline.enhancer import postprocess, preprocess, trained
+from labkit.pipeline.frames import Encoder, Film, VideoError, film_of, read_frames, write_film
+from labkit.pipeline.journal import Journal
+from labkit.pipeline.scene import Scene, error
+from labkit.pipeline.timer import Timer
+from labkit.pipeline.video import Compute, Model, Processing, Settings, enhance_film, make_example
+
+pytest.importorskip("av", reason="PyAV, the extra `video`, is not installed")
+SCENE = Scene(height=24, width=32, frames=11)
+QUICK = Settings(model=Model(channels=2, train_steps=1))
+
+
+@pytest.fixture
+def film(tmp_path):
+    make_example(tmp_path / "in.mkv", SCENE)
+    return tmp_path / "in.mkv"
+
+
+def with_processing(**changes):
+    return replace(QUICK, processing=Processing(**changes))
+
+
+def pictures(path):
+    return np.stack(list(read_frames(path)))
+
+
+def test_a_film_comes_back_as_it_was_written(film):
+    assert film_of(film) == Film(32, 24, Fraction(25), 11)
+    truth = np.stack([SCENE.recorded(index) for index in range(11)])
+    assert (pictures(film) == truth).all()
+
+
+def test_the_network_makes_a_film_better_that_it_has_not_seen():
+    scene, model = Scene(seed=7), trained(steps=40)
+    dark = scene.recorded(3)
+    with torch.no_grad():
+        (better,) = postprocess(model(preprocess([dark])))
+    assert error(better, scene.truth(3)) < 0.4 * error(dark, scene.truth(3))
+
+
+def test_training_leaves_the_random_state_alone():
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    one, other = trained(2, 1), trained(2, 1)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
+def test_the_job_does_what_the_naive_program_does(film, tmp_path):
+    video.naive(film, tmp_path / "naive.mkv", trained(2, 1))
+    assert enhance_film(film, tmp_path / "out.mkv", QUICK) == 11
+    assert (pictures(tmp_path / "out.mkv") == pictures(tmp_path / "naive.mkv")).all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mkv", "naive.mkv", "out.mkv"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"batch_size": 4}, {"overlap": True}, {"overlap": True, "batch_size": 3}]
+)
+def test_batches_and_threads_change_no_frame_by_more_than_rounding(film, tmp_path, changes):
+    enhance_film(film, tmp_path / "plain.mkv", QUICK)
+    enhance_film(film, tmp_path / "other.mkv", with_processing(**changes))
+    plain, other = (pictures(tmp_path / f"{name}.mkv").astype(int) for name in ("plain", "other"))
+    assert plain.shape == other.shape
+    assert abs(plain - other).max() <= 1
+
+
+@pytest.mark.parametrize(("height", "width"), [(23, 31), (1, 1), (3, 50)])
+@pytest.mark.parametrize("codec", ["ffv1", "mjpeg"])
+def test_odd_sizes_are_sizes(tmp_path, height, width, codec):
+    scene = Scene(height=height, width=width, frames=2)
+    make_example(tmp_path / "in.mkv", scene)
+    enhance_film(tmp_path / "in.mkv", tmp_path / "out.mp4", with_processing(codec=codec))
+    assert pictures(tmp_path / "out.mp4").shape == (2, height, width, 3)
+
+
+class Stopped(BaseException):
+    """What a test stops a job with."""
+
+
+def stop_after(frames, seen):
+    def report(progress):
+        seen.append(progress.finished)
+        if len(seen) == frames:
+            raise Stopped
+
+    return report
+
+
+@pytest.mark.parametrize("changes", [{}, {"batch_size": 4}, {"batch_size": 4, "overlap": True}])
+def test_a_stopped_job_goes_on_behind_its_last_frame(film, tmp_path, changes):
+    settings, seen = with_processing(**changes), []
+    enhance_film(film, tmp_path / "once.mkv", settings)
+    for frames in (3, 1, 5):
+        with pytest.raises(Stopped):
+            enhance_film(film, tmp_path / "out.mkv", settings, stop_after(frames, run := []))
+        seen += run
+        assert not (tmp_path / "out.mkv").exists()
+    enhance_film(film, tmp_path / "out.mkv", settings, lambda p: seen.append(p.finished))
+    assert seen == list(range(1, 12))  # none twice, none left out
+    assert (pictures(tmp_path / "out.mkv") == pictures(tmp_path / "once.mkv")).all()
+
+
+KILLED = """
+import os, random, signal, sys, time
+from labkit.pipeline.video import Model, Settings, enhance_film
+from labkit.pipeline.journal import Journal
+import torch
+torch.set_num_threads(1)
+source, target = sys.argv[1:]
+settings, rng, kills = Settings(model=Model(channels=2, train_steps=1)), random.Random(0), 0
+def go():
+    child = os.fork()
+    if child:
+        return child
+    enhance_film(source, target, settings)
+    os._exit(0)
+kept = 0
+while True:
+    child = go()
+    time.sleep(rng.uniform(0, 0.06))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    kills += os.WIFSIGNALED(status)
+    if os.path.exists(target):
+        break
+    try:
+        with Journal(target + ".unfinished") as journal:
+            assert len(journal) >= kept, (len(journal), kept)
+            kept = len(journal)
+    except FileNotFoundError:
+        assert kept == 0
+    if kills > 40:
+        os.waitpid(go(), 0)
+        break
+print(kills)
+"""
+
+
+def test_a_killed_job_loses_no_finished_frame(film, tmp_path):
+    enhance_film(film, tmp_path / "once.mkv", QUICK)
+    target = tmp_path / "out.mkv"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, film, target], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    enhance_film(film, target, QUICK)  # it may have been killed while it cleaned up
+    assert (pictures(target) == pictures(tmp_path / "once.mkv")).all()
+    assert not list(tmp_path.glob("out.mkv.*"))
+
+
+def damaged(film, frame):
+    """The film with zeros inside the packet of one frame."""
+    content = bytearray(film.read_bytes())
+    packet = Encoder("ffv1", film_of(film)).encode(SCENE.recorded(frame))
+    at = content.index(packet) + len(packet) // 2
+    content[at : at + 8] = bytes(8)
+    film.write_bytes(content)
+
+
+def test_a_damaged_frame_ends_the_job_by_its_number(film, tmp_path):
+    damaged(film, 4)
+    with pytest.raises(VideoError, match=r"frame 4 of .*in.mkv is damaged: slice CRC mismatch"):
+        enhance_film(film, tmp_path / "out.mkv", QUICK)
+    with Journal(tmp_path / "out.mkv.unfinished") as journal:
+        assert len(journal) - 1 == 4
+    assert not (tmp_path / "out.mkv").exists()
+
+
+def test_a_damaged_frame_can_be_replaced_by_the_one_before(film):
+    whole = pictures(film)
+    damaged(film, 4)
+    found = np.stack(list(read_frames(film, "repeat")))
+    assert (found[4] == whole[3]).all()
+    assert (np.delete(found, 4, axis=0) == np.delete(whole, 4, axis=0)).all()
+
+
+def test_a_first_frame_that_is_damaged_has_no_frame_before(film):
+    damaged(film, 0)
+    with pytest.raises(VideoError, match="frame 0"):
+        list(read_frames(film, "repeat"))
+
+
+def test_a_frame_of_another_size_ends_the_job(film, tmp_path):
+    small = Film(16, 12, Fraction(25), 1)
+    packets = [Encoder("mjpeg", film_of(film)).encode(SCENE.recorded(0))]
+    packets.append(Encoder("mjpeg", small).encode(SCENE.recorded(0)[::2, ::2].copy()))
+    write_film(tmp_path / "two.avi", "mjpeg", film_of(film), packets)
+    with pytest.raises(VideoError, match=r"frame 1 of .* has 16 x 12 pixels, the film 32 x 24"):
+        list(read_frames(tmp_path / "two.avi"))
+
+
+def test_other_settings_do_not_continue_a_job(film, tmp_path):
+    with pytest.raises(Stopped):
+        enhance_film(film, tmp_path / "out.mkv", QUICK, stop_after(2, []))
+    with pytest.raises(VideoError, match=r"holds 2 frames of another film or with other settings"):
+        enhance_film(film, tmp_path / "out.mkv", with_processing(batch_size=2))
+
+
+def test_a_full_disk_keeps_every_finished_frame(film, tmp_path, monkeypatch, capsys):
+    real, records = os.pwrite, itertools.count()
+
+    def pwrite(descriptor, content, at):
+        if next(records) > 6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    assert cli.main(["video", str(film), str(tmp_path / "out.mkv")]) == 1
+    said = capsys.readouterr().err
+    assert "out.mkv.unfinished: No space left on device; finished frames are kept" in said
+    monkeypatch.undo()
+    with Journal(tmp_path / "out.mkv.unfinished") as journal:
+        assert len(journal) - 1 == 5  # the file's first line and the job took one write each
+    assert cli.main(["video", str(film), str(tmp_path / "out.mkv")]) == 0
+    assert len(pictures(tmp_path / "out.mkv")) == 11
+
+
+def test_a_disk_that_is_full_in_the_end_leaves_no_half_film(film, tmp_path, monkeypatch):
+    def write_film(path, *rest):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr(video, "write_film", write_film)
+        enhance_film(film, tmp_path / "out.mkv", QUICK)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mkv", "out.mkv.unfinished"]
+    assert enhance_film(film, tmp_path / "out.mkv", QUICK) == 11
+
+
+def test_one_job_at_a_time_writes_to_a_name(film, tmp_path):
+    with (
+        Journal(tmp_path / "out.mkv.unfinished"),
+        pytest.raises(VideoError, match="another process is writing"),
+    ):
+        enhance_film(film, tmp_path / "out.mkv", QUICK)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        ("absent.mkv", "out.mkv", "absent.mkv cannot be opened: No such file"),
+        ("text.mkv", "out.mkv", "text.mkv cannot be opened: Invalid data"),
+        ("in.mkv", "out.gif", "out.gif has to end in .mkv, .mp4, .avi"),
+        ("in.mkv", "in.mkv", "in.mkv is the film to be read"),
+        ("in.mkv", "absent/out.mkv", "absent/out.mkv.unfinished: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(film, tmp_path, capsys, source, target, told):
+    (tmp_path / "text.mkv").write_text("no film", encoding="utf-8")
+    assert cli.main(["video", str(tmp_path / source), str(tmp_path / target)]) == 1
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_without_pyav_the_message_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(frames_module, "av", None)
+    assert cli.main(["video", "a.mkv", "b.mkv"]) == 1
+    assert "pip install -e '.[video]'" in capsys.readouterr().err
+
+
+def test_the_command_profiles_and_interrupted_says_what_is_kept(film, tmp_path, capsys):
+    config = tmp_path / "settings.yaml"
+    config.write_text("model: {channels: 2, train_steps: 1}\n", encoding="utf-8")
+    target = str(tmp_path / "out.mkv")
+    assert cli.main(["video", str(film), target, "--config", str(config), "--profile"]) == 0
+    said = capsys.readouterr()
+    assert "frame 11/11" in said.err
+    for name in ("decode", "network", "encode", "three stages side by side: at most"):
+        assert name in said.out
+    assert cli.main(["video", "--show-config", "--config", str(config)]) == 0
+    assert "channels: 2" in capsys.readouterr().out
+
+
+def test_ctrl_c_says_that_finished_frames_are_kept(film, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "labkit.pipeline.command.ProgressLine.__call__",
+        lambda line, progress: signal.raise_signal(signal.SIGINT),
+    )
+    assert cli.main(["video", str(film), str(tmp_path / "out.mkv")]) == 130
+    assert "stopped; finished frames are kept" in capsys.readouterr().err
+
+
+def test_settings_reach_pytorch_and_leave_it(film, tmp_path, monkeypatch):
+    seen = []
+    real = video.preprocess
+
+    def preprocess(frames, device):
+        seen.append((torch.get_num_threads(), torch.get_float32_matmul_precision(), device.type))
+        return real(frames, device)
+
+    monkeypatch.setattr(video, "preprocess", preprocess)
+    before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    compute = Compute(device="cpu", num_threads=1, allow_tf32=True, precision="bfloat16")
+    timer = Timer()
+    enhance_film(film, tmp_path / "out.mkv", replace(QUICK, compute=compute), timer=timer)
+    assert set(seen) == {(1, "high", "cpu")}
+    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == before
+    assert len(timer.seconds["network"]) == 11
