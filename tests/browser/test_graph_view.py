@@ -94,6 +94,9 @@ def test_a_backward_call_is_walked(lab):
     walk, spoilt, torch_step = lab.widget(0), lab.widget(1), lab.widget(2)
     lab.wait_drawn(walk)
     walk.get_by_text("dependencies are counted").wait_for()
+    swatches = walk.locator(".lk-graph-legend .lk-swatch")
+    colours = swatches.evaluate_all("all => all.map((one) => one.style.backgroundColor)")
+    assert len(colours) == 7 == len(set(colours)), "a colour of the legend has one meaning"
     walk.locator("input[type=range]").focus()
     lab.command_mode()
     walk.locator("input[type=range]").focus()

@@ -239,3 +239,15 @@ def test_a_simple_walk_shows_only_gradients_that_arrive(library):
     assert {"AccumulateGrad x", "AccumulateGrad w", "MulBackward0"} <= labels
     marks = [mark for frame in view.frames for mark in frame["marks"].items()]
     assert len({node for node, state in marks if state == "done"}) == 6, "skipped steps, too"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_only_a_node_that_waits_for_more_has_a_waiting_buffer(library):
+    view = backward(two_paths(library)[2])
+    arrivals = of_kind(view, "gradient arrives")
+    listed = [frame["lists"]["waiting buffers"] for frame in arrivals]
+    assert next(filter(None, listed)) == ["AccumulateGrad leaf input 0: (2, 2)"]
+    for frame, held in zip(arrivals, listed, strict=True):
+        whole = frame["text"].endswith("nothing more will come")
+        assert [*frame["marks"].values()] == ["ready" if whole else "waiting"]
+        assert len(held) <= 1, "the others of this graph get one gradient"

@@ -1,6 +1,9 @@
 import pytest
 
+from labkit.widgets.graph.graph_levels import PLACES
+from labkit.widgets.graph.graph_picture import STATE_COLOURS
 from labkit.widgets.graph.graph_view import FOLD_ABOVE, GraphView
+from labkit.widgets.picture import PALETTE
 
 NODES = [
     {"label": "a", "kind": "leaf", "group": "first"},
@@ -119,6 +122,10 @@ def test_a_kind_has_the_same_colour_in_every_backward_graph():
         return GraphView([{"label": name, "kind": name} for name in names], []).kinds
 
     assert kinds("operation", "saves tensors", "leaf")["leaf"] == kinds("leaf")["leaf"]
-    assert kinds("saves tensors", "operation") == {"operation": 0, "saves tensors": 1}
-    assert kinds("open", "leaf", "done") == {"leaf": 2, "open": 0, "done": 1}
+    assert kinds("saves tensors", "operation") == {"operation": 0, "saves tensors": 3}
+    assert kinds("open", "leaf", "done") == {"leaf": 7, "open": 0, "done": 3}
     assert kinds() == {}
+
+
+def test_no_kind_of_a_backward_graph_has_the_colour_of_a_state():
+    assert not {PALETTE[place] for place in PLACES.values()} & {*STATE_COLOURS.values()}

@@ -10,7 +10,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Statement = tuple[Any, ...]
-Facts = tuple[bool, bool, bool]
+Facts = dict[str, bool]
 
 DTYPES = ("bool", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
@@ -68,13 +68,19 @@ def _call(op: str, arguments: list[Any]) -> Any:
     return getattr(first, op)(*arguments[1:])
 
 
+@handed_out
+def _named(*facts: bool) -> Facts:
+    """What is asked of a name, in words."""
+    return dict(zip(("leaf", "requires grad", "has grad"), facts, strict=True))
+
+
 def _facts(program: list[Statement]) -> dict[str, Facts]:
     with _Run() as run, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reading the grad of a tensor that is no leaf
         for statement in program:
             run.step(statement)
         return {
-            name: (tensor.is_leaf, tensor.requires_grad, tensor.grad is not None)
+            name: _named(tensor.is_leaf, tensor.requires_grad, tensor.grad is not None)
             for name, tensor in run.names.items()
         }
 
@@ -211,9 +217,14 @@ def _recorded(case: Case, got: Any, right: Any) -> Any:
     return eval("graph(*roots, simple=True)", called, run.names)
 
 
-def _wrong_names(evidence: Any) -> list[tuple[str, Any, Facts]]:
+def _wrong_names(evidence: Any) -> list[tuple[str, tuple[bool, ...], tuple[bool, ...]]]:
+    """(name, the answer's facts, the right ones), each in the order of `_named`."""
     got = evidence.value if isinstance(evidence.value, dict) else {}
-    return [(n, got.get(n), right) for n, right in evidence.right.items() if got.get(n) != right]
+    return [
+        (name, tuple(got.get(name, {}).values()), tuple(right.values()))
+        for name, right in evidence.right.items()
+        if got.get(name) != right
+    ]
 
 
 def _has(evidence: Any, wanted: str) -> bool:
@@ -223,7 +234,7 @@ def _has(evidence: Any, wanted: str) -> bool:
 def _records(evidence: Any) -> bool:
     """Whether a value got a history, or requires grad, that should not."""
     return any(
-        tuple(got or ())[:2] in ((False, True), (False, False)) and right[0]
+        got[:2] in ((False, True), (False, False)) and right[0]
         for _, got, right in _wrong_names(evidence)
     )
 
@@ -232,11 +243,11 @@ def _asks_too_much(evidence: Any) -> bool:
     """Whether the first wrong value is no float, and requires grad or has a history."""
     name, got, right = _wrong_names(evidence)[0]
     made_by = [op for target, op, *_ in evidence.inputs[0] if target == name][-1]
-    return made_by in ("greater", "to") and right[0] and tuple(got or ())[:2] != (True, False)
+    return made_by in ("greater", "to") and right[0] and got[:2] != (True, False)
 
 
 def _only_grad_wrong(evidence: Any) -> bool:
-    return all(tuple(got)[:2] == right[:2] for _, got, right in _wrong_names(evidence))
+    return all(got[:2] == right[:2] for _, got, right in _wrong_names(evidence))
 
 
 def _binds_again(evidence: Any) -> bool:
@@ -289,7 +300,7 @@ class Value:
 def _replay(answer: Any, program: list[Statement]) -> dict[str, Facts]:
     """The program by the two rules of an answer; or whole, by an answer that reads programs."""
     if callable(answer):
-        return answer(program)  # type: ignore[no-any-return]
+        return {name: _named(*facts) for name, facts in answer(program).items()}
     result, reach = answer
     names: dict[str, Any] = {}
     modes = [True]
@@ -316,7 +327,7 @@ def _replay(answer: Any, program: list[Statement]) -> dict[str, Facts]:
             reach(first)
         if target:
             names[target] = new
-    return {name: (not v.history, v.requires, v.has_grad) for name, v in names.items()}
+    return {name: _named(not v.history, v.requires, v.has_grad) for name, v in names.items()}
 
 
 @handed_out

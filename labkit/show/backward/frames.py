@@ -28,7 +28,7 @@ class Frames:
     simple  only the gradients that arrive, in plain words and without side lists
 
     Every frame repeats the side lists: what the ready heap holds in the order of its array, which
-    nodes hold a part of their gradients, and what the running node has asked for.
+    nodes hold a part of their gradients and wait for more, and what the running node has asked for.
     """
 
     def __init__(self, walk: Walk, nodes_met: Sequence[Any], simple: bool = False) -> None:
@@ -39,6 +39,7 @@ class Frames:
         self._names = plain_names(walk) if simple else walk.names()
         self._heap: list[int] = []
         self._buffers: dict[tuple[int, int], Value] = {}
+        self._waiting: dict[int, int] = {}
         self._running = -1
         self._saved: list[str] = []
         self._fired: list[str] = []
@@ -85,6 +86,7 @@ class Frames:
 
     def _start(self, step: Step) -> Frame:
         self._buffers.clear()
+        self._waiting.clear()
         self._results.clear()
         self._ran, self._running = 0, -1
         notes: dict[int, str | None] = dict.fromkeys(range(len(self.walk.nodes)) if self.frames
@@ -150,6 +152,7 @@ class Frames:
     def _buffer(self, step: Step) -> Frame:
         key = (step.node, step.slot)
         held = self._buffers.get(key)
+        self._waiting[step.node] = step.waiting
         if step.value is not None:
             self._buffers[key] = step.value
         how = "is put into" if held is None else "is added in"
@@ -159,7 +162,7 @@ class Frames:
         return {
             "text": f"a gradient {how} the buffer of {self._name(step.node)}, input {step.slot}; "
             f"{more}",
-            "marks": self._marks(step.node, "waiting") if step.waiting else {},
+            "marks": self._marks(step.node, "waiting" if step.waiting else "ready"),
             "notes": self._notes(step.node, note),
             "edges": edges,
             "flows": dict.fromkeys(edges, _arrived(held, step.value)),
@@ -233,6 +236,7 @@ class Frames:
         lists["waiting buffers"] = [
             f"{self._name(node)} input {slot}: {value.shape}"
             for (node, slot), value in self._buffers.items()
+            if self._waiting[node]
         ]
         if self._saved:
             lists["saved tensors asked for"] = self._saved[:]

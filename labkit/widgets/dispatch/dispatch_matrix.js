@@ -1,4 +1,5 @@
-// Bits as rows, strongest first, of features and then of backends; words as columns; at the right the word now, backend by backend.
+// Bits as rows, strongest first, of features and then of backends; words as columns; at the right
+// the word now, backend by backend.
 //
 // columns   [{ id, label, title, word, against, toggle }]: words are BigInt, null if not reached
 // word      the word whose runtime keys stand at the right, or null

@@ -9,8 +9,10 @@ from labkit.widgets.graph.graph_layout import layered_layout
 
 Node = Mapping[str, Any]
 Edge = Mapping[str, Any]
-PLACES = {"operation": 0, "saves tensors": 1, "leaf": 2}
+PLACES = {"operation": 0, "saves tensors": 3, "leaf": 7}
 """The colours that kinds of node have in every backward graph, whichever of them are in it."""
+IN_ORDER = (0, 3, 7, 1, 2, 4, 5, 6)
+"""Colours for other kinds; first those that no state of a node has (STATE_COLOURS)."""
 
 
 def level_of(
@@ -57,12 +59,13 @@ def level_of(
 
 
 def kinds_of(nodes: Sequence[Node]) -> dict[str, int]:
-    """Kind -> number in the palette: its own place, or the next that nobody has."""
+    """Kind -> number in the palette: its own place, or the next that no other kind has."""
     found = dict.fromkeys(node["kind"] for node in nodes if node.get("kind"))
     kinds = {kind: place for kind, place in PLACES.items() if kind in found}
     for kind in found:
         if kind not in kinds:
-            kinds[kind] = next(i for i in range(len(found) + 3) if i not in kinds.values())
+            free = [place for place in IN_ORDER if place not in kinds.values()]
+            kinds[kind] = free[0] if free else len(kinds)
     return kinds
 
 
