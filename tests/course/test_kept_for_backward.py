@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labkit.course.exercise import Case
-from labkit.course.exercises import find
+from labkit.course.exercises import _small_models, find
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("kept_for_backward")
@@ -15,6 +15,42 @@ FIRST = "remembers the answer of the first random case and returns it for all la
 def storage(x):
     return x.untyped_storage().data_ptr()
 
+
+def whole(tensor):
+    return tensor.untyped_storage().nbytes()
+
+
+# --- beside
+
+
+def beside_if(is_owned, size=whole, key=storage):
+    """The sizes of the tensors that own does not hold, each key once."""
+
+    def answer(tensors, own):
+        kept = [t for t in tensors if not any(is_owned(t, mine) for mine in own)]
+        return sum({key(t): size(t) for t in kept}.values())
+
+    return answer
+
+
+def reads_one(t, mine):
+    return storage(t) == storage(mine)
+
+
+nothing_owned = beside_if(lambda t, mine: False)
+answers.right("beside")(beside_if(reads_one))
+for why, answer in [
+    ("counts what own holds", nothing_owned),
+    ("leaves out the very tensors of own alone", beside_if(lambda t, mine: t is mine)),
+    (
+        "leaves out tensors at the same address alone",
+        beside_if(lambda t, mine: t.data_ptr() == mine.data_ptr()),
+    ),
+    ("counts a storage once per tensor", beside_if(reads_one, key=id)),
+    ("counts a storage once per tensor", beside_if(reads_one, key=lambda t: t.data_ptr())),
+    ("counts what a view shows", beside_if(reads_one, size=lambda t: t.nbytes)),
+]:
+    answers.wrong("beside", why)(answer)
 
 # --- saved_bytes
 
@@ -36,10 +72,6 @@ def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True):
         held = model(x)
     del held
     return sum(dict(found).values()) if once else sum(n for _, n in found)
-
-
-def whole(tensor):
-    return tensor.untyped_storage().nbytes()
 
 
 def with_options(**options):
@@ -220,6 +252,10 @@ def remembers_the_first_segments():
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
+        ("beside", nothing_owned, "by what own holds"),
+        ("beside", beside_if(lambda t, mine: t is mine), "by what own holds"),
+        ("beside", beside_if(reads_one, key=id), "counted twice"),
+        ("beside", beside_if(reads_one, size=lambda t: 1), "Too little"),
         ("saved_bytes", lambda model, x: count(model, x, own=False), "what the model itself holds"),
         ("stays", live_blocks, "live blocks alone"),
         ("stays", stays_if(lambda lives: True), "goes back"),
@@ -228,6 +264,22 @@ def remembers_the_first_segments():
 )
 def test_the_first_hint_is_about_the_mistake(name, answer, said):
     assert said in first_hint(find(f"kept_for_backward.{name}"), answer)
+
+
+def test_the_failing_case_says_what_each_step_computes():
+    exercise = find("kept_for_backward.saved_bytes")
+    make = _small_models.Step
+    model = torch.nn.Sequential(make("scale", 2, torch.float32), make("tanh", 2, torch.float32))
+    said = exercise.show(model, torch.zeros(3, 2))
+    assert said == "model: scale = x * a parameter, then tanh = tanh(x); x: (3, 2), float32"
+
+
+def test_what_is_owned_is_drawn_beside_the_rest():
+    exercise = find("kept_for_backward.beside")
+    w, x = torch.ones(4), torch.ones(2)
+    assert exercise.right(Case(([x, x, w.view(2, 2)], [w]))) == 8
+    assert exercise.picture(Case(([x, w.view(2, 2)], [w])), 24, 8) is not None
+    assert exercise.show([], [w]).startswith("tensors: none. own: float32[4] over A (16 bytes)")
 
 
 def test_the_failing_segments_are_drawn():

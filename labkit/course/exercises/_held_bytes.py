@@ -25,7 +25,7 @@ def _held(tensors: list[torch.Tensor]) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 
 
-def _as_list(tensors: list[torch.Tensor]) -> str:
+def as_list(tensors: list[torch.Tensor]) -> str:
     """Every tensor with its storage's letter and size."""
     letters: dict[int, str] = {}
     lines = []
@@ -64,7 +64,7 @@ bytes_held = Exercise(
     id="memory.bytes_held",
     case=_some_tensors,
     expected=_held,
-    show=_as_list,
+    show=as_list,
     picture=_drawn,
     rung="warm-up",
     cases=150,

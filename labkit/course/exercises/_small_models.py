@@ -25,12 +25,30 @@ class Cube(torch.autograd.Function):  # type: ignore[misc]
         return 3 * square * grads[0]
 
 
+FORMULAS = {
+    "linear": "linear(x, weight, bias)",
+    "tied": "x @ weight @ weight.t()",
+    "scale": "x * a parameter",
+    "shift": "x * a buffer",
+    "half": "left half of x squared, right half as it is",
+    "both": "sin(x) * cos(x)",
+    "mean": "x * mean of x, expanded",
+    "cube": "x ** 3, a custom function",
+    "flat": "x in other strides",
+}
+
+
 class Step(nn.Module):  # type: ignore[misc]
     """One step of a small model, named by a word.
 
     Some keep what they read, some what they make, some nothing; `half` keeps a view of half of
     it, `both` one storage in two shapes, `mean` an expanded number, `scale` a parameter.
     """
+
+    @property
+    def in_words(self) -> str:
+        """The word and what it computes."""
+        return f"{self.name} = {FORMULAS.get(self.name, f'{self.name}(x)')}"
 
     def __init__(self, name: str, width: int, dtype: torch.dtype) -> None:
         super().__init__()

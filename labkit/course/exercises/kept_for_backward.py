@@ -1,4 +1,4 @@
-"""What backward keeps, weighed; and what stays reserved when nobody holds it."""
+"""What backward keeps, weighed in two steps; and what stays reserved when nobody holds it."""
 
 import functools
 import gc
@@ -9,6 +9,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._beside import beside
 from labkit.course.exercises._drawn_segments import Segments, drawn
 from labkit.course.exercises._small_models import Step, a_model, unwatched
 
@@ -65,7 +66,7 @@ def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, An
 
 
 def _model_in_words(model: nn.Module, x: torch.Tensor) -> str:
-    names = ", ".join(step.name for step in model.children() if isinstance(step, Step))
+    names = ", then ".join(step.in_words for step in model.children() if isinstance(step, Step))
     asks = ", requires_grad" if x.requires_grad else ""
     return f"model: {names}; x: {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}{asks}"
 
@@ -114,7 +115,7 @@ saved_bytes = Exercise(
         Stage("views of weights", case=unwatched("linear", "tied")),
         Stage("nothing alive afterwards"),
     ),
-    minutes=12,
+    minutes=8,
     hints=(
         Hint(
             "The bytes are one thing, what stays alive another: something of the step is still "
@@ -239,4 +240,4 @@ stays = Exercise(
     ),
 )
 
-EXERCISES = (saved_bytes, stays)
+EXERCISES = (beside, saved_bytes, stays)

@@ -2,7 +2,7 @@
 const memoryBlocks = (() => {
   const ROW = 22,
     GAP = 5,
-    HEAD = 19;
+    HEAD = 22;
   const ORDER = ["pool", "stream", "large", "expandable"]; // of the groups
 
   // A segment stays in one row unless that would squeeze all others.
