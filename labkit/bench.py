@@ -103,13 +103,21 @@ class Result:
         )
 
 
+def check_samples(samples: int) -> None:
+    """Pass for nine and more.
+
+    Raises   ValueError   fewer
+    """
+    if samples < 9:
+        raise ValueError(f"a median of {samples} samples says little; take at least 9")
+
+
 def measure(bench: Bench | Total | Count, samples: int = 9) -> Result:
     """The medians of `samples` turns; both sides run once first.
 
     Raises   ValueError   fewer than nine samples
     """
-    if samples < 9:
-        raise ValueError(f"a median of {samples} samples says little; take at least 9")
+    check_samples(samples)
     if isinstance(bench, Count):
         mine, other = bench.mine(), bench.other()
         share = mine / max(other, 1)
@@ -213,6 +221,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)
     try:
+        check_samples(arguments.samples)
         found = discover(arguments.names)
     except ValueError as error:
         raise SystemExit(f"labkit bench: {error}") from None

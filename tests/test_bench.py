@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from labkit import bench
+from labkit import bench, cli
 from labkit.bench import Bench, Count, Total, measure
 
 
@@ -43,6 +43,11 @@ def test_a_total_has_a_limit_in_seconds():
 def test_too_few_samples_are_refused():
     with pytest.raises(ValueError, match="median of 3"):
         measure(Bench("few", lambda: None, lambda: None), 3)
+
+
+def test_the_command_tells_it_in_one_line():
+    with pytest.raises(SystemExit, match="labkit bench: a median of 7 samples says little"):
+        cli.main(["bench", "dispatcher", "--samples", "7"])
 
 
 def test_benchmarks_are_found_by_file(tmp_path, monkeypatch, capsys):
