@@ -1,25 +1,12 @@
-"""The sizes of a convolution, as a test writes them and as `kernels/conv.cuh` takes them."""
+"""The sizes of a convolution, as a test writes them."""
 
-import ctypes
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from labkit.cuda.shelf.rung import Array
-
-
-class Sizes(ctypes.Structure):
-    """`struct Conv2d` of `kernels/conv.cuh`."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int)
-        for name in (
-            "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width",
-            "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w",
-            "dilation_h", "dilation_w", "groups",
-        )
-    )  # fmt: skip
+from labkit.cuda.structures import Conv2d
 
 
 class Conv(NamedTuple):
@@ -60,9 +47,9 @@ class Conv(NamedTuple):
         """Products behind one output."""
         return self.w[1] * self.w[2] * self.w[3]
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> Conv2d:
         """The kernels' argument."""
-        return Sizes(
+        return Conv2d(
             *self.x, self.w[0], *self.out_size, *self.w[2:], *self.stride, *self.padding,
             *self.dilation, self.groups,
         )  # fmt: skip

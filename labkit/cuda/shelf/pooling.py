@@ -1,6 +1,5 @@
 """Max and average pooling in two dimensions, forward and backward."""
 
-import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from labkit.cuda.shelf.rung import Array, Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.structures import Axis, Pool
 
 Two = tuple[int, int]
 TILE = (8, 32)
@@ -26,28 +26,6 @@ class Case(NamedTuple):
     ceil_mode: bool = False
     count_include_pad: bool = True
     divisor_override: int | None = None
-
-
-class Axis(ctypes.Structure):
-    """One dimension, as the kernels take it."""
-
-    _fields_ = (
-        ("in_", ctypes.c_longlong),
-        ("out", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("kernel", "stride", "padding", "dilation")),
-    )
-
-
-class Pool(ctypes.Structure):
-    """The whole pooling, as the kernels take it."""
-
-    _fields_ = (
-        ("planes", ctypes.c_longlong),
-        ("h", Axis),
-        ("w", Axis),
-        ("count_include_pad", ctypes.c_bool),
-        ("divisor", ctypes.c_int),
-    )
 
 
 def _max(x: torch.Tensor, case: Case) -> tuple[torch.Tensor, torch.Tensor]:

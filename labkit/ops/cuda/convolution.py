@@ -3,7 +3,6 @@
 Source   aten/src/ATen/native/cudnn/ConvShared.cpp
 """
 
-import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,34 +23,23 @@ CHUNK = 4096
 Optional = TensorImpl | None
 
 
-class Sizes(ctypes.Structure):
-    """`struct Conv2d` of `kernels/conv.cuh`."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int)
-        for name in (
-            "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width",
-            "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w",
-            "dilation_h", "dilation_w", "groups",
-        )
-    )  # fmt: skip
-
-
 def _two(numbers: Ints, other: int) -> Ints:
     """A pair; one dimension is the second of two."""
     return (other, *numbers) if len(numbers) == 1 else numbers
 
 
-def _sizes(input_: TensorImpl, weight: TensorImpl, out: Ints, geometry: host.Geometry) -> Sizes:
+def _sizes(input_: TensorImpl, weight: TensorImpl, out: Ints, geometry: host.Geometry) -> Any:
     """The kernels' argument.
 
     Raises   NoKernel   three dimensions, or nothing to compute
     """
+    from labkit.cuda.structures import Conv2d  # late: see `launching`
+
     if len(out) > 2:
         raise NoKernel(f"its kernel has two dimensions, and this convolution {len(out)}")
     if not input_.numel() or not weight.numel() or not math.prod(out):
         raise NoKernel("its kernel takes at least one element")
-    return Sizes(
+    return Conv2d(
         *input_.sizes[:2], *_two(input_.sizes[2:], 1), weight.sizes[0], *_two(out, 1),
         *_two(weight.sizes[2:], 1), *_two(geometry.stride, 1), *_two(geometry.padding, 0),
         *_two(geometry.dilation, 1), geometry.groups,
@@ -130,7 +118,7 @@ def convolution_backward(
     return made[0], made[1], made[2]
 
 
-def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Sizes) -> TensorImpl:
+def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Any) -> TensorImpl:
     dx = _empty(input_.sizes, input_)
     channels = input_.sizes[1]
     per_group = channels // sizes.groups
@@ -141,7 +129,7 @@ def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Si
     return dx
 
 
-def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Sizes) -> TensorImpl:
+def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Any) -> TensorImpl:
     """Parts of the sums by one kernel, added up in order by another."""
     dw, filters = _empty(weight.sizes, weight), weight.sizes[0]
     chunks = blocks(dy.numel() // filters, CHUNK)

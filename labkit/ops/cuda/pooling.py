@@ -3,7 +3,6 @@
 Source   aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu
 """
 
-import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,29 +30,9 @@ THREADS = 256
 Numbers = Sequence[int]
 
 
-class Axis(ctypes.Structure):
-    """`struct Axis` of `kernels/pooling.cuh`."""
+def _pool(self: TensorImpl, windows: Windows, include_pad: bool = True, divisor: int = 0) -> Any:
+    from labkit.cuda.structures import Axis, Pool  # late: see `launching`
 
-    _fields_ = (
-        ("in_", ctypes.c_longlong),
-        ("out", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("kernel", "stride", "padding", "dilation")),
-    )
-
-
-class Pool(ctypes.Structure):
-    """`struct Pool` of `kernels/pooling.cuh`."""
-
-    _fields_ = (
-        ("planes", ctypes.c_longlong),
-        ("h", Axis),
-        ("w", Axis),
-        ("count_include_pad", ctypes.c_bool),
-        ("divisor", ctypes.c_int),
-    )
-
-
-def _pool(self: TensorImpl, windows: Windows, include_pad: bool = True, divisor: int = 0) -> Pool:
     planes = math.prod(self.sizes[:-2])
     if not planes:
         raise NoKernel("its kernel takes at least one plane")
@@ -68,7 +47,7 @@ def _pool(self: TensorImpl, windows: Windows, include_pad: bool = True, divisor:
 
 
 def _launch(op: str, rung: str, inputs: list[TensorImpl], outputs: list[TensorImpl],
-            pool: Pool) -> None:  # fmt: skip
+            pool: Any) -> None:  # fmt: skip
     packed = [copy.contiguous(each) for each in inputs]
     into = [written(each) for each in outputs]
     grid = (blocks(outputs[0].numel(), PER_BLOCK),)
@@ -90,7 +69,7 @@ def max_pool2d_with_indices(
 ) -> tuple[TensorImpl, TensorImpl]:
     """The largest element of every window, and its position in its plane."""
     check_floats(self)
-    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode, 2)
+    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode)
     if any(step > size for step, size in zip(windows.dilation, windows.sizes_in, strict=True)):
         raise NoKernel("a dilation that steps over the whole input has no rule in its kernel")
     shape = self.sizes[:-2] + windows.sizes_out
@@ -114,7 +93,7 @@ def max_pool2d_with_indices_backward(
     """The gradient of what was pooled."""
     check_floats(grad_output, self)
     check_device(grad_output, indices)
-    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode, 2)
+    windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode)
     if grad_output.sizes != indices.sizes or indices.dtype is not dtypes.int64:
         raise NoKernel("its kernel takes an int64 index for every gradient")
     dx = _empty(self.sizes, self)
@@ -131,10 +110,10 @@ def _averages(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
-) -> tuple[Windows, Pool]:
+) -> tuple[Windows, Any]:
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero, got divisor_override=0")
-    windows = windows_over(self, kernel_size, stride, padding, (1, 1), ceil_mode, 2)
+    windows = windows_over(self, kernel_size, stride, padding, (1, 1), ceil_mode)
     return windows, _pool(self, windows, count_include_pad, divisor_override or 0)
 
 
