@@ -32,9 +32,7 @@ _GRAD_MODES = (
     "is_inference_mode_enabled",
 )
 _RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "fork_rng")
-_FUNCTIONAL = (
-    "split", "norm", "atleast_1d", "atleast_2d", "atleast_3d", "unique", "nonzero",
-)  # fmt: skip
+_FUNCTIONAL = ("split", "norm", "nonzero")
 _EXPORTS: dict[str, tuple[str, str]] = {
     **{name: ("labkit.core.dtype", name) for name in _DTYPES},
     **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},

@@ -324,18 +324,6 @@ class Tensor(ValuesOut, Saving):
 
         return norm(self, p, dim, keepdim, dtype=dtype)
 
-    def unique(
-        self,
-        sorted: bool = True,  # noqa: A002
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Any:
-        """The elements without repetitions; see `labkit.unique`."""
-        from labkit._tensor.functional import unique
-
-        return unique(self, sorted, return_inverse, return_counts, dim)
-
     def result_type(self, other: Any) -> DType:
         """The element type an operator on both would compute in."""
         return result_type(self, other)

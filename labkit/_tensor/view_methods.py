@@ -183,24 +183,6 @@ class ViewMethods(TensorImpl):
         op = aten.tensor_split.sections if isinstance(cuts, int) else aten.tensor_split.indices
         return self._faces(op(self, cuts, integer(dim, "tensor_split")))
 
-    def hsplit(self, sections: Any) -> tuple[Self, ...]:
-        """Equal pieces of the columns."""
-        cuts = self._sections(sections, "hsplit")
-        op = aten.hsplit.int if isinstance(cuts, int) else aten.hsplit.array
-        return self._faces(op(self, cuts))
-
-    def vsplit(self, sections: Any) -> tuple[Self, ...]:
-        """Equal pieces of the rows."""
-        cuts = self._sections(sections, "vsplit")
-        op = aten.vsplit.int if isinstance(cuts, int) else aten.vsplit.array
-        return self._faces(op(self, cuts))
-
-    def dsplit(self, sections: Any) -> tuple[Self, ...]:
-        """Equal pieces of the third dimension."""
-        cuts = self._sections(sections, "dsplit")
-        op = aten.dsplit.int if isinstance(cuts, int) else aten.dsplit.array
-        return self._faces(op(self, cuts))
-
     @staticmethod
     def _sections(sections: Any, function: str) -> int | Ints:
         if isinstance(sections, TensorImpl) and sections.sizes:

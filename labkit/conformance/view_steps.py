@@ -265,7 +265,7 @@ def flatten(t: Tensor, r: random.Random) -> Step:
 def pieces(t: Tensor, r: random.Random) -> Step:
     """Any of the operations with several results."""
     chosen, size = _along(t, r)
-    kind = r.randrange(8)
+    kind = r.randrange(7)
     if kind == 0:
         return Step("split", (near(r.choice((1, 2, 3, size)), r), chosen))
     if kind == 1:
@@ -279,9 +279,6 @@ def pieces(t: Tensor, r: random.Random) -> Step:
     if kind == 4:
         cuts = tuple([r.randrange(-size - 1, size + 2) for _ in range(r.randrange(4))])
         return Step("tensor_split", (cuts, chosen))
-    if kind == 5:
-        sections: Any = r.choice((1, 2, 3, 0, (1,), (0, 2)))
-        return Step(r.choice(("hsplit", "vsplit", "dsplit")), (sections,))
     return Step("unbind", (chosen,))
 
 

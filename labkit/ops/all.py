@@ -13,7 +13,6 @@ from labkit.ops.convolution import (  # noqa: F401
     avg_pooling,
     conv_layers,
     convolution,
-    im2col,
     max_pooling,
     padding,
 )

@@ -82,7 +82,7 @@ def _define(schema: str, functional: Functional, casts: bool) -> None:
 
 APART = ("gather", "index_select", "take", "masked_select", "cat", "stack")
 """Operators whose output shares no memory with what they read."""
-MAY_BE_SELF = ("index_copy", "index_add", "scatter_add")
+MAY_BE_SELF = ("index_add", "scatter_add")
 """Those whose output may be their first argument, as in place."""
 _SCALES = "Scalar beta=1, Scalar alpha=1"
 EXACT: tuple[tuple[str, Functional], ...] = (
@@ -90,9 +90,7 @@ EXACT: tuple[tuple[str, Functional], ...] = (
     ("bmm.out(Tensor self, Tensor mat2, *", blas.bmm),
     ("mv.out(Tensor self, Tensor vec, *", blas.mv),
     ("dot.out(Tensor self, Tensor tensor, *", blas.dot),
-    ("vdot.out(Tensor self, Tensor other, *", blas.vdot),
     (f"addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, {_SCALES}", blas.addmm),
-    (f"addmv.out(Tensor self, Tensor mat, Tensor vec, *, {_SCALES}", blas.addmv),
     (f"baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, {_SCALES}", blas.baddbmm),
     ("matmul.out(Tensor self, Tensor other, *", _matmul),
     ("softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *", _softmax),
@@ -100,10 +98,6 @@ EXACT: tuple[tuple[str, Functional], ...] = (
     ("gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False", scatter.gather),
     ("scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *", scatter.scatter_add),
     ("index_select.out(Tensor self, int dim, Tensor index, *", index_along.index_select),
-    (
-        "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *",
-        index_along.index_copy,
-    ),
     (
         "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1",
         index_along.index_add,

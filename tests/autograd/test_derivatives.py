@@ -76,15 +76,6 @@ def test_every_row_belongs_to_an_operator_and_its_formulas_can_be_compiled():
     assert set(derivatives()) == used
 
 
-def test_the_values_of_unique_require_grad_and_have_no_derivative():
-    for m in (lab, torch):
-        x = m.ones(4, requires_grad=True)
-        values, inverse = m.unique(x, return_inverse=True)
-        assert [each.requires_grad for each in (values, inverse)] == [True, False]
-        with pytest.raises(NotImplementedError, match="derivative for '_unique2' is not"):
-            values.sum().backward()
-
-
 def test_a_row_prints_its_formulas():
     text = str(derivatives()["mul.Tensor"])
     assert text.startswith("mul.Tensor: MulBackward0")

@@ -51,9 +51,6 @@ CASES = [
     ("conv2d", (normal(3, 7, 7), normal(4, 3, 3, 3), normal(4)), {"padding": 1}),
     ("conv_transpose2d", (normal(2, 3, 4, 4), normal(3, 5, 3, 3), normal(5)),
      {"stride": 2, "padding": 1, "output_padding": 1}),
-    ("unfold", (normal(2, 3, 6, 6),), {"kernel_size": 3, "stride": 2}),
-    ("fold", (normal(2, 12, 9),), {"output_size": (4, 4), "kernel_size": 2}),
-    ("max_pool1d", (normal(2, 3, 8),), {"kernel_size": 3}),
     ("max_pool2d", (normal(2, 3, 8, 8),), {"kernel_size": 3, "stride": 2, "padding": 1}),
     ("avg_pool2d", (normal(2, 3, 8, 8),), {"kernel_size": 3, "ceil_mode": True}),
     ("adaptive_avg_pool2d", (normal(2, 3, 8, 7),), {"output_size": (3, None)}),
@@ -62,9 +59,6 @@ CASES = [
     ("batch_norm", (normal(4, 3, 5), chances(3), chances(3), normal(3), normal(3)),
      {"training": False}),
     ("layer_norm", (normal(4, 3, 5), lambda r: np.array([3, 5]), normal(3, 5), normal(3, 5)), {}),
-    ("group_norm", (normal(4, 6, 5), lambda r: np.array(2), normal(6), normal(6)), {}),
-    ("instance_norm", (normal(4, 3, 5),), {}),
-    ("rms_norm", (normal(4, 3, 5), lambda r: np.array([5]), normal(5)), {}),
     ("normalize", (normal(4, 3),), {}),
     ("softmax", (normal(4, 3),), {"dim": 1}),
     ("log_softmax", (normal(4, 3),), {"dim": 0}),
@@ -74,13 +68,10 @@ CASES = [
      {"is_causal": True}),
     ("embedding", (classes(2, 3, count=5), normal(5, 4)), {"padding_idx": 2}),
     ("mse_loss", (normal(4, 3), normal(4, 3)), {"reduction": "none"}),
-    ("l1_loss", (normal(4, 3), normal(4, 3)), {}),
     ("nll_loss", (normal(4, 3), classes(4, count=3)), {"ignore_index": 1}),
     ("cross_entropy", (normal(4, 3), classes(4, count=3)), {"label_smoothing": 0.1}),
     ("cross_entropy", (normal(2, 3, 4, 5), classes(2, 4, 5, count=3)), {"reduction": "sum"}),
     ("cross_entropy", (normal(4, 3), chances(4, 3)), {}),
-    ("binary_cross_entropy", (chances(4, 3), chances(4, 3)), {}),
-    ("binary_cross_entropy_with_logits", (normal(4, 3), chances(4, 3)), {}),
 ]  # fmt: skip
 
 
@@ -88,7 +79,7 @@ def call(m, functional, name, arrays, options):
     """The result, and the gradients of everything that can have one."""
     arguments = [
         leaf(m, array) if (array.ndim and array.dtype.kind == "f") or array.ndim > 1
-        or (name not in ("layer_norm", "rms_norm") and array.ndim)
+        or (name != "layer_norm" and array.ndim)
         else array.tolist()
         for array in arrays
     ]  # fmt: skip
@@ -147,7 +138,6 @@ BAD = [
     ("nll_loss", (normal(4, 3), classes(4, count=3)), {"reduction": "average"}),
     ("nll_loss", (normal(4, 3), lambda r: np.array([0, 1, 2, 3])), {}),
     ("cross_entropy", (normal(4, 3), classes(5, count=3)), {}),
-    ("binary_cross_entropy", (normal(4, 3), chances(4, 2)), {}),
     ("embedding", (lambda r: np.array([[7]]), normal(5, 4)), {}),
     ("dropout", (normal(4),), {"p": 1.5}),
 ]

@@ -14,12 +14,9 @@ def repeated(m):
 
 
 SHOWN_TWICE = {
-    "index_copy_": lambda m: repeated(m).index_copy_(0, index(m), m.ones(3)),
     "index_add_": lambda m: repeated(m).index_add_(0, index(m), m.ones(3)),
     "index_fill_": lambda m: repeated(m).index_fill_(0, index(m), 1.0),
     "index_put_": lambda m: repeated(m).index_put_((index(m),), m.ones(3)),
-    "put_": lambda m: repeated(m).put_(index(m), m.ones(3)),
-    "put_ of nothing": lambda m: repeated(m).put_(index(m)[:0], m.ones(0)),
     "masked_fill_": lambda m: repeated(m).masked_fill_(index(m) > 0, 1.0),
     "masked_scatter_": lambda m: repeated(m).masked_scatter_(index(m) > 0, m.ones(3)),
     "scatter_": lambda m: repeated(m).scatter_(0, index(m), m.ones(3)),
@@ -32,9 +29,7 @@ SHOWN_TWICE = {
     "exp": lambda m: m.exp(m.ones(3), out=repeated(m)),
 }
 STILL_READ = {
-    "index_copy_": lambda m, b: b[:3].index_copy_(0, index(m), b[1:4]),
     "index_add_ self": lambda m, b: b[:3].index_add_(0, index(m), b[:3]),
-    "put_": lambda m, b: b[:3].put_(index(m), b[1:4]),
     "scatter_": lambda m, b: b[:3].scatter_(0, index(m), b[1:4]),
     "masked_fill_": lambda m, b: b[:3].masked_fill_(b[1:4] > 1, 5.0),
     "gather": lambda m, b: m.gather(b[:3], 0, index(m), out=b[1:4]),
@@ -44,8 +39,6 @@ STILL_READ = {
     "masked_select": lambda m, b: m.masked_select(b, b > 0, out=b[:4]),
     "cat": lambda m, b: m.cat([b[:2], b[:2]], out=b[1:5]),
     "stack": lambda m, b: m.stack([b[:2], b[2:4]], out=b[:4].view(2, 2)),
-    "index_copy": lambda m, b: m.index_copy(b, 0, index(m), m.ones(3), out=b),
-    "index_copy part": lambda m, b: m.index_copy(b[:4], 0, index(m), m.ones(3), out=b[1:]),
     "scatter_add": lambda m, b: m.scatter_add(m.ones(3), 0, index(m), b[:3], out=b[:3]),
     "cumsum": lambda m, b: m.cumsum(b, 0, out=b),
     "cumsum part": lambda m, b: m.cumsum(b[:3], 0, out=b[1:4]),
@@ -66,8 +59,7 @@ def test_memory_that_is_still_to_be_read(write):
 
 
 def test_the_index_itself_is_not_overwritten():
-    for write in ("index_copy_", "index_add_", "scatter_"):
+    for write in ("index_add_", "scatter_"):
         assert_beside(
             lambda m, write=write: getattr(i := index(m), write)(0, i, i.flip(0)).tolist()
         )
-    assert_beside(lambda m: (i := index(m)).put_(i, i.flip(0)).tolist())

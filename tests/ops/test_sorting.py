@@ -5,18 +5,18 @@ import torch
 
 import labkit.ops.reduction.scan
 import labkit.ops.reduction.sorting  # noqa: F401
-from labkit.ops.reduction.cpp_algorithms import Moves
-from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
+from labkit.ops.aten import aten
+from tests.ops.differential import COMPUTING, Fuzz, difference, random_tensor, run_samples, to_lab
 from tests.seeds import seeds
 
 A = torch.ops.aten
-NAMES = ["cumsum", "cumprod", "sort", "topk", "_unique2", "isin"]
+NAMES = ["cumsum", "cumprod", "sort", "isin"]
 
 
 def test_torchs_samples_of_sorting_and_scanning():
-    replayed = run_samples(NAMES, [*NAMES, "unique", "argsort"])
-    assert sum(replayed.seen.values()) > 350
-    # Of long rows of small types PyTorch's vector sort leaves equals in an order of its own.
+    replayed = run_samples(NAMES, [*NAMES, "argsort"])
+    assert sum(replayed.seen.values()) > 240
+    # Long rows of small types hold equals, for which PyTorch's own sort promises no order.
     found = [each for each in replayed.failures if "(8000,)" not in each]
     assert not found, "\n".join(found[:5])
 
@@ -25,17 +25,12 @@ def arguments(r, x):
     """One random call of each family: the overloads to choose from, arguments, keywords."""
     ndim = max(x.dim(), 1)
     dim = r.randrange(-ndim - 1, ndim + 1) if r.random() < 0.1 else r.randrange(-ndim, ndim)
-    yes, no = r.random() < 0.5, r.random() < 0.5
+    yes = r.random() < 0.5
     dtypes = [None, None, torch.float64, torch.float32, torch.bool]
     found = [
         ((A.cumsum.default, A.cumprod.default), (dim,), {"dtype": r.choice(dtypes)}),
         ((A.sort.stable,), (), {"stable": True, "dim": dim, "descending": yes}),
-        ((A.topk.default,), (r.randrange(4), dim, yes, True), {}),
     ]
-    if x.numel() < 200:
-        found.append(((A.sort.default,), (dim, yes), {}))
-    if not x.is_complex() and not (x.is_floating_point() and x.isnan().any()):
-        found.append(((A._unique2.default,), (True, yes, no), {}))
     operators, args, kwargs = r.choice(found)
     yield operators, (x, *args), kwargs
 
@@ -55,21 +50,12 @@ def test_random_sorting_and_scanning(seed):
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
 
-@pytest.mark.parametrize("length", [2, 5, 16, 17, 40, 130])
-@pytest.mark.parametrize("distinct", [1, 3, 1000])
-def test_every_selection_puts_the_right_value_in_its_place(length, distinct):
-    r = random.Random(length * distinct)
-    keys = [r.randrange(distinct) for _ in range(length)]
-    nth = r.randrange(length)
-    wanted = sorted(keys)
-    moves = Moves(keys)
-    moves.nth_element(nth)
-    assert keys[moves.order[nth]] == wanted[nth]
-    assert sorted(moves.order) == list(range(length))
-    for count in (1, nth + 1, length):
-        moves = Moves(keys)
-        moves.partial_sort(count)
-        assert [keys[i] for i in moves.order[:count]] == wanted[:count]
-    moves = Moves(keys)
-    moves.sort(length)
-    assert [keys[i] for i in moves.order] == wanted
+@pytest.mark.parametrize("length", [0, 1, 16, 17, 300])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_is_stable_even_unasked(length, descending):
+    """PyTorch promises no order among equals then, so its stable sort is the measure."""
+    r = random.Random(length)
+    x = torch.tensor([r.choice((1.0, 2.0, float("nan"))) for _ in range(length)])
+    found = aten.sort.default(to_lab(x), 0, descending)
+    wanted = x.sort(stable=True, descending=descending)
+    assert difference(found, tuple(wanted)) == ""

@@ -39,11 +39,8 @@ def test_random_factories(seed):
         if not whole:
             choices += [
                 (A.linspace.default, *ends[:2], r.choice((0, 1, 2, 5, 30))),
-                (A.logspace.default, *ends[:2], r.choice((0, 1, 2, 5)), r.choice((2.0, 10.0))),
             ]
         operator, *args = r.choice(choices)
-        loose = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
-        fuzz.tolerance = loose.get(dtype) if operator is A.logspace.default else None
         fuzz(operator, *args, dtype=dtype)
     assert fuzz.answered > 400
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])

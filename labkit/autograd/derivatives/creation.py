@@ -23,7 +23,7 @@ ROWS: list[Row] = [
     _overwritten("random_", "RandomBackward2"),
     *not_differentiable(
         "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
-        "randint_like", "randint_like.low_dtype", "new_empty", "new_empty_strided", "new_zeros",
+        "new_empty", "new_empty_strided", "new_zeros",
         "new_ones", "new_full", "bernoulli.p", "allclose",
     ),
 ]  # fmt: skip

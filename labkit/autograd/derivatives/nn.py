@@ -7,28 +7,8 @@ WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
 ZEROS = "aten.zeros_like.default(self)"
 
 
-def _pooling(rank: int) -> list[Row]:
-    most, mean = f"max_pool{rank}d_with_indices", f"avg_pool{rank}d"
-    arguments = "kernel_size, stride, padding, dilation, ceil_mode"
-    averaging = "kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override"
-    node = f"Pool{rank}D"
-    return [
-        row(most, f"Max{node}WithIndicesBackward0",
-            self=f"{most}_backward(grad, self, {arguments}, result1)",
-            differentiable_outputs=(True, False)),
-        row(f"{most}_backward", f"Max{node}WithIndicesBackwardBackward0",
-            grad_output=f"max_pool_double_backward(grad, indices, {rank})", self=ZEROS),
-        row(mean, f"Avg{node}Backward0", self=f"{mean}_backward(grad, self, {averaging})",
-            jvp=LINEAR),
-        row(f"{mean}_backward", f"Avg{node}BackwardBackward0",
-            grad_output=f"{mean}(grad, {averaging})", self=ZEROS),
-        row(f"_adaptive_avg_pool{rank}d", f"AdaptiveAvg{node}Backward0",
-            self=f"_adaptive_avg_pool{rank}d_backward(grad, self)", jvp=LINEAR),
-        row(f"_adaptive_avg_pool{rank}d_backward", f"AdaptiveAvg{node}BackwardBackward0",
-            grad_output=f"_adaptive_avg_pool{rank}d(grad, grad_output.sizes[-{rank}:])",
-            self=ZEROS),
-    ]  # fmt: skip
-
+KERNEL = "kernel_size, stride, padding, dilation, ceil_mode"
+MEANS = "kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override"
 
 ROWS: list[Row] = [
     row("convolution", "ConvolutionBackward0",
@@ -37,11 +17,19 @@ ROWS: list[Row] = [
     row("convolution_backward", "ConvolutionBackwardBackward0",
         {"grad_output, input, weight": "convolution_double_backward(grads, grad_output, input, "
                                        f"weight, {WINDOW}, needs)"}),
-    row("im2col", "Im2ColBackward0",
-        self="col2im(grad, self.sizes[-2:], kernel_size, dilation, padding, stride)", jvp=LINEAR),
-    row("col2im", "Col2ImBackward0",
-        self="im2col(grad, kernel_size, dilation, padding, stride)", jvp=LINEAR),
-    *_pooling(2), *_pooling(3),
+    row("max_pool2d_with_indices", "MaxPool2DWithIndicesBackward0",
+        self=f"max_pool2d_with_indices_backward(grad, self, {KERNEL}, result1)",
+        differentiable_outputs=(True, False)),
+    row("max_pool2d_with_indices_backward", "MaxPool2DWithIndicesBackwardBackward0",
+        grad_output="max_pool_double_backward(grad, indices)", self=ZEROS),
+    row("avg_pool2d", "AvgPool2DBackward0", self=f"avg_pool2d_backward(grad, self, {MEANS})",
+        jvp=LINEAR),
+    row("avg_pool2d_backward", "AvgPool2DBackwardBackward0",
+        grad_output=f"avg_pool2d(grad, {MEANS})", self=ZEROS),
+    row("_adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0",
+        self="_adaptive_avg_pool2d_backward(grad, self)", jvp=LINEAR),
+    row("_adaptive_avg_pool2d_backward", "AdaptiveAvgPool2DBackwardBackward0",
+        grad_output="_adaptive_avg_pool2d(grad, grad_output.sizes[-2:])", self=ZEROS),
     row("constant_pad_nd", "ConstantPadNdBackward0",
         self="constant_pad_back(grad, pad)",
         jvp="constant_pad_nd(self_t, pad, 0)"),
@@ -61,12 +49,6 @@ ROWS: list[Row] = [
         {"grad_out, input, weight": "layer_norm_double_backward(grads, grad_out, input, weight, "
                                     "mean, rstd, normalized_shape, needs)"},
         bias="None"),
-    row("native_group_norm", "NativeGroupNormBackward0",
-        {"input, weight, bias": "group_norm_gradients(grads, input, result1, result2, weight, N, "
-                                "C, HxW, group, needs)"}),
-    row("native_group_norm_backward", "NativeGroupNormBackwardBackward0",
-        {"grad_out, input, weight": "group_norm_double_backward(grads, grad_out, input, weight, "
-                                    "mean, rstd, group, needs)"}),
     row("_softmax", "SoftmaxBackward0",
         self="_softmax_backward_data(grad, result, dim, self.dtype)",
         jvp="softmax_jvp(self_t, result, dim)"),

@@ -6,18 +6,12 @@ LINEAR = "auto_linear"
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
 SELECTED_JVP = "gather_with_keepdimed_indices(self_t, dim, indices, True)"
 VALUES = (True, False)
-ONLY_VALUES = (True, False, False)
 
 ROWS: list[Row] = [
     row("sort", "SortBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
     row("sort.stable", "SortBackward1", self=SELECTED, jvp=SELECTED_JVP,
         differentiable_outputs=VALUES),
-    row("topk", "TopkBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)", jvp=LINEAR),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)", jvp=LINEAR),
-    row("_unique", "UniqueBackward0", self="not_implemented('_unique')",
-        differentiable_outputs=VALUES),
-    row("_unique2", "Unique2Backward0", self="not_implemented('_unique2')",
-        differentiable_outputs=ONLY_VALUES),
     *not_differentiable("argsort", "argsort.stable"),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 """
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from labkit.core.memory_format import Ints, contiguous_strides
 from labkit.core.tensor_impl import empty_strided
@@ -19,15 +19,6 @@ def conj(value: Any) -> Any:
     except AttributeError:
         return value.conjugate() if isinstance(value, complex) else value
     return aten.conj_physical.default(value) if is_complex else value
-
-
-def not_implemented(operator: str) -> NoReturn:
-    """The formula of an operator whose results require grad although nobody wrote a derivative.
-
-    Raises   NotImplementedError   always
-    Source   torch/csrc/autograd/FunctionsManual.cpp  not_implemented
-    """
-    raise NotImplementedError(f"the derivative for '{operator}' is not implemented.")
 
 
 def maybe_multiply(tensor: Any, scalar: Any) -> Any:

@@ -82,9 +82,9 @@ def constant_pad_back(grad: Any, pad: Ints) -> Any:
     return aten.constant_pad_nd.default(grad, [-amount for amount in pad], 0)
 
 
-def max_pool_double_backward(grad: Any, indices: Any, rank: int) -> Any:
+def max_pool_double_backward(grad: Any, indices: Any) -> Any:
     """What lies where the largest elements were."""
-    shape = indices.sizes[:-rank]
+    shape = indices.sizes[:-2]
     if 0 in indices.sizes:
         return aten.reshape.default(
             aten.zeros_like.default(indices, dtype=grad.dtype), indices.sizes

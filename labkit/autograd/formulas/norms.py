@@ -6,15 +6,13 @@ move it. With u the gradient times the scale, the input's gradient is
     rstd * (u - mean(u) - normal * mean(u * normal))
 
 Source   torch/csrc/autograd/FunctionsManual.cpp  batchnorm_double_backward,
-         layer_norm_double_backward, infinitely_differentiable_native_group_norm_backward
+         layer_norm_double_backward
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.autograd.formulas.reductions import is_recording
-from labkit.core.memory_format import suggest_memory_format
 from labkit.ops.aten import aten
 
 Three = tuple[Any, Any, Any]
@@ -167,72 +165,3 @@ def layer_norm_double_backward(
     normal = (input_ - mean) * rstd
     output, into, filters = _double_backward(grads, grad_out, normal, rstd, weight, over, leading)
     return _only(needs, output, into, _shaped(filters, tuple(shape)))
-
-
-def group_norm_gradients(
-    grads: Sequence[Any],
-    input_: Any,
-    mean: Any,
-    rstd: Any,
-    weight: Any,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    needs: Sequence[bool],
-) -> Any:
-    """Gradients of input, weight and bias: by one operator, or when they are to be differentiated
-    again, by several.
-    """  # fmt: skip
-    grad = grads[0]
-    if not is_recording() and grads[1] is None and grads[2] is None:
-        layout = suggest_memory_format(input_.sizes, input_.strides)
-        grad = aten.contiguous.default(grad, memory_format=layout)
-        dense = aten.contiguous.default(input_, memory_format=layout)
-        return aten.native_group_norm_backward.default(
-            grad, dense, mean, rstd, weight, N, C, HxW, group, needs
-        )
-    rows = (N, group, C // group, HxW)
-    scale = _shaped(weight, (1, group, C // group, 1))
-    x = _shaped(input_, rows)
-    inverse = _shaped(rstd, (N, group, 1, 1))
-    middle = _shaped(mean, (N, group, 1, 1))
-    normal = (x - middle) * inverse
-    into = filters = bias = None
-    if grad is not None:
-        g = _shaped(grad, rows)
-        into = _input_gradient(g if scale is None else g * scale, normal, inverse, (2, 3))
-        filters = _shaped(aten.sum.dim_IntList(g * normal, (0, 3)), (C,))
-        bias = _shaped(aten.sum.dim_IntList(g, (0, 3)), (C,))
-    count = C // group * HxW
-    if grads[1] is not None:
-        part = aten.expand_as.default(_shaped(grads[1], (N, group, 1, 1)) / count, x)
-        into = part if into is None else into + part
-    if grads[2] is not None:
-        part = -_shaped(grads[2], (N, group, 1, 1)) * inverse * inverse * normal / count
-        into = part if into is None else into + part
-    return _only(needs, _shaped(into, input_.sizes), filters, bias)
-
-
-def group_norm_double_backward(
-    grads: Sequence[Any],
-    grad_out: Any,
-    input_: Any,
-    weight: Any,
-    mean: Any,
-    rstd: Any,
-    group: int,
-    needs: Sequence[bool],
-) -> Three:
-    """Gradients of the gradient of the output, of the input and of the weight."""  # fmt: skip
-    N, C = input_.sizes[:2]
-    HxW = math.prod(input_.sizes[2:])
-    rows, per_channel = (N, group, C // group, HxW), (1, group, C // group, 1)
-    inverse = _shaped(rstd, (N, group, 1, 1))
-    normal = (_shaped(input_, rows) - _shaped(mean, (N, group, 1, 1))) * inverse
-    on = [_shaped(grads[0], rows), _shaped(grads[1], per_channel), _shaped(grads[2], per_channel)]
-    output, into, filters = _double_backward(
-        on, _shaped(grad_out, rows), normal, inverse, _shaped(weight, per_channel), (2, 3), (0, 3)
-    )
-    sizes = input_.sizes
-    return _only(needs, _shaped(output, sizes), _shaped(into, sizes), _shaped(filters, (C,)))

@@ -134,32 +134,6 @@ def std_backward(
     return var_backward(grad, self, dims, correction, keepdim)
 
 
-def var_mean_backward(
-    grads: Sequence[Any],
-    self: Any,
-    dims: Dims,
-    correction: float | None,
-    keepdim: bool,
-    deviation: Any = None,
-) -> Any:
-    """Those of the spread and of the mean, added.
-
-    deviation   the first output where that is a standard deviation
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  var_mean_backward, std_mean_backward
-    """
-    spread, centre = grads
-    total = None
-    if spread is not None and deviation is None:
-        total = var_backward(spread, self, dims, correction, keepdim)
-    elif spread is not None:
-        total = std_backward(spread, self, deviation, dims, correction, keepdim)
-    if centre is None:
-        return total
-    share = mean_backward(centre, self.sizes, dims, keepdim)
-    return share if total is None else total + share
-
-
 def evenly_distribute_backward(grad: Any, self: Any, value: Any) -> Any:
     """The gradient of an extreme, shared by all elements that are it.
 
@@ -228,17 +202,6 @@ def extreme_jvp(self: Any, tangent: Any, result: Any, dims: Dims, keepdim: bool)
     mask = aten.eq.Tensor(result, self)
     chosen = aten.sum.dim_IntList(tangent * mask, _listed(dims), keepdim)
     return chosen / aten.sum.dim_IntList(mask, _listed(dims), keepdim)
-
-
-def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
-    """The softmax, times the gradient.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  logsumexp_backward
-    """
-    if self.dim():
-        grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
-        result = restore_reduced_dims(result, dims, keepdim, self.dim())
-    return grad * conj(aten.exp.default(self - result))
 
 
 def norm_backward(

@@ -11,7 +11,6 @@ from labkit.nn.functional.faces import Tensor, face
 logsigmoid = face("log_sigmoid")
 gelu = face("gelu")
 softplus = face("softplus")
-one_hot = face("one_hot")
 
 
 def _chosen(name: str, inplace: bool) -> Tensor:

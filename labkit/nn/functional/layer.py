@@ -5,9 +5,10 @@ Source   torch/nn/functional.py
 
 # mypy: disable-error-code="no-any-return"
 
+import math
 from collections.abc import Sequence
 
-from labkit.nn.functional.faces import Size, Tensor, face, spread
+from labkit.nn.functional.faces import Tensor, face
 
 Optional = Tensor | None
 
@@ -19,31 +20,6 @@ conv_transpose1d = face("conv_transpose1d")
 conv_transpose2d = face("conv_transpose2d")
 conv_transpose3d = face("conv_transpose3d")
 scaled_dot_product_attention = face("scaled_dot_product_attention")
-
-
-def unfold(
-    input: Tensor,  # noqa: A002  PyTorch's name for it
-    kernel_size: Size,
-    dilation: Size = 1,
-    padding: Size = 0,
-    stride: Size = 1,
-) -> Tensor:
-    """One column per sliding window."""
-    window = (spread(each, 2) for each in (kernel_size, dilation, padding, stride))
-    return face("im2col")(input, *window)
-
-
-def fold(
-    input: Tensor,  # noqa: A002
-    output_size: Size,
-    kernel_size: Size,
-    dilation: Size = 1,
-    padding: Size = 0,
-    stride: Size = 1,
-) -> Tensor:
-    """Columns added back where their windows lie."""
-    window = (spread(each, 2) for each in (output_size, kernel_size, dilation, padding, stride))
-    return face("col2im")(input, *window)
 
 
 def embedding(
@@ -71,16 +47,6 @@ def embedding(
     return face("embedding")(weight, input, padding, scale_grad_by_freq, sparse)
 
 
-def _check_several(sizes: Sequence[int], kept: int = 2) -> None:
-    """Refuse to take statistics of one value per channel."""
-    values = sizes[0] if kept == 2 else 1
-    for size in sizes[2:]:
-        values *= size
-    if values == 1:
-        what = "value per channel" if kept == 2 else "spatial element"
-        raise ValueError(f"Expected more than 1 {what} when training, got input size {list(sizes)}")
-
-
 def batch_norm(
     input: Tensor,  # noqa: A002
     running_mean: Optional,
@@ -92,28 +58,12 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Every channel normalised over the batch."""
-    if training:
-        _check_several(input.shape)
+    if training and math.prod(input.shape[2:], start=input.shape[0]) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
     return face("batch_norm")(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
-    )
-
-
-def instance_norm(
-    input: Tensor,  # noqa: A002
-    running_mean: Optional = None,
-    running_var: Optional = None,
-    weight: Optional = None,
-    bias: Optional = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Every channel of every sample normalised."""
-    if use_input_stats:
-        _check_several(input.shape, kept=1)
-    return face("instance_norm")(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
 
 
@@ -126,31 +76,6 @@ def layer_norm(
 ) -> Tensor:
     """The last dimensions normalised."""
     return face("layer_norm")(input, normalized_shape, weight, bias, eps)
-
-
-def group_norm(
-    input: Tensor,  # noqa: A002
-    num_groups: int,
-    weight: Optional = None,
-    bias: Optional = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Groups of channels of every sample normalised."""
-    if input.dim() < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor, got {input.dim()}")
-    sizes = input.shape
-    _check_several([sizes[0] * sizes[1] // num_groups, num_groups, *sizes[2:]])
-    return face("group_norm")(input, num_groups, weight, bias, eps)
-
-
-def rms_norm(
-    input: Tensor,  # noqa: A002
-    normalized_shape: Sequence[int],
-    weight: Optional = None,
-    eps: float | None = None,
-) -> Tensor:
-    """The last dimensions divided by their root mean square."""
-    return face("rms_norm")(input, normalized_shape, weight, eps)
 
 
 def normalize(

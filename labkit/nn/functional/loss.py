@@ -55,19 +55,6 @@ def mse_loss(
     return _element_wise("mse_loss", input, target, how, weight=weight)
 
 
-def l1_loss(
-    input: Tensor,  # noqa: A002
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Optional = None,
-) -> Tensor:
-    """Sizes of the differences."""
-    how = (reduction, size_average, reduce)
-    return _element_wise("l1_loss", input, target, how, weight=weight)
-
-
 def nll_loss(
     input: Tensor,  # noqa: A002
     target: Tensor,
@@ -95,48 +82,3 @@ def cross_entropy(
     """The loss of scores against classes, or against probabilities."""
     how = reduction_number(reduction, size_average, reduce)
     return face("cross_entropy_loss")(input, target, weight, how, ignore_index, label_smoothing)
-
-
-def binary_cross_entropy(
-    input: Tensor,  # noqa: A002
-    target: Tensor,
-    weight: Optional = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """The cross entropy of probabilities.
-
-    Raises   ValueError   a target of another shape
-    """
-    how = reduction_number(reduction, size_average, reduce)
-    if target.shape != input.shape:
-        raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}) is deprecated. Please ensure they have the same size."
-        )
-    if weight is not None:
-        weight = weight.expand(labkit.broadcast_shapes(weight.shape, target.shape))
-    return face("binary_cross_entropy")(input, target, weight, how)
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,  # noqa: A002
-    target: Tensor,
-    weight: Optional = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    pos_weight: Optional = None,
-) -> Tensor:
-    """The cross entropy of the sigmoid of the input.
-
-    Raises   ValueError   a target of another shape
-    """
-    how = reduction_number(reduction, size_average, reduce)
-    if target.shape != input.shape:
-        raise ValueError(
-            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
-        )
-    name = "binary_cross_entropy_with_logits"
-    return face(name)(input, target, weight, pos_weight, how)

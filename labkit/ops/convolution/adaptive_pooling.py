@@ -41,20 +41,23 @@ def _counts(sizes: Sequence[int], out: Sequence[int]) -> Array:
     return result
 
 
-def _adaptive_mean(self: TensorImpl, output_size: Sequence[int], rank: int) -> TensorImpl:
-    out = spread_out("output_size", output_size, rank)
-    check_input(self, rank)
-    refuse_unless(f"adaptive_avg_pool{rank}d", self.dtype, ("floating",))
+@kernel("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", variants="")
+def _adaptive_avg_pool2d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
+    """The mean of each of H by W nearly equal cells."""
+    out = spread_out("output_size", output_size)
+    check_input(self)
+    refuse_unless("adaptive_avg_pool2d", self.dtype, ("floating",))
     x = wide(self)
-    means = _summed(x, out) / _counts(self.sizes[-rank:], out).astype(x.real.dtype)
+    means = _summed(x, out) / _counts(self.sizes[-2:], out).astype(x.real.dtype)
     return new_tensor(means, self.dtype, strides_like(self, means.shape))
 
 
-def _adaptive_mean_backward(grad_output: TensorImpl, self: TensorImpl, rank: int) -> TensorImpl:
+@kernel("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", variants="")
+def _adaptive_avg_pool2d_backward(grad_output: TensorImpl, self: TensorImpl) -> TensorImpl:
+    """The gradient of what was averaged."""
     g = wide(grad_output)
-    out = grad_output.sizes[-rank:]
-    g = g / _counts(self.sizes[-rank:], out).astype(g.real.dtype)
-    for back, size in enumerate(reversed(self.sizes[-rank:]), 1):
+    g = g / _counts(self.sizes[-2:], grad_output.sizes[-2:]).astype(g.real.dtype)
+    for back, size in enumerate(reversed(self.sizes[-2:]), 1):
         rows = np.moveaxis(g, -back, -1)
         spread = np.zeros((*rows.shape[:-1], size), g.dtype)
         for cell, (start, end) in enumerate(ranges(size, rows.shape[-1])):
@@ -63,62 +66,16 @@ def _adaptive_mean_backward(grad_output: TensorImpl, self: TensorImpl, rank: int
     return new_tensor(g, self.dtype, strides_like(self, self.sizes))
 
 
-@kernel("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", variants="")
-def _adaptive_avg_pool2d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
-    """The mean of each of H by W nearly equal cells."""
-    return _adaptive_mean(self, output_size, 2)
-
-
-@kernel("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", variants="")
-def _adaptive_avg_pool2d_backward(grad_output: TensorImpl, self: TensorImpl) -> TensorImpl:
-    """The gradient of what was averaged."""
-    return _adaptive_mean_backward(grad_output, self, 2)
-
-
-@kernel("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", variants="")
-def _adaptive_avg_pool3d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
-    """The mean of each of D by H by W nearly equal cells."""
-    return _adaptive_mean(self, output_size, 3)
-
-
-@kernel("_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", variants="")
-def _adaptive_avg_pool3d_backward(grad_output: TensorImpl, self: TensorImpl) -> TensorImpl:
-    """The gradient of what was averaged."""
-    return _adaptive_mean_backward(grad_output, self, 3)
-
-
-def _check_cells(name: str, output_size: Sequence[int], rank: int) -> None:
-    if len(output_size) != rank:
-        raise RuntimeError(f"{name}: output_size must be {rank}, got {list(output_size)}")
-    if any(cells < 0 for cells in output_size):
-        raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received "
-            f"{list(output_size)}"
-        )
-
-
 @composite("adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", variants="")
 def adaptive_avg_pool2d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
     """The mean of each of H by W nearly equal cells; for one cell a plain `mean`."""
-    _check_cells("adaptive_avg_pool2d", output_size, 2)
+    if len(output_size) != 2:
+        raise RuntimeError(f"adaptive_avg_pool2d: output_size must be 2, got {list(output_size)}")
+    if any(cells < 0 for cells in output_size):
+        raise RuntimeError(
+            "adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "
+            f"received {list(output_size)}"
+        )
     if tuple(output_size) == (1, 1):
         return aten.mean.dim(self, (-1, -2), True)
     return aten._adaptive_avg_pool2d.default(self, output_size)
-
-
-@composite("adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", variants="")
-def adaptive_avg_pool3d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
-    """The mean of each of D by H by W nearly equal cells; for one cell a plain `mean`."""
-    _check_cells("adaptive_avg_pool3d", output_size, 3)
-    if tuple(output_size) == (1, 1, 1):
-        return aten.mean.dim(self, (-1, -2, -3), True)
-    return aten._adaptive_avg_pool3d.default(self, output_size)
-
-
-@composite("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", variants="function")
-def adaptive_avg_pool1d(self: TensorImpl, output_size: Sequence[int]) -> TensorImpl:
-    """The mean of each of L nearly equal cells."""
-    if self.dim() not in (2, 3):
-        raise RuntimeError(f"adaptive_avg_pool1d() input must be 2D or 3D, got {list(self.sizes)}")
-    cells = (1, *spread_out("output_size", output_size, 1))
-    return aten.squeeze.dim(adaptive_avg_pool2d(aten.unsqueeze.default(self, -2), cells), -2)

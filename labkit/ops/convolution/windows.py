@@ -1,4 +1,4 @@
-"""What pooling of every rank shares: how many windows fit, where they lie, what may be asked.
+"""What the poolings share: how many windows fit, where they lie, what may be asked.
 
 Source   aten/src/ATen/native/Pool.h  pooling_output_shape, pool2d_shape_check
 """
@@ -52,16 +52,16 @@ class Windows(NamedTuple):
             yield Tap((..., *np.ix_(*places)), (..., *np.ix_(*windows)))
 
 
-def spread_out(name: str, numbers: Sequence[int], rank: int) -> Ints:
-    """One number per spatial dimension; one alone counts for all.
+def spread_out(name: str, numbers: Sequence[int]) -> tuple[int, int]:
+    """One number per spatial dimension; one alone counts for both.
 
     Raises   RuntimeError   another count
     """
-    if len(numbers) not in (1, rank):
+    if len(numbers) not in (1, 2):
         raise RuntimeError(
-            f"{name} must either be a single int, or a tuple of {rank} ints, got {list(numbers)}"
+            f"{name} must either be a single int, or a tuple of 2 ints, got {list(numbers)}"
         )
-    return tuple(numbers) if len(numbers) == rank else (numbers[0],) * rank
+    return numbers[0], numbers[-1]
 
 
 def _count(size: int, window: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
@@ -79,7 +79,6 @@ def windows_over(
     padding: Sequence[int],
     dilation: Sequence[int],
     ceil_mode: bool,
-    rank: int,
 ) -> Windows:
     """The windows of a pooling, checked.
 
@@ -87,43 +86,42 @@ def windows_over(
 
     Raises   RuntimeError   numbers out of range, or an input they do not fit
     """
-    size = spread_out("kernel_size", kernel_size, rank)
-    step = spread_out("stride", stride, rank) if len(stride) else size
-    pad = spread_out("padding", padding, rank)
-    dilate = spread_out("dilation", dilation, rank)
+    size = spread_out("kernel_size", kernel_size)
+    step = spread_out("stride", stride) if len(stride) else size
+    pad = spread_out("padding", padding)
+    dilate = spread_out("dilation", dilation)
     for name, numbers, least in (
         ("stride", step, 1), ("kernel_size", size, 1), ("dilation", dilate, 1), ("pad", pad, 0),
     ):  # fmt: skip
         if any(number < least for number in numbers):
             raise RuntimeError(f"{name} should be at least {least}, got {list(numbers)}")
-    for dim in range(rank):
+    for dim in range(2):
         if 2 * pad[dim] > dilate[dim] * (size[dim] - 1) + 1:
             raise RuntimeError(
                 "pad should be at most half of effective kernel size, but got "
                 f"pad={pad[dim]}, kernel_size={size[dim]} and dilation={dilate[dim]}"
             )
-    check_input(input_, rank)
-    sizes_in = input_.sizes[-rank:]
+    check_input(input_)
+    sizes_in = input_.sizes[-2:]
     out = tuple(
         _count(*each, ceil_mode) for each in zip(sizes_in, size, step, pad, dilate, strict=True)
     )
     if any(count < 1 for count in out):
         raise RuntimeError(
-            f"Given input size: {list(input_.sizes[-rank - 1 :])}. Calculated output size: "
-            f"{[input_.sizes[-rank - 1], *out]}. Output size is too small"
+            f"Given input size: {list(input_.sizes[-3:])}. Calculated output size: "
+            f"{[input_.sizes[-3], *out]}. Output size is too small"
         )
     return Windows(size, step, pad, dilate, sizes_in, out)
 
 
-def check_input(input_: TensorImpl, rank: int) -> None:
-    """Pass for [C, *spatial] and [N, C, *spatial], where only N may be 0.
+def check_input(input_: TensorImpl) -> None:
+    """Pass for [C, H, W] and [N, C, H, W], where only N may be 0.
 
     Raises   RuntimeError   anything else
     """
-    ranks = (rank + 1, rank + 2)
-    if input_.dim() not in ranks or 0 in input_.sizes[-rank - 1 :]:
+    if input_.dim() not in (3, 4) or 0 in input_.sizes[-3:]:
         raise RuntimeError(
-            f"Expected {ranks[0]}D or {ranks[1]}D (batch mode) tensor with optional 0 dim batch "
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch "
             f"size for input, but got: {list(input_.sizes)}"
         )
 

@@ -1,7 +1,6 @@
-"""Slices along a dimension fetched, added to, copied over and filled, by their numbers.
+"""Slices along a dimension fetched, added to and filled, by their numbers.
 
-Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_copy,
-         index_fill, index_reduce, take, put
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_fill, take
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -125,29 +124,6 @@ def index_add(
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-@kernel("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
-def index_copy(self: TensorImpl, dim: int, index: TensorImpl, source: TensorImpl) -> TensorImpl:
-    """`self` with the slices of `source` in place of those with these numbers.
-
-    Raises   IndexError     another count of slices, or a number out of range
-             RuntimeError   another element type or shape of slice
-    """
-    axis = maybe_wrap_dim(dim, self.dim())
-    count = source.sizes[axis] if axis < source.dim() else 1
-    if index.dim() <= 1 and count != index.numel():
-        raise IndexError(
-            f"index_copy_(): Number of indices ({index.numel()}) should be equal to "
-            f"source.size(dim) ({count})"
-        )
-    if index.dtype is not dtypes.int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, got {index.dtype}")
-    axis, entries = _entries("index_copy_", self, dim, index, IndexError)
-    raw = _check_source("index_copy_", self, axis, entries, source)
-    result = np.array(self.raw().reshape(self.sizes or (1,)))
-    result[_slices(axis, entries)] = raw
-    return new_raw(result.reshape(self.sizes), self.dtype)
-
-
 def _filled(self: TensorImpl, dim: int, index: TensorImpl, raw: Array) -> Array:
     axis = maybe_wrap_dim(dim, self.dim())
     if index.dtype is not dtypes.int64:
@@ -226,33 +202,6 @@ def take(self: TensorImpl, index: TensorImpl) -> TensorImpl:
     return new_raw(self.raw().reshape(-1)[entries], self.dtype)
 
 
-@kernel("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
-def put(
-    self: TensorImpl, index: TensorImpl, source: TensorImpl, accumulate: bool = False
-) -> TensorImpl:
-    """`self` with elements of `source` at positions of the flattened tensor, or added there."""
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{self.dtype} and source.dtype = {source.dtype}"
-        )
-    if source.numel() != index.numel():
-        raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
-        )
-    entries = _flat(self, index, "put_").reshape(-1)
-    strides = copy.empty_like(self).strides
-    if accumulate:
-        total = np.array(wide(self).reshape(-1))
-        with np.errstate(all="ignore"):
-            np.add.at(total, entries, wide(source).reshape(-1))
-        return new_tensor(total.reshape(self.sizes), self.dtype, strides)
-    result = np.array(self.raw().reshape(-1))
-    result[entries] = source.raw().reshape(-1)
-    return new_raw(result.reshape(self.sizes), self.dtype, strides)
-
-
 def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
     """`index_fill_`, the one that PyTorch only warns of repeated elements."""
 
@@ -266,13 +215,9 @@ def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., Tenso
 for schema, write in (
     ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
      in_place(index_add)),
-    ("index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source)",
-     in_place(index_copy)),
     ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",
      _fill_in_place(index_fill_tensor)),
     ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)",
      _fill_in_place(index_fill)),
-    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
-     in_place(put)),
 ):  # fmt: skip
     kernel(f"{schema} -> Tensor(a!)", variants="method")(write)

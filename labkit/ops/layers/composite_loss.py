@@ -29,12 +29,6 @@ def _reduced(losses: TensorImpl, reduction: int) -> TensorImpl:
     return aten.sum.default(losses) if reduction == SUM else losses
 
 
-@composite("l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
-def l1_loss(self: TensorImpl, target: TensorImpl, reduction: int = MEAN) -> TensorImpl:
-    """The sizes of the differences."""
-    return _reduced(aten.abs.default(aten.sub.Tensor(self, target)), reduction)
-
-
 @composite(
     "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
     "SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",

@@ -3,15 +3,12 @@
 Source   aten/src/ATen/native/Embedding.cpp, Onehot.cpp
 """
 
-from typing import Any
-
 import numpy as np
 
-from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_raw, new_tensor, wide
 from labkit.ops.indexing.scatter import INDEX_TYPES
-from labkit.ops.registration import composite, kernel
+from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 
@@ -78,30 +75,3 @@ def embedding_dense_backward(
     result = np.zeros((num_weights, width), g.dtype)
     np.add.at(result, rows[kept], g[kept])
     return new_tensor(result, grad_output.dtype)
-
-
-@composite("one_hot(Tensor self, int num_classes=-1) -> Tensor", variants="")
-def one_hot(self: TensorImpl, num_classes: int = -1) -> Any:
-    """A new last dimension, 1 in the place that each index names."""
-    if self.dtype is not dtypes.int64:
-        raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type LongTensor, got {self.dtype.name}"
-        )
-    if not self.numel():
-        if num_classes <= 0:
-            raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return new_tensor(np.zeros((*self.sizes, num_classes), np.int64), dtypes.int64)
-    values = copy.values(self)
-    if values.min() < 0:
-        raise RuntimeError(f"Class values must be non-negative, got {values.min()}")
-    if num_classes == -1:
-        num_classes = int(values.max()) + 1
-    elif num_classes < 1:
-        raise RuntimeError(f"num_classes should be positive, got {num_classes}")
-    elif num_classes <= values.max():
-        raise RuntimeError(
-            f"Class values must be smaller than num_classes: {values.max()} and {num_classes}"
-        )
-    rows = (values[..., None] == np.arange(num_classes)).astype(np.int64)
-    host = new_tensor(rows, dtypes.int64)
-    return host if self.device.type == "cpu" else copy.to_copy(host, host.dtype, self.device)

@@ -13,7 +13,7 @@ from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import Array, new_tensor, refuse_mixed, refuse_unless, wide
+from labkit.ops.arrays import Array, new_tensor, refuse_unless, wide
 from labkit.ops.iterator.iteration_order import output_strides
 from labkit.ops.registration import kernel
 
@@ -93,76 +93,3 @@ def mse_loss_backward(
 ) -> TensorImpl:
     """The gradient of `self`."""
     return _gradient("mse_loss", grad_output, self, target, reduction, lambda x, y: 2 * (x - y))
-
-
-@kernel(
-    "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) "
-    "-> Tensor",
-    variants="",
-)
-def binary_cross_entropy(
-    self: TensorImpl, target: TensorImpl, weight: TensorImpl | None = None, reduction: int = MEAN
-) -> TensorImpl:
-    """The cross entropy of probabilities; a logarithm below -100 counts as -100.
-
-    Raises   RuntimeError   an element of `self` outside 0 ... 1, or several element types
-    """
-    refuse_mixed("binary_cross_entropy", self, target, weight)
-    _, (x, y) = _operands("binary_cross_entropy", self, target)
-    if ((x < 0) | (x > 1)).any():
-        outside = x[(x < 0) | (x > 1)].flat[0]
-        raise RuntimeError(f"all elements of input should be between 0 and 1, got {outside}")
-    with np.errstate(all="ignore"):
-        low = x.dtype.type(-100)
-        losses = (y - 1) * np.maximum(np.log1p(-x), low) - y * np.maximum(np.log(x), low)
-        if weight is not None:
-            losses = losses * wide(weight)
-    return _reduced(losses, reduction, self.dtype, self)
-
-
-@kernel(
-    "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, "
-    "Tensor? weight=None, int reduction=1) -> Tensor",
-    variants="",
-)
-def binary_cross_entropy_backward(
-    grad_output: TensorImpl,
-    self: TensorImpl,
-    target: TensorImpl,
-    weight: TensorImpl | None = None,
-    reduction: int = MEAN,
-) -> TensorImpl:
-    """The gradient of `self`; its denominator is kept from 0."""
-
-    def of(x: Array, y: Array) -> Array:
-        slope = (x - y) / np.maximum((1 - x) * x, x.dtype.type(1e-12))
-        return slope if weight is None else slope * wide(weight)
-
-    return _gradient("binary_cross_entropy", grad_output, self, target, reduction, of)
-
-
-@kernel(
-    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
-    "Tensor? pos_weight=None, int reduction=1) -> Tensor",
-    variants="function",
-)
-def binary_cross_entropy_with_logits(
-    self: TensorImpl,
-    target: TensorImpl,
-    weight: TensorImpl | None = None,
-    pos_weight: TensorImpl | None = None,
-    reduction: int = MEAN,
-) -> TensorImpl:
-    """The cross entropy of the sigmoid of `self`, without its overflow.
-
-    pos_weight  how much a target of 1 counts, against one of 0
-    """
-    parameters = [each for each in (weight, pos_weight) if each is not None]
-    dtype, (x, y, *_) = _operands("binary_cross_entropy_with_logits", self, target, *parameters)
-    with np.errstate(all="ignore"):
-        softplus = np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, 0)
-        scale = 1 if pos_weight is None else (wide(pos_weight) - 1) * y + 1
-        losses = (1 - y) * x + scale * softplus
-        if weight is not None:
-            losses = losses * wide(weight)
-    return _reduced(losses, reduction, dtype, self, target, *parameters)

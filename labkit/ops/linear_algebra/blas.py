@@ -15,7 +15,6 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
     Array,
     adopted,
-    new_tensor,
     overwrite,
     refuse_mixed,
     refuse_unless,
@@ -128,13 +127,6 @@ def dot(self: TensorImpl, tensor: TensorImpl) -> TensorImpl:
     return adopted(_product(self, tensor), self.dtype)
 
 
-@kernel("vdot(Tensor self, Tensor other) -> Tensor")
-def vdot(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """The sum of the products with the conjugate of `self`."""
-    _check_dot(self, other)
-    return new_tensor(np.dot(np.conj(wide(self)), wide(other)), self.dtype)
-
-
 def _scale(number: Any, dtype: DType) -> Any:
     """A coefficient as the kernel sees it: cut to a whole number for whole numbers."""
     if dtype.is_integral:
@@ -165,23 +157,6 @@ def addmm(
     refuse_mixed("addmm", self, mat1, mat2)
     refuse_unless("addmm_impl_cpu_", self.dtype, NUMBERS)
     return adopted(_added(expanded, _product(mat1, mat2), beta, alpha), self.dtype)
-
-
-@kernel("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
-def addmv(
-    self: TensorImpl, mat: TensorImpl, vec: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`beta * self + alpha * (mat @ vec)`; `self` is [M], or one element."""
-    _check_mv(mat, vec)
-    if self.sizes not in ((mat.sizes[0],), (1,), ()):
-        raise RuntimeError(
-            f"size mismatch, got input ({list(self.sizes)}), mat ({list(mat.sizes)}), vec "
-            f"({list(vec.sizes)})"
-        )
-    refuse_mixed("addmv", self, mat, vec)
-    refuse_unless("addmv_impl_cpu", self.dtype, NUMBERS)
-    expanded = view.expand(self, (mat.sizes[0],))
-    return adopted(_added(expanded, _product(mat, vec), beta, alpha), self.dtype)
 
 
 @kernel(
@@ -221,17 +196,6 @@ def addmm_(
 ) -> TensorImpl:
     """`addmm` written into `self`."""
     return _refuse_resize(self, addmm(self, mat1, mat2, beta=beta, alpha=alpha))
-
-
-@kernel(
-    "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor(a!)"
-)
-def addmv_(
-    self: TensorImpl, mat: TensorImpl, vec: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`addmv` written into `self`."""
-    return _refuse_resize(self, addmv(self, mat, vec, beta=beta, alpha=alpha))
 
 
 @kernel(

@@ -85,15 +85,6 @@ def _randint_to(high: int, size: Any, **options: Any) -> TensorImpl:
     return _randint(0, high, size, **options)
 
 
-def _randint_like(self: TensorImpl, low: int, high: int, **options: Any) -> TensorImpl:
-    generator = options.pop("generator", None)
-    return _filled(empty_like(self, **options), "random_.from", low, high, generator=generator)
-
-
-def _randint_like_to(self: TensorImpl, high: int, **options: Any) -> TensorImpl:
-    return _randint_like(self, 0, high, **options)
-
-
 _define(
     f"randint(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     f"randint.generator(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
@@ -104,18 +95,6 @@ _define(
     f"randint.low(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     f"randint.low_generator(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     _randint,
-    "function",
-)
-_define(
-    f"randint_like(Tensor self, SymInt high, {_LIKE}",
-    f"randint_like.generator(Tensor self, SymInt high, {_LIKE}",
-    _randint_like_to,
-    "function",
-)
-_define(
-    f"randint_like.low_dtype(Tensor self, SymInt low, SymInt high, {_LIKE}",
-    f"randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, {_LIKE}",
-    _randint_like,
     "function",
 )
 

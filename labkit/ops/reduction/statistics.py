@@ -1,10 +1,8 @@
-"""Variances, norms, medians and modes.
+"""Variances and norms.
 
 Source   aten/src/ATen/native/ReduceOps.cpp
          aten/src/ATen/native/Sorting.cpp
          aten/src/ATen/native/LinearAlgebra.cpp
-Differs  the mean of `var_mean` and `std_mean` is infinite where an element is; PyTorch updates a
-         running mean there, which becomes NaN
 """
 
 import math
@@ -43,13 +41,11 @@ def _divided(total: Array, count: int) -> Array:
     return result
 
 
-def _moments(
-    name: str, self: TensorImpl, dim: Dims, correction: float | None, keepdim: bool
-) -> tuple[Array, Array]:
-    """The variance and the mean, in double precision."""
+def _variance(self: TensorImpl, dim: Dims, correction: float | None, keepdim: bool) -> Array:
+    """In double precision."""
     if not (self.dtype.is_floating_point or self.dtype.is_complex):
         raise RuntimeError(
-            f"{name} only support floating point and complex dtypes, got {self.dtype.name}"
+            f"std and var only support floating point and complex dtypes, got {self.dtype.name}"
         )
     refuse_float8("std_cpu", self.dtype)
     dims = reduced_dims(self, dim)
@@ -58,8 +54,8 @@ def _moments(
     freedom = max(count - (1 if correction is None else correction), 0)
     if freedom == 0 and self.numel():
         warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-            f"reduction factor (input numel divided by output numel): {correction} of {count}",
+            "std and var(): degrees of freedom is <= 0. Correction should be strictly less than "
+            f"the reduction factor (input numel divided by output numel): {correction} of {count}",
             UserWarning,
             stacklevel=3,
         )
@@ -69,8 +65,8 @@ def _moments(
         if self.dtype.is_complex:  # each part by itself: a part that never varies is 0 / 0
             squares.append(np.square(values.imag - mean.imag))
         parts = [np.true_divide(reduce(np.add, s, dims, keepdim), freedom) for s in squares]
-        variance = np.add.reduce(parts)
-    return variance, mean if keepdim else np.squeeze(mean, axis=dims)
+        variance: Array = np.add.reduce(parts)
+    return variance
 
 
 @kernel(
@@ -84,7 +80,7 @@ def var(
 
     correction  subtracted from the number of elements before dividing by it; None for 1
     """
-    variance, _ = _moments("std and var", self, dim, correction, keepdim)
+    variance = _variance(self, dim, correction, keepdim)
     return new_tensor(variance, dtypes.to_real(self.dtype))
 
 
@@ -96,35 +92,8 @@ def std(
     self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
 ) -> TensorImpl:
     """The standard deviation over some dimensions."""
-    variance, _ = _moments("std and var", self, dim, correction, keepdim)
+    variance = _variance(self, dim, correction, keepdim)
     return new_tensor(np.sqrt(variance), dtypes.to_real(self.dtype))
-
-
-@kernel(
-    "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
-    "bool keepdim=False) -> (Tensor, Tensor)",
-    variants="function",
-)
-def var_mean(
-    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Pair:
-    """The variance and the mean over some dimensions."""
-    variance, mean = _moments("var_mean", self, dim, correction, keepdim)
-    return new_tensor(variance, dtypes.to_real(self.dtype)), new_tensor(mean, self.dtype)
-
-
-@kernel(
-    "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
-    "bool keepdim=False) -> (Tensor, Tensor)",
-    variants="function",
-)
-def std_mean(
-    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Pair:
-    """The standard deviation and the mean over some dimensions."""
-    variance, mean = _moments("std_mean", self, dim, correction, keepdim)
-    real = dtypes.to_real(self.dtype)
-    return new_tensor(np.sqrt(variance), real), new_tensor(mean, self.dtype)
 
 
 @composite("var(Tensor self, bool unbiased=True) -> Tensor")
@@ -149,38 +118,6 @@ def var_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = 
 def std_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
     """The standard deviation over some dimensions."""
     return aten.std.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@composite("var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
-def var_mean_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
-    """The variance and the mean of all elements."""
-    return aten.var_mean.correction(self, None, correction=int(unbiased))
-
-
-@composite("std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
-def std_mean_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
-    """The standard deviation and the mean of all elements."""
-    return aten.std_mean.correction(self, None, correction=int(unbiased))
-
-
-@composite(
-    "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> "
-    "(Tensor, Tensor)",
-    variants="function",
-)
-def var_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
-    """The variance and the mean over some dimensions."""
-    return aten.var_mean.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@composite(
-    "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> "
-    "(Tensor, Tensor)",
-    variants="function",
-)
-def std_mean_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
-    """The standard deviation and the mean over some dimensions."""
-    return aten.std_mean.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 def _power_mean(values: Array, order: float, dims: Ints, keepdim: bool) -> Array:

@@ -200,34 +200,6 @@ def narrow(self: TensorImpl, dim: int, start: int, length: int) -> TensorImpl:
     return aten.slice.Tensor(self, dim, start, start + length)
 
 
-@composite("atleast_1d(Tensor self) -> Tensor")
-def atleast_1d(self: TensorImpl) -> TensorImpl:
-    """The tensor, or a view of one dimension of a 0-dim tensor."""
-    return self if self.sizes else aten.reshape.default(self, (1,))
-
-
-@composite("atleast_2d(Tensor self) -> Tensor")
-def atleast_2d(self: TensorImpl) -> TensorImpl:
-    """The tensor, with dimensions in front until there are two."""
-    if self.dim() >= 2:
-        return self
-    return aten.unsqueeze.default(self, 0) if self.sizes else aten.reshape.default(self, (1, 1))
-
-
-@composite("atleast_3d(Tensor self) -> Tensor")
-def atleast_3d(self: TensorImpl) -> TensorImpl:
-    """The tensor, with dimensions around it until there are three."""
-    if self.dim() >= 3:
-        return self
-    if self.dim() == 2:
-        return aten.unsqueeze.default(self, -1)
-    return (
-        aten.unsqueeze.default(aten.unsqueeze.default(self, 0), -1)
-        if self.sizes
-        else aten.reshape.default(self, (1, 1, 1))
-    )
-
-
 @composite("chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]")
 def chunk(self: TensorImpl, chunks: int, dim: int = 0) -> Views:
     """At most `chunks` pieces of equal size, the last one possibly smaller."""
@@ -282,42 +254,6 @@ def tensor_split(self: TensorImpl, sections: int | Ints, dim: int = 0) -> Views:
     return [
         aten.slice.Tensor(self, dim, start, end) for start, end in zip(starts, ends, strict=True)
     ]
-
-
-def _numpy_split(self: TensorImpl, sections: int | Ints, dim: int, name: str, least: int) -> Views:
-    if self.dim() < least:
-        raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension"
-            f"{'s' if least > 1 else ''}, but got a tensor with {self.dim()} dimensions!"
-        )
-    size = self.sizes[dim]
-    if isinstance(sections, int) and (sections == 0 or size % sections):
-        raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the "
-            f"dimension {size} is not divisible by the split_size {sections}!"
-        )
-    return tensor_split(self, sections, dim)
-
-
-@composite("hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-@composite("hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def hsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the columns (of the only dimension for a vector)."""
-    return _numpy_split(self, sections, 0 if self.dim() == 1 else 1, "hsplit", 1)
-
-
-@composite("vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-@composite("vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def vsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the rows."""
-    return _numpy_split(self, sections, 0, "vsplit", 2)
-
-
-@composite("dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-@composite("dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def dsplit(self: TensorImpl, sections: int | Ints) -> Views:
-    """Equal pieces of the third dimension."""
-    return _numpy_split(self, sections, 2, "dsplit", 3)
 
 
 @composite("real(Tensor(a) self) -> Tensor(a)")

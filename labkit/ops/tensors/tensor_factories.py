@@ -305,29 +305,6 @@ def linspace(
     return _stored(_spaced(start, end, steps, chosen), chosen, options)
 
 
-@kernel(
-    f"logspace(Scalar start, Scalar end, int steps, float base=10., {OPTIONS}) -> Tensor",
-    EXPLICIT,
-    variants="function",
-)
-def logspace(
-    start: complex,
-    end: complex,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: DType | None = None,
-    **options: Any,
-) -> TensorImpl:
-    """The base to the powers of `linspace`."""
-    _check_steps(steps)
-    chosen = _spaced_dtype(dtype, start, end)
-    exponents = _spaced(start, end, steps, chosen)
-    with np.errstate(all="ignore"):
-        powers = np.power(np.asarray(base, exponents.dtype), exponents)
-    return _stored(powers, chosen, options)
-
-
 @kernel(f"eye(SymInt n, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
 def eye(n: int, **options: Any) -> TensorImpl:
     """A square matrix with ones on the diagonal."""
