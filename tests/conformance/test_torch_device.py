@@ -19,6 +19,17 @@ def test_pytorchs_own_samples_are_answered_as_on_the_cpu():
 
 
 @apart
+def test_an_index_that_pytorch_wants_on_the_cpu_stays_there():
+    from labkit.conformance.autograd.opinfo import name_of, op_db
+    from labkit.conformance.torch_device import samples
+
+    samples.SAMPLES["small"] = 40
+    entries = [info for info in op_db() if name_of(info) == "tensor_split"]
+    found = samples.comparisons(samples.run(0, "small", entries))
+    assert [comparison.first_difference for comparison in found] == [None, None]
+
+
+@apart
 def test_a_wrong_kernel_is_noticed_in_every_form():
     from labkit.conformance.autograd.opinfo import name_of, op_db
     from labkit.conformance.torch_device import samples

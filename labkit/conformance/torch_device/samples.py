@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,10 +26,15 @@ QUESTIONS = ("forward", "backward", "in place", "out=")
 DTYPES = (torch.float32, torch.int64, torch.bool)
 WITHOUT_OUT = {"fft.ihfft2", "fft.ihfftn", "mode"}
 """Entries whose `out` PyTorch's own code leaves as it is, or refuses, except on CPU and CUDA."""
+INDEX_ON_THE_CPU = {"tensor_split"}
+"""Entries whose tensors beside the first PyTorch wants on the CPU, on every device."""
 SPARSE = ("sparse.", "to_sparse")
 """Entries of layouts that the device has not got begin so."""
 TOLERANCE = 1e-4
 """Relative, and absolute for numbers below 1: the kernels add up in another order."""
+
+Move = Callable[[str], Any]
+"""Device -> a sample's arguments there."""
 
 
 class Tally:
@@ -42,15 +48,15 @@ class Tally:
         self.without: Counter[str] = Counter()
         """Operator -> how often the host computed it."""
 
-    def ask(self, question: str, where: str, run: Callable[[Any], Any], sample: Any) -> None:
+    def ask(self, question: str, where: str, run: Callable[[Any], Any], moved: Move) -> None:
         """Run it on both sides; what the CPU refuses is not asked."""
         try:
-            expected = _answer(run, sample, "cpu")
+            expected = _answer(run, moved("cpu"))
         except Exception:
             return
         self.compared[question] += 1
         try:
-            trouble = difference(expected, _answer(run, sample, "lab"))
+            trouble = difference(expected, _answer(run, moved("lab")))
         except Exception as error:
             trouble = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         self.equal[question] += not trouble
@@ -58,12 +64,12 @@ class Tally:
             self.different[question].append(f"  {where}\n  {trouble}")
 
 
-def _answer(run: Callable[[Any], Any], sample: Any, device: str) -> list[Any]:
+def _answer(run: Callable[[Any], Any], arguments: Any) -> list[Any]:
     torch.manual_seed(0)
-    return list(tree_flatten(run(_moved(sample, device)))[0])
+    return list(tree_flatten(run(arguments))[0])
 
 
-def _moved(sample: Any, device: str) -> Any:
+def _moved(sample: Any, index_stays: bool, device: str) -> Any:
     """The sample's tensors on the device, leaves of a graph where they were."""
 
     def move(value: Any) -> Any:
@@ -71,6 +77,8 @@ def _moved(sample: Any, device: str) -> Any:
             return value
         return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
 
+    if index_stays:
+        return tree_map(move, sample.input), sample.args, sample.kwargs
     return tree_map(move, (sample.input, sample.args, sample.kwargs))
 
 
@@ -125,15 +133,16 @@ def ask_about(info: Any, where: str, sample: Any, tally: Tally) -> None:
             info.op(moved[0], *moved[1], **moved[2], out=out)
             return out
 
-    tally.ask("forward", where, forward, sample)
+    moved = partial(_moved, sample, info.name in INDEX_ON_THE_CPU)
+    tally.ask("forward", where, forward, moved)
     if sample.kwargs.get("out") is not None or uninitialised:
         return
     if info.supports_autograd:
-        tally.ask("backward", where, backward, sample)
+        tally.ask("backward", where, backward, moved)
     if info.get_inplace() is not None and not sample.broadcasts_input:
-        tally.ask("in place", where, in_place, sample)
+        tally.ask("in place", where, in_place, moved)
     if info.supports_out and info.name not in WITHOUT_OUT:
-        tally.ask("out=", where, into, sample)
+        tally.ask("out=", where, into, moved)
 
 
 def _differentiable(value: Any) -> bool:
