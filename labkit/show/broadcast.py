@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from labkit.core.memory_format import contiguous_strides
 from labkit.show.names import argument_texts
 from labkit.show.strides import expanded_strides
 from labkit.show.views import is_tensor, read_view
@@ -78,7 +77,7 @@ def _layout(operand: Any, called: str) -> tuple[Shape, Shape]:
             raise TypeError(f"{called} of show.broadcast is {operand}: a shape holds integers")
         if any(size < 0 for size in operand):
             raise ValueError(f"{called} of show.broadcast is {operand}: sizes are 0 or more")
-        return tuple(operand), torch.empty(operand, device="meta").stride()
+        return tuple(operand), contiguous_strides(operand)
     raise TypeError(
         f"{called} of show.broadcast is {type(operand).__name__} {operand!r}: "
         "give tensors, or shapes such as (3, 1)"
@@ -137,6 +136,8 @@ def _torch_result(layouts: Sequence[tuple[Shape, Shape]]) -> tuple[list[int] | N
     Large operands are added on the meta device, which needs no memory; small ones for real,
     because the meta device lays some empty results out differently.
     """
+    import torch  # late: `import labkit.show` does not load it
+
     shape = [max((own[-back] for own, _ in layouts if len(own) >= back), default=1)
              for back in range(1, 1 + max(len(own) for own, _ in layouts))]  # fmt: skip
     device = "cpu" if math.prod(size or 1 for size in shape) <= MAX_REAL_ELEMENTS else "meta"
@@ -152,6 +153,8 @@ def _torch_result(layouts: Sequence[tuple[Shape, Shape]]) -> tuple[list[int] | N
 
 def _message(left: Sequence[int], right: Sequence[int]) -> str:
     """What adding two tensors of those sizes raises; one cell each, however large they are."""
+    import torch
+
     operands = [
         torch.zeros(1).as_strided(tuple(sizes), (0,) * len(sizes)) for sizes in (left, right)
     ]

@@ -5,8 +5,6 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from labkit.show.scene import Scene, written_texts
 from labkit.show.views import is_tensor, read_view
 from labkit.widgets.strides.stride_view import StrideView
@@ -28,6 +26,8 @@ def record(source: str, using: Mapping[str, Any]) -> StrideView:
     statements = ast.parse(source, "<program>").body
     if not statements:
         raise ValueError("the program has no statement")
+    import torch  # late: no other picture of tensors needs it
+
     namespace: dict[str, Any] = {"torch": torch, **using}
     scene = Scene()
     steps: list[dict[str, Any]] = []

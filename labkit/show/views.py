@@ -1,14 +1,19 @@
-"""What `show` reads off a tensor: metadata and memory, of torch, labkit and NumPy alike."""
+"""What `show` reads off a tensor: metadata and memory, of torch, labkit and NumPy alike.
+
+A tensor of torch's is there only when torch is loaded, and a picture without one does not load it.
+"""
 
 import ctypes
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from labkit.core import formats
+from labkit.core.dtype import DTYPES
 from labkit.core.tensor_impl import TensorImpl
 
 Bytes = NDArray[np.uint8]
@@ -52,7 +57,12 @@ class View:
 
 def is_tensor(value: object) -> bool:
     """Whether `read_view` has a reader for it (it may still refuse the layout)."""
-    return isinstance(value, (torch.Tensor, np.ndarray, TensorImpl))
+    return isinstance(value, (np.ndarray, TensorImpl)) or _is_torchs(value)
+
+
+def _is_torchs(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def read_view(tensor: Any, called: str) -> View:
@@ -63,7 +73,7 @@ def read_view(tensor: Any, called: str) -> View:
     Raises   TypeError    not a tensor
              ValueError   a tensor without strides or storage: sparse, nested, opaque
     """
-    if isinstance(tensor, torch.Tensor):
+    if _is_torchs(tensor):
         return replace(_read_torch(tensor, called), identity=id(tensor))
     if isinstance(tensor, np.ndarray):
         return replace(_read_numpy(tensor, called), identity=id(tensor))
@@ -76,7 +86,9 @@ def read_view(tensor: Any, called: str) -> View:
     )
 
 
-def _read_torch(tensor: torch.Tensor, called: str) -> View:
+def _read_torch(tensor: Any, called: str) -> View:
+    import torch  # late: see above
+
     if tensor.layout is not torch.strided or tensor.is_nested:
         kind = "nested tensor" if tensor.is_nested else f"tensor with layout {tensor.layout}"
         raise ValueError(
@@ -108,7 +120,7 @@ def _read_torch(tensor: torch.Tensor, called: str) -> View:
         owner=("torch", storage._cdata),
         address=0 if meta else storage.data_ptr(),
         nbytes=storage.nbytes(),
-        use_count=_torch_use_count(storage),
+        use_count=_torch_use_count(torch, storage),
         note=", ".join(filter(None, notes)),
         read=None if meta else read,
         handle=storage,
@@ -118,7 +130,7 @@ def _read_torch(tensor: torch.Tensor, called: str) -> View:
     return View(name, tensor.element_size(), sizes_, strides_, int(offset), version, memory)
 
 
-def _torch_use_count(storage: torch.UntypedStorage) -> int | None:
+def _torch_use_count(torch: Any, storage: Any) -> int | None:
     """Tensors that hold the storage: PyTorch's own count, less the handle that asks."""
     count = getattr(torch._C, "_storage_Use_Count", None)
     return None if count is None else int(count(storage._cdata)) - 1
@@ -184,17 +196,11 @@ def decode(raw: Bytes, dtype: str) -> NDArray[Any] | list[str] | None:
 
     None for a dtype whose bytes are not elements by themselves (quantized, sub-byte).
     """
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype) or dtype.startswith(("q", "bits")) or "4_" in dtype:
+    kind = DTYPES.get(dtype)
+    if kind is None:
         return None
     whole = raw[: len(raw) // kind.itemsize * kind.itemsize]
-    if not len(whole):
-        return np.empty(0, np.float32)
-    elements = torch.frombuffer(bytearray(whole.tobytes()), dtype=kind)
+    elements = formats.decode(whole.view(kind.raw), kind)
     if kind.is_complex:
         return [f"{number.real:.3g}{number.imag:+.3g}j" for number in elements.tolist()]
-    try:
-        array: NDArray[Any] = elements.numpy()
-    except TypeError:  # bfloat16 and the float8 family have no NumPy dtype
-        array = elements.float().numpy()
-    return array
+    return elements

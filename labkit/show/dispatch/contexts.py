@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from labkit.dispatch.contexts import CONTEXTS, explain_in
 from labkit.dispatch.explain import explain_call
 from labkit.dispatch.explain.steps import Explanation
 from labkit.dispatch.explain.table import named
@@ -23,6 +22,7 @@ LABELS = {
     "functionalize": "functionalize",
     "mode": "a Python mode",
 }
+"""Each of `labkit.dispatch.contexts`, and how the picture calls it."""
 ON_COPIES = ("vmap", "functionalize")
 """Contexts that call on tensors of their own, so that even a writing operator can be run again."""
 REASON_LENGTH = 140
@@ -64,11 +64,11 @@ def explained_in_contexts(
 
     Raises   ValueError   no such context, none at all, or one that this operator has not
     """
-    chosen = CONTEXTS if contexts is None else tuple(contexts)
-    unknown = [name for name in chosen if name not in CONTEXTS]
+    chosen = tuple(LABELS) if contexts is None else tuple(contexts)
+    unknown = [name for name in chosen if name not in LABELS]
     if unknown or not chosen:
         what = f"no context {unknown[0]!r}" if unknown else "no context was asked for"
-        raise ValueError(f"{what}; there are {', '.join(CONTEXTS)}")
+        raise ValueError(f"{what}; there are {', '.join(LABELS)}")
     explain = _explain_labkit if isinstance(op, OperatorHandle) else _explain_torch
     calls: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
@@ -101,6 +101,8 @@ def _call(name: str, made: Explanation, run: bool) -> dict[str, Any]:
 def _explain_torch(
     name: str, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: bool
 ) -> Explanation:
+    from labkit.dispatch.contexts import explain_in  # late: `import labkit.show` loads no torch
+
     return explain_in(name, op, *args, run=run, **kwargs)
 
 
