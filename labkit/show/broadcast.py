@@ -77,7 +77,8 @@ def _layout(operand: Any, called: str) -> tuple[Shape, Shape]:
             raise TypeError(f"{called} of show.broadcast is {operand}: a shape holds integers")
         if any(size < 0 for size in operand):
             raise ValueError(f"{called} of show.broadcast is {operand}: sizes are 0 or more")
-        return tuple(operand), contiguous_strides(operand)
+        sizes = tuple(operand)
+        return sizes, contiguous_strides(sizes)
     raise TypeError(
         f"{called} of show.broadcast is {type(operand).__name__} {operand!r}: "
         "give tensors, or shapes such as (3, 1)"
