@@ -195,6 +195,45 @@ const lk = (() => {
     };
   }
 
+  // The stepper of the frames a model lists under that name; null for fewer than `least`. It keeps
+  // the model's `frame` and then calls change(i); follow() moves it to where the model is.
+  function frameStepper(model, { list = "frames", least = 1, label, change = () => {} } = {}) {
+    const frames = model.get(list);
+    if (frames.length < least) return null;
+    const now = () => Math.min(model.get("frame"), frames.length - 1);
+    const steps = stepper({
+      count: frames.length,
+      index: now(),
+      label,
+      text: (i) => frames[i].text,
+      change: (i) => {
+        model.set("frame", i);
+        model.save_changes();
+        change(i);
+      },
+    });
+    steps.follow = () => steps.set(now());
+    return steps;
+  }
+  // A button that is on or off, as isOn() says.
+  function toggle(label, title, isOn, run) {
+    const node = button(label, title, () => {
+      node.setAttribute("aria-pressed", !node.isOn());
+      run(node.isOn());
+    });
+    node.isOn = () => node.getAttribute("aria-pressed") === "true";
+    node.setAttribute("aria-pressed", isOn);
+    return node;
+  }
+  // A colour and what it stands for.
+  const swatch = (colour, words, more = "") =>
+    h(
+      "span",
+      {},
+      h("span", { class: `lk-swatch ${more}`.trim(), style: `background:${colour}` }),
+      ` ${words}`,
+    );
+
   // The theme's colours as canvas and SVG need them; onTheme calls back when they change.
   function theme(node) {
     const style = getComputedStyle(node);
@@ -273,6 +312,9 @@ const lk = (() => {
     call,
     drew,
     stepper,
+    frameStepper,
+    toggle,
+    swatch,
     theme,
     onTheme,
     onceAFrame,

@@ -12,19 +12,11 @@ function render({ model, el }) {
     links.filter((group) =>
       group.some(([p, first, last]) => p === pane && first <= line && line <= last),
     );
-  const stepper =
-    stations.length > 0 &&
-    lk.stepper({
-      count: stations.length,
-      index: Math.min(model.get("frame"), stations.length - 1),
-      label: "station",
-      text: (i) => stations[i].text,
-      change: (i) => {
-        model.set("frame", i);
-        model.save_changes();
-        station();
-      },
-    });
+  const stepper = lk.frameStepper(model, {
+    list: "stations",
+    label: "station",
+    change: () => station(),
+  });
   const hiddenSeverities = new Set();
   const filters = ["error", "warning", "note"]
     .filter((s) => marks.some((mark) => mark.severity === s))
@@ -47,9 +39,7 @@ function render({ model, el }) {
     });
   const fold =
     stations.length + links.length > 0 &&
-    lk.button("fold", "hide lines that no link, mark or station touches", () => {
-      const on = fold.getAttribute("aria-pressed") !== "true";
-      fold.setAttribute("aria-pressed", on);
+    lk.toggle("fold", "hide lines that no link, mark or station touches", false, (on) => {
       root.classList.toggle("lk-code-folded", on);
     });
   const used = (pane, line) =>
@@ -168,7 +158,7 @@ function render({ model, el }) {
   );
   const moved = () => {
     if (stepper) {
-      stepper.set(Math.min(model.get("frame"), stations.length - 1));
+      stepper.follow();
       station();
     }
   };

@@ -35,18 +35,7 @@ function render({ model, el }) {
       }
     return [low, high];
   });
-  const stepper =
-    frames.length > 1 &&
-    lk.stepper({
-      count: frames.length,
-      index: Math.min(model.get("frame"), frames.length - 1),
-      text: (i) => frames[i].text,
-      change: (i) => {
-        model.set("frame", i);
-        model.save_changes();
-        draw();
-      },
-    });
+  const stepper = lk.frameStepper(model, { least: 2, change: () => draw() });
   const hot = layers.map((layer, i) => [layer, i]).filter(([layer]) => layer.heat);
   const [low, high] = hot.length
     ? [Math.min(...hot.map(([, i]) => limits[i][0])), Math.max(...hot.map(([, i]) => limits[i][1]))]
@@ -74,11 +63,7 @@ function render({ model, el }) {
   const thresholdText = lk.h("span", { class: "lk-mono" });
   const boxes =
     frames.some((frame) => Object.keys(frame.boxes).length) &&
-    lk.button("boxes", "show or hide boxes", () => {
-      boxes.setAttribute("aria-pressed", boxes.getAttribute("aria-pressed") !== "true");
-      draw();
-    });
-  if (boxes) boxes.setAttribute("aria-pressed", "true");
+    lk.toggle("boxes", "show or hide boxes", true, () => draw());
   const tools = lk.h(
     "div",
     { class: "lk-row" },
@@ -110,14 +95,7 @@ function render({ model, el }) {
       lk.h(
         "div",
         { class: "lk-row lk-muted" },
-        ...statuses.map(([name, sign, colour]) =>
-          lk.h(
-            "span",
-            {},
-            lk.h("span", { class: "lk-swatch", style: `background:${colour}` }),
-            ` ${sign} ${name}`,
-          ),
-        ),
+        ...statuses.map(([name, sign, colour]) => lk.swatch(colour, `${sign} ${name}`)),
       ),
     );
   // The ground of a cell that was covered so, and its sign where there is room.
@@ -277,7 +255,7 @@ function render({ model, el }) {
           }
         }
       }
-    if (boxes && boxes.getAttribute("aria-pressed") === "true")
+    if (boxes && boxes.isOn())
       for (const [t, l, b, r, label] of frame.boxes[layer.name] || []) {
         g.strokeStyle = lk.palette[0];
         g.lineWidth = 2.5;
@@ -322,7 +300,7 @@ function render({ model, el }) {
     lk.drew(root);
   }
   const moved = () => {
-    if (stepper) stepper.set(Math.min(model.get("frame"), frames.length - 1));
+    stepper?.follow();
     draw();
   };
   model.on("change:frame", moved);

@@ -66,46 +66,20 @@ function render({ model, el }) {
   const reverse = spans.map(() => []);
   direct.forEach((targets, i) => targets.forEach((t) => reverse[t].push(i)));
 
-  const stepper =
-    frames.length > 0 &&
-    lk.stepper({
-      count: frames.length,
-      index: Math.min(model.get("frame"), frames.length - 1),
-      text: (i) => frames[i].text,
-      change: (i) => {
-        model.set("frame", i);
-        model.save_changes();
-        draw();
-      },
-    });
-  const arrows = lk.button("order", "show or hide the arrows that order spans", () => {
-    arrows.setAttribute("aria-pressed", arrows.getAttribute("aria-pressed") !== "true");
-    draw();
-  });
-  arrows.setAttribute("aria-pressed", "true");
-  const overlap = lk.button(
+  const stepper = lk.frameStepper(model, { change: () => draw() });
+  const arrows = lk.toggle("order", "show or hide the arrows that order spans", true, () => draw());
+  const overlap = lk.toggle(
     "may overlap",
     "dim what cannot run at the same time as the chosen span",
-    () => {
-      overlap.setAttribute("aria-pressed", overlap.getAttribute("aria-pressed") !== "true");
-      draw();
-    },
+    false,
+    () => draw(),
   );
-  overlap.setAttribute("aria-pressed", "false");
   const legend = lk.h(
     "div",
     { class: "lk-row lk-muted" },
-    ...kinds.filter(Boolean).map((kind) =>
-      lk.h(
-        "span",
-        {},
-        lk.h("span", {
-          class: "lk-swatch",
-          style: `background:${lk.palette[kinds.indexOf(kind) % lk.palette.length]}`,
-        }),
-        ` ${kind}`,
-      ),
-    ),
+    ...kinds
+      .filter(Boolean)
+      .map((kind) => lk.swatch(lk.palette[kinds.indexOf(kind) % lk.palette.length], kind)),
   );
   root.append(
     ...[
@@ -157,7 +131,7 @@ function render({ model, el }) {
       ? frames[Math.min(model.get("frame"), frames.length - 1)].time
       : Infinity;
     const ordered =
-      chosen >= 0 && overlap.getAttribute("aria-pressed") === "true"
+      chosen >= 0 && overlap.isOn()
         ? new Set([...reach(chosen, direct), ...reach(chosen, reverse)])
         : null;
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -202,7 +176,7 @@ function render({ model, el }) {
         );
       }
     });
-    if (arrows.getAttribute("aria-pressed") === "true")
+    if (arrows.isOn())
       for (const edge of edges) {
         const a = spans[edge.source],
           b = spans[edge.target];
@@ -328,7 +302,7 @@ function render({ model, el }) {
     }
   });
   const moved = () => {
-    if (stepper) stepper.set(Math.min(model.get("frame"), frames.length - 1));
+    stepper?.follow();
     draw();
   };
   model.on("change:frame", moved);

@@ -40,17 +40,11 @@ function render({ model, el }) {
     model.set("frame", i);
     model.save_changes();
   };
-  const stepper =
-    frames.length > 0 &&
-    lk.stepper({
-      count: frames.length,
-      index: Math.min(model.get("frame"), frames.length - 1),
-      text: (i) => frames[i].text,
-      change: (i) => {
-        toFrame(i);
-        if (frames[i].stop) stepper.stop();
-      },
-    });
+  const stepper = lk.frameStepper(model, {
+    change: (i) => {
+      if (frames[i].stop) stepper.stop();
+    },
+  });
   const walker = stepper && graphFrames.kindWalker(frames, () => stepper.index, toFrame);
   const tools = lk.h(
     "div",
@@ -104,26 +98,13 @@ function render({ model, el }) {
     unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
     legend.replaceChildren(
       ...Object.entries(kinds).map(([kind, i]) =>
-        lk.h(
-          "span",
-          {},
-          lk.h("span", {
-            class: "lk-swatch",
-            style: `background:${lk.palette[i % lk.palette.length]}`,
-          }),
-          ` ${kind}`,
-        ),
+        lk.swatch(lk.palette[i % lk.palette.length], kind),
       ),
       ...(frames.length
         ? Object.entries(graphCanvas.STATE_COLOURS)
             .filter(([name]) => frames.some((f) => Object.values(f.marks).includes(name)))
             .map(([name, colour]) =>
-              lk.h(
-                "span",
-                {},
-                lk.h("span", { class: "lk-swatch lk-fill", style: `background:${colour}` }),
-                ` ${model.get("simple") ? SAID[name] : name}`,
-              ),
+              lk.swatch(colour, model.get("simple") ? SAID[name] : name, "lk-fill"),
             )
         : []),
     );
@@ -291,9 +272,8 @@ function render({ model, el }) {
     },
     frame: () => {
       if (stepper) {
-        const i = Math.min(model.get("frame"), frames.length - 1);
-        stepper.set(i);
-        showFrame(i);
+        stepper.follow();
+        showFrame(stepper.index);
       }
     },
   };

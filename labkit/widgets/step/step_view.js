@@ -50,17 +50,15 @@ function render({ model, el }) {
   const area = lk.h("div", { class: "lk-step-lanes" }, ...panes);
   const threads = stepThreads(area);
   area.append(threads.element);
-  const dot = (colour) => lk.h("span", { class: "lk-swatch", style: `background:${colour}` });
-  const swatch = (colour, text) => lk.h("span", {}, dot(colour), ` ${text}`);
   const chip = (kind, text) => lk.h("span", { class: `lk-step-chip ${kind}` }, text);
   const inferred = record.calls.some(({ hops }) => hops.some(({ seen }) => !seen));
   const legend = lk.h(
     "div",
     { class: "lk-row lk-muted lk-step-legend" },
-    swatch(stepColours.now, "now, and what is written"),
-    swatch(stepColours.read, "what is read"),
+    lk.swatch(stepColours.now, "now, and what is written"),
+    lk.swatch(stepColours.read, "what is read"),
     ...["before", "forward", "backward", "update"].map((name) =>
-      swatch(stepColours[name], name === "before" ? "from before the step" : name),
+      lk.swatch(stepColours[name], name === "before" ? "from before the step" : name),
     ),
     chip("lk-seen", "a hop that was seen"),
     inferred ? chip("lk-inferred", "one that follows from the operator's table") : null,
