@@ -13,6 +13,7 @@ COMMANDS = {
         "compare the rebuilt systems with the installed PyTorch",
     ),
     "trace": ("labkit.show.trace_command", "run a .cu kernel here and see what each line did"),
+    "run": ("labkit.cuda.programs.command", "run a whole CUDA program here, without a GPU"),
     "bench": ("labkit.bench", "ratios of two things measured side by side in one run"),
     "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),

@@ -11,7 +11,9 @@ KERNELS = carried("kernels", "kernels")
 """Where `#include "lab.cuh"` is found."""
 
 _COMMENT_OR_STRING = re.compile(
-    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
+    r'R"([^()\\\s]{0,16})\(.*?\)\1"|'
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+    re.DOTALL,
 )
 _KERNEL = re.compile(
     r"(?P<template>template\s*<[^;{}()]*>\s*)?"
@@ -79,9 +81,14 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
+def blanked(code: str) -> str:
+    """The code with spaces for comments and strings, place for place."""
+    return _COMMENT_OR_STRING.sub(_blank, code)
+
+
 def parse(code: str) -> Source:
     """The kernels of a CUDA source, in order."""
-    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    stripped = blanked(code)
     c_blocks = _blocks(stripped, r"extern\s+\x00C\x00")
     spaces = _blocks(stripped, r"\bnamespace\s+([\w:]+)")
     kernels = []
@@ -89,7 +96,7 @@ def parse(code: str) -> Source:
         at = match.start("name")
         inside = any(start < at < end for start, end, _ in c_blocks)
         scope = "".join(f"{name}::" for start, end, name in spaces if start < at < end)
-        close = _closing(stripped, match.end() - 1, "()")
+        close = closing(stripped, match.end() - 1, "()")
         head = match.group("head") + stripped[close + 1 : stripped.find("{", close) + 1]
         bounds = _BOUNDS.search(head)
         kernels.append(
@@ -118,7 +125,8 @@ def _template_names(head: str) -> tuple[str, ...]:
     return tuple(words[-1] for words in pieces if words)
 
 
-def _closing(text: str, opening: int, pair: str) -> int:
+def closing(text: str, opening: int, pair: str) -> int:
+    """Where the bracket that opens here is closed; the end of the text if nowhere."""
     depth = 0
     for i in range(opening, len(text)):
         depth += (text[i] == pair[0]) - (text[i] == pair[1])
@@ -130,7 +138,7 @@ def _closing(text: str, opening: int, pair: str) -> int:
 def _blocks(stripped: str, head: str) -> list[tuple[int, int, str]]:
     """(start, end, first group of the head) of every `head { ... }`, from outside in."""
     return [
-        (match.end(), _closing(stripped, match.end() - 1, "{}"), (*match.groups(), "")[0])
+        (match.end(), closing(stripped, match.end() - 1, "{}"), (*match.groups(), "")[0])
         for match in re.finditer(head + r"\s*\{", stripped)
     ]
 
@@ -188,12 +196,12 @@ def gcc_unroll(code: str) -> str:
 
 def noinline(code: str) -> str:
     """The code with CUDA's `__noinline__` as an attribute; a macro would break libstdc++'s own."""
-    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    stripped = blanked(code)
     found = re.finditer(r"(?<!\()\b__noinline__\b", stripped)
-    return _edited(code, [(*match.span(), "__attribute__((noinline))") for match in found])
+    return edited(code, [(*match.span(), "__attribute__((noinline))") for match in found])
 
 
-def _edited(code: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def edited(code: str, edits: Sequence[tuple[int, int, str]]) -> str:
     """The code with (start, end, text) in place of what stands there, from left to right."""
     pieces, done = [], 0
     for start, end, text in edits:
@@ -216,7 +224,7 @@ def stored_results(code: str) -> str:
     A compiler that instruments accesses overlooks the place a call returns its struct to. Left as
     they are: declarations, values without a call, lists, and what stands in a macro.
     """
-    stripped = _COMMENT_OR_STRING.sub(_blank, code)
+    stripped = blanked(code)
     edits = []
     for match in _ASSIGNED.finditer(stripped):
         place, value = match["place"].strip(), match["value"]
@@ -227,7 +235,7 @@ def stored_results(code: str) -> str:
             continue
         start, end = match.span("value")
         edits.append((start, end, f" cuemu::stored({code[start:end].strip()})"))
-    return _edited(code, edits)
+    return edited(code, edits)
 
 
 def _outside_brackets(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`labkit trace FILE.cu [KERNEL]`: run a kernel on the emulator and say what each line did."""
+"""`labkit trace FILE.cu [KERNEL]`: run a kernel, or a whole program, and say what each line did."""
 
 import argparse
 import json
@@ -14,6 +14,14 @@ from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.cuda.module import kernel
+from labkit.cuda.programs.command import (
+    COULD_NOT_RUN,
+    add_build_arguments,
+    add_result_arguments,
+    run_and_report,
+)
+from labkit.cuda.report import Report
+from labkit.cuda.source import blanked
 from labkit.cuda.trace import Trace
 from labkit.show.kernel import kernel as show_kernel
 from labkit.widgets.static_page import widget_page
@@ -23,6 +31,7 @@ DTYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
 }  # fmt: skip
+_MAIN = re.compile(r"\bint\s+main\s*\(")
 _ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,x ]+)\](?:=(?P<fill>.+))?")
 _HELP = (
     "one kernel argument, in order: a number, a .npy file, or an array such as f32[64,64], "
@@ -40,7 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kernel",
         nargs="?",
-        help='its name, or "add<float>" for an instance of a template; needless in a file of one',
+        help='its name, or "add<float>" for an instance of a template; needless in a file of one, '
+        "and in one with a main(), which is run whole",
+    )
+    parser.add_argument(
+        "words", nargs="*", help="of a program with a main(): what it is given, after --"
     )
     parser.add_argument("--grid", default="1", help="blocks, such as 4 or 4x2 (default 1)")
     parser.add_argument("--block", default="32", help="threads, such as 256 or 32x8 (default 32)")
@@ -49,17 +62,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", default="forward", help="forward, reverse or a seed")
     parser.add_argument("--blocks", type=int, help="trace only so many blocks, evenly spread")
     parser.add_argument("--seed", type=int, default=0, help="of the random arrays")
-    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]")
-    parser.add_argument("--json", type=Path, help="write the whole report there")
+    add_build_arguments(parser)
+    add_result_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="OUT", help="write the picture as one page")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 when the kernel is clean, 1 when something was found, 2 when it could not run."""
+    if _is_program(arguments.file):
+        return _run_program(arguments)
     driver = EmulatorDriver(why="tracing")
     try:
         values = [parse_argument(text, arguments.seed + i) for i, text in enumerate(arguments.arg)]
-        options = [f"-D{define}" for define in arguments.defines]
+        options = [f"-D{one}" for one in arguments.defines] + [
+            f"-I{one}" for one in arguments.include
+        ]
         traced = kernel(name=arguments.kernel, path=arguments.file, options=options, driver=driver)
         order = int(arguments.order) if arguments.order.isdigit() else arguments.order
         report = traced(
@@ -80,14 +97,36 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.json:
             arguments.json.write_text(json.dumps(report.as_dict()), encoding="utf-8")
-        if arguments.html:
-            page = widget_page(show_kernel(report), f"{report.kernel} of {arguments.file.name}")
-            arguments.html.write_text(page, encoding="utf-8")
-            print(f"\n{arguments.html}  {arguments.html.stat().st_size / 1000:,.0f} kB")
+        _write_picture(arguments, report)
     except OSError as error:
         print(f"labkit trace: {error}", file=sys.stderr)
         return 2
     return 1 if report.findings else 0
+
+
+def _is_program(file: Path) -> bool:
+    try:
+        return bool(_MAIN.search(blanked(file.read_text(encoding="utf-8", errors="replace"))))
+    except OSError:
+        return False
+
+
+def _run_program(arguments: argparse.Namespace) -> int:
+    """A whole program has run, each kernel's first launch of a size watched."""
+    given = [*([arguments.kernel] if arguments.kernel else []), *arguments.words]
+    result = run_and_report(arguments, "labkit trace", [arguments.file], given, trace=True)
+    if result is None:
+        return COULD_NOT_RUN
+    if result.reports:
+        _write_picture(arguments, *result.reports)
+    return result.exit_status
+
+
+def _write_picture(arguments: argparse.Namespace, *reports: Report) -> None:
+    if arguments.html:
+        page = widget_page(show_kernel(*reports), f"{reports[0].kernel} of {arguments.file.name}")
+        arguments.html.write_text(page, encoding="utf-8")
+        print(f"\n{arguments.html}  {arguments.html.stat().st_size / 1000:,.0f} kB")
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

@@ -99,6 +99,8 @@ class Arena:
         self._physical = Ranges(self.capacity, self.capacity)
         self.allocations: dict[int, int] = {}
         """Address -> bytes asked for, of everything `malloc` gave out."""
+        self._taken: dict[int, tuple[int, int]] = {}
+        """Address -> bytes it occupies, and bytes of its guard."""
         self.reservations: dict[int, int] = {}
         self.handles: dict[int, int] = {}
         self.mapped: dict[int, tuple[int, int]] = {}
@@ -109,8 +111,11 @@ class Arena:
         self._ending()
         self.fd = -1
 
-    def malloc(self, size: int) -> int:
+    def malloc(self, size: int, *, alignment: int = ALIGNMENT, guard: int = 0) -> int:
         """Address of `size` bytes, a multiple of 512; they hold what they held before.
+
+        alignment   a larger power of two: the range then has its pages to itself
+        guard       addresses behind it that belong to no allocation, if there is room for them
 
         Raises   OutOfMemoryError   no free range is large enough
         """
@@ -118,14 +123,31 @@ class Arena:
             raise InvalidValueError(f"cannot allocate {size} bytes")
         if size == 0:
             return 0
-        rounded = -(-size // ALIGNMENT) * ALIGNMENT
-        address = self._arena.take(rounded) if self.used + rounded <= self.capacity else None
+        rounded = -(-size // alignment) * alignment
+        address = None
+        if self.used + rounded <= self.capacity:
+            address = self._aligned(rounded + guard, alignment)
+            if address is None and guard:
+                guard, address = 0, self._aligned(rounded, alignment)
         if address is None:
             raise OutOfMemoryError(
                 size, self.capacity - self.used, self.capacity, self._arena.largest
             )
         self.used += rounded
         self.allocations[address] = size
+        self._taken[address] = (rounded, guard)
+        return address
+
+    def _aligned(self, size: int, alignment: int) -> int | None:
+        """The start of `size` free bytes, now taken, at a multiple of `alignment`."""
+        spare = alignment - ALIGNMENT
+        start = self._arena.take(size + spare)
+        if start is None or not spare:
+            return start
+        address = -(-start // alignment) * alignment
+        for low, high in ((start, address), (address + size, start + size + spare)):
+            if low < high:
+                self._arena.give_back(low, high - low)
         return address
 
     def free(self, address: int) -> None:
@@ -138,9 +160,9 @@ class Arena:
         size = self.allocations.pop(address, None)
         if size is None:
             raise InvalidValueError(f"{address:#x} is not an address that malloc returned")
-        rounded = -(-size // ALIGNMENT) * ALIGNMENT
+        rounded, guard = self._taken.pop(address)
         self.used -= rounded
-        self._arena.give_back(address, rounded)
+        self._arena.give_back(address, rounded + guard)
         self._punch(address - self.base, rounded)
 
     def _punch(self, offset: int, size: int) -> None:

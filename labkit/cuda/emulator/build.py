@@ -109,7 +109,7 @@ def _compiler_at(path: str) -> Compiler:
 
 
 @functools.cache
-def _tree_hash(directory: Path) -> str:
+def tree_hash(directory: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
         if path.is_file():
@@ -117,14 +117,14 @@ def _tree_hash(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def _run(compiler: Compiler, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def run_compiler(compiler: Compiler, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LC_ALL": "C"}
     return subprocess.run(
         [compiler.path, *arguments], capture_output=True, text=True, check=False, env=environment
     )
 
 
-def _require_linux() -> None:
+def require_linux() -> None:
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         raise CudaError(
             f"the emulator runs on Linux, x86-64 or aarch64; this is {sys.platform} on "
@@ -135,12 +135,13 @@ def _require_linux() -> None:
 
 def worker_program() -> Path:
     """The emulator's worker, compiled once per change of its sources (some seconds)."""
-    _require_linux()
+    require_linux()
     compiler = find_compiler()
     flags = ["-std=c++20", "-O2", "-g1", NATIVE, "-fsigned-char", "-fno-stack-protector"]
     # A watched access crosses four of the files: optimised as one, it costs a tenth less.
     flags += [] if compiler.is_clang else ["-flto"]
-    key = [*flags, _tree_hash(RUNTIME), _tree_hash(INCLUDE / "cuemu"), compiler.version]
+    agreed = (INCLUDE / "cuemu" / "abi.h").read_text(encoding="utf-8")
+    key = [*flags, tree_hash(RUNTIME), agreed, compiler.version]
     return compile_cache.kept(
         "emulator-worker", key, lambda target: _build_worker(compiler, flags, target), suffix=""
     )
@@ -151,15 +152,19 @@ def _build_worker(compiler: Compiler, flags: Sequence[str], target: Path) -> Non
     scratch = target.parent
 
     def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
-        return _run(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
+        return run_compiler(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        compiled = list(pool.map(compile_one, sorted(RUNTIME.glob("*.cpp"))))
+        compiled = list(
+            pool.map(
+                compile_one, sorted(p for p in RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
+            )
+        )
     result = next((one for one in compiled if one.returncode), None)
     if result is None:
         objects = sorted(map(str, scratch.glob("*.o")))
         link = [*flags, "-rdynamic", "-pthread", *objects, "-o", str(target), "-ldl"]
-        result = _run(compiler, link)
+        result = run_compiler(compiler, link)
     if result.returncode:
         raise CudaError(f"the emulator does not compile with {compiler.version}:\n{result.stderr}")
 
@@ -178,7 +183,7 @@ def compile_cuda(
              UnsupportedFeatureError   it uses something the emulator does not do
              CompilerMissing           there is no C++ compiler
     """
-    _require_linux()
+    require_linux()
     compiler = find_compiler()
     parsed = cuda_source.parse(code)
     diagnose.refuse_before_compiling(parsed, path)
@@ -188,7 +193,7 @@ def compile_cuda(
     flags = [*compiler.flags(flags), *diagnose.host_options(options)]
     names = list(name_expressions) or parsed.extern_c_kernels
     text = _translation_unit(code, path, names, parsed.dynamic_shared_names, compiler, trace)
-    key = [text, *flags, compiler.path, compiler.version, _tree_hash(INCLUDE)]
+    key = [text, *flags, compiler.path, compiler.version, tree_hash(INCLUDE)]
     # The line table names these folders, and a frame of the shims is told by its folder: another
     # checkout's build would blame lines of the shims.
     key += [str(INCLUDE), str(KERNELS)]
@@ -211,14 +216,14 @@ def _compile_unit(
     """What the compiler said while it made a shared object, with no library of its own in it."""
     link = ["-nodefaultlibs", "-Wl,-Bsymbolic", "-lm", "-lc", "-lgcc"]
     if not any(flag.startswith("-fsanitize") for flag in flags):
-        return _run(compiler, [*flags, str(unit), "-x", "none", "-o", str(target), *link])
+        return run_compiler(compiler, [*flags, str(unit), "-x", "none", "-o", str(target), *link])
     # Linked without the sanitizer's runtime: the worker answers its calls.
     unit_object = target.with_name("unit.o")
     compiling = [flag for flag in flags if flag != "-shared"]
-    result = _run(compiler, [*compiling, "-c", str(unit), "-o", str(unit_object)])
+    result = run_compiler(compiler, [*compiling, "-c", str(unit), "-o", str(unit_object)])
     if result.returncode:
         return result
-    return _run(compiler, ["-shared", str(unit_object), "-o", str(target), *link])
+    return run_compiler(compiler, ["-shared", str(unit_object), "-o", str(target), *link])
 
 
 def _translation_unit(

@@ -47,10 +47,10 @@ def refuse_before_compiling(source: Source, path: str) -> None:
         match = re.search(pattern, source.stripped)
         if match:
             line = source.stripped.count("\n", 0, match.start()) + 1
-            raise _unsupported(feature, f"{path}:{line}")
+            raise unsupported(feature, f"{path}:{line}")
 
 
-def _unsupported(feature: str, where: str) -> UnsupportedFeatureError:
+def unsupported(feature: str, where: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{where}: the emulator does not run {UNSUPPORTED.get(feature, feature)}. "
         "On a GPU the same file may use it."
@@ -77,9 +77,9 @@ def compile_error(stderr: str, path: str, unit: str, names: Sequence[str]) -> Co
     )
     if named:
         own = re.search(rf"^({re.escape(path)}:\d+):\d+: ", stderr, re.MULTILINE)
-        return _unsupported(named.group("feature"), own.group(1) if own else named.group("where"))
+        return unsupported(named.group("feature"), own.group(1) if own else named.group("where"))
     if "Error: " in stderr and "Assembler messages" in stderr:
-        return _unsupported("inline_PTX", path)
+        return unsupported("inline_PTX", path)
     by_name = [line for line in stderr.splitlines() if line.startswith("labkit: kernels by name")]
     errors = [
         line for line in stderr.splitlines() if re.match(r".*?:\d+:\d+: (?:fatal )?error:", line)

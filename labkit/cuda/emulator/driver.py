@@ -72,7 +72,7 @@ class EmulatorDriver:
         self.worker = Worker(
             self.arena.fd, self.arena.base, self.arena.reserved, self.arena.capacity, self._threads
         )
-        self._transfers = Transfers(self.arena, self.worker)
+        self.transfers = Transfers(self.arena, self.worker)
         self.queue.add_stream(0, blocking=False)
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class EmulatorDriver:
         self, dst: int, src: int, size_bytes: int, stream: int, keep: Any = None
     ) -> None:
         """The copy is queued; `keep` stays alive until it has run."""
-        self.submit(stream, self._transfers.copying(dst, src, size_bytes, keep))
+        self.submit(stream, self.transfers.copying(dst, src, size_bytes, keep))
 
     def memset(self, address: int, byte: int, size_bytes: int) -> None:
         """Every byte has this value, after everything queued on the default stream."""
@@ -175,18 +175,18 @@ class EmulatorDriver:
 
     def memset_async(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """The fill is queued."""
-        self.submit(stream, self._transfers.filling(address, byte, size_bytes))
+        self.submit(stream, self.transfers.filling(address, byte, size_bytes))
 
     def peek(self, address: int, size_bytes: int) -> bytes:
         """What the memory holds this moment, allocated or not: nothing is waited for, nothing runs.
 
         Raises   InvalidValueError   the range is not memory of this device
         """
-        return self._transfers.peek(address, size_bytes)
+        return self.transfers.peek(address, size_bytes)
 
     def is_device_address(self, address: int) -> bool:
         """True for memory of this device, allocated or not, and for module variables."""
-        return self._transfers.is_device_address(address)
+        return self.transfers.is_device_address(address)
 
     # Streams and events
 
@@ -205,7 +205,7 @@ class EmulatorDriver:
 
     def _run(self, operation: Operation) -> Callable[[], None]:
         return functools.partial(
-            perform, operation, self.worker, self._transfers, timeout_s=self.timeout_s
+            perform, operation, self.worker, self.transfers, timeout_s=self.timeout_s
         )
 
     def stream_create(self, *, non_blocking: bool = False, priority: int = 0) -> int:
@@ -330,7 +330,7 @@ class EmulatorDriver:
         """(address, bytes) of a __device__ or __constant__ variable."""
         with self._lock:
             address, size = module.global_variable(name)
-            self._transfers.variables[address] = size
+            self.transfers.variables[address] = size
             return address, size
 
     def launch(

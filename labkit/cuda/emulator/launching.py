@@ -62,7 +62,8 @@ def launch_message(
         values += arg
     seeded = isinstance(order, int)
     head = _LAUNCH.pack(
-        handle, function.index, int(order == "forward"), *operation.grid, *operation.block,
+        handle, function.module.index_of(function, trace=trace), int(order == "forward"),
+        *operation.grid, *operation.block,
         operation.shared_bytes, 2 if seeded else _ORDERS[str(order)],
         order if isinstance(order, int) else 0, len(offsets), len(values),
     )  # fmt: skip

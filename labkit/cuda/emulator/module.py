@@ -26,6 +26,8 @@ class Function:
     signature: Signature
     static_shared_bytes: int
     max_threads: int
+    place: tuple[int, int] | None = None
+    """Of a whole program: where the host's build has it and its thunk."""
 
     def __repr__(self) -> str:
         return f"Function({self.name!r})"
@@ -62,16 +64,23 @@ class Module:
         try:
             answer = compile_cache.loaded(
                 lambda: self._build(trace),
-                lambda path: self._worker.request(Command.LOAD, module_path_bytes(path)),
+                lambda path: self._worker.request(Command.LOAD, self._load_message(path)),
                 WorkerRefused,
             )
         except WorkerRefused as refusal:
             raise CudaError(f"{self.path} does not load: {refusal}") from None
         handle = struct.unpack_from("<Q", answer)[0]
         description = json.loads(answer[8:])
-        _refuse_large_static_shared(self.path, description["kernels"])
+        refuse_large_static_shared(self.path, description["kernels"])
         self._loaded[trace] = (self._worker.generation, handle, description)
         return handle, description
+
+    def _load_message(self, path: Path) -> bytes:
+        return module_path_bytes(path)
+
+    def index_of(self, function: Function, *, trace: bool) -> int:
+        """The kernel's number in the build that runs."""
+        return function.index
 
     def carry_variables(self, *, into_trace: bool) -> None:
         """One build's `__device__` and `__constant__` variables hold what the other's hold."""
@@ -146,7 +155,7 @@ class Module:
         )
 
 
-def _refuse_large_static_shared(path: str, kernels: Sequence[dict[str, Any]]) -> None:
+def refuse_large_static_shared(path: str, kernels: Sequence[dict[str, Any]]) -> None:
     """Refuse what ptxas refuses.
 
     Raises   CompileError   a kernel's static __shared__ arrays need more than 48 KiB

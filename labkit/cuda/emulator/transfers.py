@@ -74,7 +74,7 @@ class Transfers:
         if size == 0:
             return
         if self._is_variable(src) or self._is_variable(dst):
-            self._write(dst, self.bytes_at(src, size))
+            self.write(dst, self.bytes_at(src, size))
         else:
             ctypes.memmove(self._arena.reachable(dst), self._arena.reachable(src), size)
 
@@ -87,11 +87,12 @@ class Transfers:
     def fill(self, dst: int, byte: int, size: int) -> None:
         """Every byte has this value."""
         if self._is_variable(dst):
-            self._write(dst, bytes([byte]) * size)
+            self.write(dst, bytes([byte]) * size)
         else:
             ctypes.memset(self._arena.reachable(dst), byte, size)
 
-    def _write(self, dst: int, data: bytes) -> None:
+    def write(self, dst: int, data: bytes) -> None:
+        """The bytes are there now."""
         if self._is_variable(dst):
             self._worker.request(Command.WRITE, map_message(dst, len(data)) + data)
         else:

@@ -25,7 +25,7 @@ _STANDSTILL_S = 30.0  # of a worker that neither runs nor answers
 class Command(IntEnum):
     """What the worker can be asked; the order is that of `runtime/wire.h`."""
 
-    PING, LOAD, UNLOAD, LAUNCH, MAP, UNMAP, READ, WRITE, TRACE, TWIN = range(10)
+    PING, LOAD, UNLOAD, LAUNCH, MAP, UNMAP, READ, WRITE, TRACE, TWIN, DEFINE = range(11)
 
 
 class WorkerDied(Exception):

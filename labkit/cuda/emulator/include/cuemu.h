@@ -22,8 +22,22 @@ void* memset(void*, int, size_t) noexcept __asm__("cuemu_trace_memset");
 }
 #endif
 
+#ifdef CUEMU_PROGRAM  // what nvcc's own header brings in
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+#endif
+
 #define LABKIT_EMULATOR 1
 #define __CUDACC__ 1
+#ifdef CUEMU_HOST  // the host's half of a whole program
+#define CUEMU_QUIET inline
+#define __global__ __attribute__((noinline))
+#else
 #define __CUDA_ARCH__ 800
 
 #ifdef CUEMU_TRACE
@@ -36,6 +50,7 @@ void* memset(void*, int, size_t) noexcept __asm__("cuemu_trace_memset");
 #else
 #define CUEMU_QUIET inline
 #define __global__
+#endif
 #endif
 #define __device__
 #define __host__
@@ -50,11 +65,19 @@ void* memset(void*, int, size_t) noexcept __asm__("cuemu_trace_memset");
 #define CUEMU_INLINE static inline __attribute__((always_inline, unused))
 #define CUEMU_MEMBER_FUNCTION inline __attribute__((always_inline))
 
+#ifdef CUEMU_PROGRAM  // host code may have variables and members of these names
+extern thread_local uint3 threadIdx __attribute__((tls_model("initial-exec")));
+extern thread_local uint3 blockIdx __attribute__((tls_model("initial-exec")));
+extern thread_local uint3 blockDim __attribute__((tls_model("initial-exec")));
+extern thread_local uint3 gridDim __attribute__((tls_model("initial-exec")));
+static constexpr int warpSize = 32;
+#else
 #define threadIdx (static_cast<const uint3&>(::cuemu_state.thread_idx))
 #define blockIdx (static_cast<const uint3&>(::cuemu_state.block_idx))
 #define blockDim (static_cast<const uint3&>(::cuemu_state.block_dim))
 #define gridDim (static_cast<const uint3&>(::cuemu_state.grid_dim))
 #define warpSize 32
+#endif
 
 #include "cuemu/types.h"
 
@@ -69,3 +92,6 @@ template <class T> __attribute__((always_inline)) inline T&& stored(T&& result) 
 #include "cuemu/atomics.h"
 #include "cuemu/math.h"
 #include "cuemu/unsupported.h"
+#ifdef CUEMU_PROGRAM
+#include "cuemu/host/launch.h"
+#endif

@@ -6,8 +6,6 @@
 #include "module.h"
 #include "trace.h"
 
-thread_local CuemuState cuemu_state;
-
 namespace cuemu {
 
 thread_local Executor* executor = nullptr;

@@ -22,6 +22,7 @@ struct Json {
         text += '[' + std::to_string(v.x) + ',' + std::to_string(v.y) + ',' + std::to_string(v.z) + ']';
     }
     void raw(const char* name, const std::string& json) { key(name), text += json; }
+    void raw_value(const std::string& json) { comma(), text += json; }
     template <class T> void field(const char* name, T v) {
         key(name);
         skip_comma_ = true;

@@ -69,6 +69,7 @@ void run_launch(const std::string& body, bool traced) {
     memcpy(parameters, values, message->arg_bytes);
     std::vector<void*> args(message->arg_count + 1);
     for (uint32_t i = 0; i < message->arg_count; ++i) args[i] = parameters + offsets[i];
+    args[message->arg_count] = const_cast<void*>(launch.kernel->symbol);  // a program's thunk asks for it
     launch.args = args.data();
     launch.plain = !traced && message->plain_allowed && !launch.module->can_block &&
                    launch.order == Order::kForward;
@@ -113,7 +114,8 @@ void serve() {
             case Command::kPing: answer(Status::kOk, ""); break;
             case Command::kLoad: {
                 std::string error;
-                Module* module = load_module(body.c_str(), error);
+                const bool program = body.size() > strlen(body.c_str()) + 1;  // a byte behind the path says so
+                Module* module = load_module(body.c_str(), program, error);
                 if (!module) {
                     answer(Status::kFailed, error);
                     break;
@@ -139,6 +141,18 @@ void serve() {
                 const auto* modules = reinterpret_cast<Module* const*>(body.data());
                 copy_variables(*modules[0], *modules[1]);
                 answer(Status::kOk, "");
+                break;
+            }
+            case Command::kDefine: {
+                auto* module = *reinterpret_cast<Module* const*>(body.data());
+                const std::string kernel = body.data() + sizeof(module);
+                const std::string thunk = body.data() + sizeof(module) + kernel.size() + 1;
+                uint32_t index;
+                if (module->define(kernel, thunk, index)) {
+                    answer(Status::kOk, std::string(reinterpret_cast<const char*>(&index), 4) + module->describe_kernel(index));
+                } else {
+                    answer(Status::kFailed, "the build has no " + kernel);
+                }
                 break;
             }
             case Command::kWrite: {

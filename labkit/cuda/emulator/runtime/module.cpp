@@ -41,7 +41,7 @@ Symbol split(const std::string& full, int64_t offset, size_t size) {
     return {full, "", offset, size};
 }
 
-void read_symbols(Module& module, const char* file) {
+void read_symbols(Module& module, const char* file, bool program) {
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file);
     const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(file + header->e_shoff);
     const char* section_names = file + sections[header->e_shstrndx].sh_offset;
@@ -56,6 +56,9 @@ void read_symbols(Module& module, const char* file) {
             const char* name = names + symbol.st_name;
             const int type = ELF64_ST_TYPE(symbol.st_info);
             const auto value = static_cast<int64_t>(symbol.st_value);
+            if (program && symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_OBJECT)) {
+                module.symbols.emplace(name, value);
+            }
             if (symbol.st_shndx == SHN_UNDEF) {
                 if (strncmp(name, "cuemu_block_", 12) == 0) module.can_block = true;
             } else if (type == STT_TLS && strcmp(name, "cuemu_shared_anchor") == 0) {
@@ -66,6 +69,7 @@ void read_symbols(Module& module, const char* file) {
                        strncmp(name, "_ZN5cuemu", 9) != 0 && name[0] != '.' &&
                        (sections[symbol.st_shndx].sh_flags & SHF_ALLOC)) {
                 module.globals.push_back(split(demangled(name), value, symbol.st_size));
+                module.globals.back().linked = name;
                 const std::string section = section_names + sections[symbol.st_shndx].sh_name;
                 module.globals.back().writable = section == ".data" || section == ".bss";  // no more after relocation
             }
@@ -107,38 +111,61 @@ void Module::poison_shared(uint32_t dynamic_bytes) const {
     if (dynamic_bytes) memset(base_here + dynamic_offset, 0xFF, dynamic_bytes);
 }
 
+std::string Module::describe_kernel(uint32_t k) const {
+    Json json;
+    json.begin('{');
+    json.field("name", std::string(kernels[k].name));
+    uint64_t shared_bytes = 0;
+    const std::string& owner = kernel_functions[k];
+    for (const Symbol& variable : shared) {
+        if (variable.owner == owner || owner.rfind(variable.owner + "(", 0) == 0) shared_bytes += variable.size;
+    }
+    json.field("static_shared", shared_bytes);
+    json.begin("params", '[');
+    for (uint32_t p = 0; p < kernels[k].param_count; ++p) {
+        const CuemuParam& param = kernels[k].params[p];
+        json.begin('[');
+        json.value(param.size), json.value(param.kind), json.value(param.pointee_kind);
+        json.value(param.is_const), json.value(param.pointee_size);
+        json.end(']');
+    }
+    json.end(']');
+    json.end('}');
+    return json.text;
+}
+
+bool Module::define(const std::string& kernel, const std::string& thunk_name, uint32_t& index) {
+    const auto function = symbols.find(kernel), table = symbols.find(thunk_name);
+    if (function == symbols.end() || table == symbols.end()) return false;
+    struct Thunk {  // CuemuThunk of cuemu/host/launch.h
+        void (*thread)(void**);
+        void (*block)(void**);
+        const CuemuParam* params;
+        uint32_t param_count;
+    };
+    const auto* thunk = reinterpret_cast<const Thunk*>(base + table->second);
+    kernel_functions.push_back(demangled(kernel.c_str()));
+    kernel_names.push_back(kernel);
+    index = static_cast<uint32_t>(kernels.size());
+    kernels.push_back({kernel_names.back().c_str(), thunk->thread, thunk->block, thunk->params, thunk->param_count,
+                       base + function->second});
+    return true;
+}
+
 std::string Module::describe() const {
     Json json;
     json.begin('{');
     json.field("can_block", static_cast<uint64_t>(can_block));
     json.field("dynamic_capacity", static_cast<uint64_t>(dynamic_capacity));
     json.begin("kernels", '[');
-    for (uint32_t k = 0; k < kernel_count; ++k) {
-        json.begin('{');
-        json.field("name", std::string(kernels[k].name));
-        uint64_t shared_bytes = 0;
-        const std::string& owner = kernel_functions[k];
-        for (const Symbol& variable : shared) {
-            if (variable.owner == owner || owner.rfind(variable.owner + "(", 0) == 0) shared_bytes += variable.size;
-        }
-        json.field("static_shared", shared_bytes);
-        json.begin("params", '[');
-        for (uint32_t p = 0; p < kernels[k].param_count; ++p) {
-            const CuemuParam& param = kernels[k].params[p];
-            json.begin('[');
-            json.value(param.size), json.value(param.kind), json.value(param.pointee_kind);
-            json.value(param.is_const), json.value(param.pointee_size);
-            json.end(']');
-        }
-        json.end(']');
-        json.end('}');
-    }
+    for (uint32_t k = 0; k < kernels.size(); ++k) json.raw_value(describe_kernel(k));
     json.end(']');
     json.begin("globals", '[');
     for (const Symbol& symbol : globals) {
-        if (!symbol.owner.empty() || symbol.name.find('.') != std::string::npos) continue;
+        if (symbols.empty() && (!symbol.owner.empty() || symbol.name.find('.') != std::string::npos)) continue;
         json.begin('{');
         json.field("name", symbol.name);
+        json.field("symbol", symbol.linked);
         json.field("address", reinterpret_cast<uint64_t>(base + symbol.offset));
         json.field("size", static_cast<uint64_t>(symbol.size));
         json.end('}');
@@ -148,15 +175,18 @@ std::string Module::describe() const {
     return json.text;
 }
 
-Module* load_module(const char* path, std::string& error) {
+Module* load_module(const char* path, bool program, std::string& error) {
     auto module = std::make_unique<Module>();
-    module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    module->handle = dlopen(path, (program ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL);
     if (!module->handle) {
         error = dlerror();
         return nullptr;
     }
-    module->kernels = static_cast<const CuemuKernel*>(dlsym(module->handle, "cuemu_kernels"));
-    module->kernel_count = *static_cast<const uint32_t*>(dlsym(module->handle, "cuemu_kernel_count"));
+    if (!program) {
+        const auto* kernels = static_cast<const CuemuKernel*>(dlsym(module->handle, "cuemu_kernels"));
+        const uint32_t count = *static_cast<const uint32_t*>(dlsym(module->handle, "cuemu_kernel_count"));
+        module->kernels.assign(kernels, kernels + count);
+    }
     module->shared_base_ = reinterpret_cast<void* (*)()>(dlsym(module->handle, "cuemu_shared_base"));
     struct link_map* map = nullptr;
     dlinfo(module->handle, RTLD_DI_LINKMAP, &map);
@@ -173,12 +203,12 @@ Module* load_module(const char* path, std::string& error) {
             module->image_end = std::max(module->image_end, module->base + segments[i].p_vaddr + segments[i].p_memsz);
         }
     }
-    for (uint32_t k = 0; k < module->kernel_count; ++k) {
+    for (const CuemuKernel& kernel : module->kernels) {
         Dl_info symbol{};
-        const bool known = dladdr(module->kernels[k].symbol, &symbol) && symbol.dli_sname;
+        const bool known = dladdr(kernel.symbol, &symbol) && symbol.dli_sname;
         module->kernel_functions.push_back(known ? demangled(symbol.dli_sname) : "");
     }
-    read_symbols(*module, static_cast<char*>(file));
+    read_symbols(*module, static_cast<char*>(file), program);
     munmap(file, static_cast<size_t>(info.st_size));
     return module.release();
 }

@@ -3,7 +3,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "../include/cuemu/abi.h"
@@ -15,14 +17,16 @@ struct Symbol {
     int64_t offset;           // shared: from this thread's anchor; others: from the module's base
     size_t size;
     bool writable = false;
+    std::string linked = {};  // its mangled name
 };
 
 struct Module {
     void* handle = nullptr;
     char *base = nullptr, *image_end = nullptr;
-    const CuemuKernel* kernels = nullptr;
-    uint32_t kernel_count = 0;
+    std::deque<CuemuKernel> kernels;
     std::vector<std::string> kernel_functions;  // each kernel's demangled symbol
+    std::deque<std::string> kernel_names;       // of those that were defined later
+    std::unordered_map<std::string, int64_t> symbols;  // of a whole program: mangled name -> offset
     bool can_block = false;
     std::vector<Symbol> shared;   // static __shared__ arrays
     std::vector<Symbol> guards;   // "already constructed" flags beside shared arrays of class type
@@ -39,11 +43,15 @@ struct Module {
         return static_cast<uint64_t>(static_cast<const char*>(site) - base - 1);
     }
     std::string describe() const;  // JSON for Python
+    std::string describe_kernel(uint32_t index) const;
+    // A kernel of a whole program, by the mangled names of it and of its thunk; false: no such names.
+    bool define(const std::string& kernel, const std::string& thunk, uint32_t& index);
 
     void* (*shared_base_)() = nullptr;
 };
 
-Module* load_module(const char* path, std::string& error);
+// `program`: a whole program, whose kernels are defined one by one and whose host code stays unbound.
+Module* load_module(const char* path, bool program, std::string& error);
 void unload_module(Module* module);
 // Every __device__ and __constant__ variable of `to` holds what the same one of `from` holds: the
 // fast and the trace build of a file are one module to the learner.

@@ -58,7 +58,7 @@ Tracer::Tracer(Launch& launch, const char* message) : launch_(launch), module_(*
     random_state_ = request_.adversary_seed;
 
     const auto belongs = [&](const Symbol& symbol) {  // to this kernel, or to no kernel at all
-        for (uint32_t k = 0; k < module_.kernel_count; ++k) {
+        for (uint32_t k = 0; k < module_.kernels.size(); ++k) {
             const std::string other = module_.kernel_functions[k];
             const bool owns = other == symbol.owner || other.rfind(symbol.owner + "(", 0) == 0;
             if (owns) return &module_.kernels[k] == launch.kernel;

@@ -7,7 +7,7 @@
 
 namespace cuemu {
 
-enum class Command : uint32_t { kPing, kLoad, kUnload, kLaunch, kMap, kUnmap, kRead, kWrite, kTrace, kTwin };
+enum class Command : uint32_t { kPing, kLoad, kUnload, kLaunch, kMap, kUnmap, kRead, kWrite, kTrace, kTwin, kDefine };
 enum class Status : uint32_t { kOk, kFailed, kDied };
 
 struct Header {

@@ -58,3 +58,9 @@ uint64_t cuemu_clock();
 void cuemu_fence(int scope);  // 0 block, 1 device, 2 system
 void cuemu_trace_atomic(void* address, int size, const void* site);
 }
+
+#ifdef __clang__
+#define CUEMU_SILENT __attribute__((no_sanitize("thread"), no_sanitize("coverage")))
+#else
+#define CUEMU_SILENT __attribute__((no_sanitize("thread"), no_sanitize_coverage))
+#endif

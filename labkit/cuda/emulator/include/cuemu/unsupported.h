@@ -11,10 +11,12 @@
 #define cudaSurfaceObject_t cuemu_unsupported_surfaces
 #define surf2Dread cuemu_unsupported_surfaces
 #define surf2Dwrite cuemu_unsupported_surfaces
+#ifndef CUEMU_PROGRAM  // a kernel's file has no host code
 #define cudaLaunchKernel cuemu_unsupported_dynamic_parallelism
 #define cudaDeviceSynchronize cuemu_unsupported_dynamic_parallelism
 #define cudaGetLastError cuemu_unsupported_dynamic_parallelism
 #define cudaMalloc cuemu_unsupported_host_API
 #define cudaMemcpy cuemu_unsupported_host_API
 #define cudaFree cuemu_unsupported_host_API
+#endif
 #define alloca cuemu_unsupported_alloca

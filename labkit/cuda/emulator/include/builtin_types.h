@@ -1,0 +1,2 @@
+// Everything is forced in front of the file: see cuemu.h.
+#pragma once

@@ -1,0 +1,237 @@
+"""A program compiled three times, as nvcc has passes: for the host, the device, to be watched."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from labkit.core import compile_cache
+from labkit.cuda import source as cuda_source
+from labkit.cuda.emulator import build, diagnose
+from labkit.cuda.emulator.build import INCLUDE
+from labkit.cuda.errors import CompileError, InvalidValueError
+from labkit.cuda.programs import launches, symbols
+from labkit.cuda.programs.includes import SourceFile, read_files
+from labkit.cuda.source import KERNELS, KernelText
+
+HOST = Path(__file__).parent / "host"
+Pass = Literal["host", "fast", "trace"]
+_NOT_HERE = ("-std=c++20", "-shared", "-fno-exceptions", "-fno-rtti", "-fmax-errors=20")
+_OWN_FLAGS = (
+    "-DCUEMU_PROGRAM=1", "-fmax-errors=8", "-w",
+    "-fno-ipa-icf",  # two kernels of one text are two kernels
+    "-pthread",
+)  # fmt: skip
+_PASS_FLAGS: dict[Pass, tuple[str, ...]] = {
+    "host": ("-O2", "-DCUEMU_HOST=1", "-fno-optimize-sibling-calls"),
+    "fast": build.FAST_FLAGS,
+    "trace": build.TRACE_FLAGS,
+}
+_DYNAMIC_BYTES = {
+    "host": 16,
+    "fast": build.DYNAMIC_SHARED_LIMIT,
+    "trace": build.DYNAMIC_SHARED_LIMIT,
+}
+_ELSEWHERE = {"cuemu_state", "threadIdx", "blockIdx", "blockDim", "gridDim"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """The sources of a program, read but not compiled.
+
+    sources   .cu, .cpp and .c files
+    options   -D, -U, -I, -std=, -l, -L and -O as nvcc takes them
+    """
+
+    sources: tuple[Path, ...]
+    options: tuple[str, ...] = ()
+    files: tuple[SourceFile, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise InvalidValueError("a program has at least one source file")
+        object.__setattr__(self, "files", read_files(self.sources, self.include_directories))
+
+    @property
+    def include_directories(self) -> list[Path]:
+        """What -I names, in order."""
+        return [Path(option[2:]) for option in self.options if option.startswith("-I")]
+
+    @property
+    def kernels(self) -> list[KernelText]:
+        """Every kernel of every file."""
+        return [kernel for file in self.files for kernel in cuda_source.parse(file.text).kernels]
+
+    def text_of(self, name: str) -> str:
+        """A file's text, by the name that the compiler reports."""
+        for file in self.files:
+            if file.name == name:
+                return file.text
+        return ""
+
+    def named(self, reported: str) -> str:
+        """The name as given of a file whose path the compiler may have made absolute."""
+        for file in self.files:
+            if reported == file.name or reported.endswith("/" + file.name):
+                return file.name
+        return reported
+
+    def build(self, which: Pass) -> Path:
+        """The compiled program: an executable for the host, a module for the device.
+
+        Raises   CompileError              the compiler refused it
+                 UnsupportedFeatureError   it uses something the emulator does not do
+        """
+        build.require_linux()
+        compiler = build.find_compiler()
+        texts = [self._translated(file, which) for file in self.files]
+        flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
+        flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
+        flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
+        key = [*texts, *(file.name for file in self.files), *flags, *self._libraries()]
+        key += [compiler.path, compiler.version, build.tree_hash(INCLUDE), build.tree_hash(HOST)]
+        key += [str(INCLUDE)]
+
+        def make(target: Path) -> None:
+            _Making(self, which, compiler, flags, texts, target).run()
+
+        return compile_cache.kept(f"program-{which}", key, make, "" if which == "host" else ".so")
+
+    def build_all(self, passes: Sequence[Pass]) -> list[Path]:
+        """Several builds, at once where there are processors for it."""
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return list(pool.map(self.build, passes))
+
+    def _standard(self) -> list[str]:
+        chosen = [option for option in self.options if option.startswith("-std=")]
+        return [option.replace("=c++", "=gnu++") for option in chosen] or ["-std=gnu++17"]
+
+    def _libraries(self) -> list[str]:
+        return [option for option in self.options if option.startswith(("-l", "-L"))]
+
+    def _translated(self, file: SourceFile, which: Pass) -> str:
+        text = cuda_source.noinline(file.text)
+        text = launches.as_calls(text, self.kernels, file.name)
+        if which == "trace":
+            return cuda_source.stored_results(text)
+        return cuda_source.gcc_unroll(text)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """One build under way, in the private folder of its target."""
+
+    program: Program
+    which: Pass
+    compiler: build.Compiler
+    flags: list[str]
+    texts: list[str]
+    target: Path
+
+    def run(self) -> None:
+        folder = self.target.parent
+        places = {
+            file.path: folder / f"file{i}{file.path.suffix}"
+            for i, file in enumerate(self.program.files)
+        }
+        for file, text in zip(self.program.files, self.texts, strict=True):
+            body = file.with_includes(text, places)
+            places[file.path].write_text(f'#line 1 "{file.name}"\n{body}', encoding="utf-8")
+        units = [(file, places[file.path]) for file in self.program.files if file.is_source]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            objects = list(pool.map(lambda unit: self.compiled(*unit), units))
+        objects.append(self.tail(objects))
+        self.linked(objects)
+
+    def compiled(self, file: SourceFile, place: Path) -> Path:
+        target = place.with_suffix(".o")
+        search = [f"-iquote{file.path.parent}", f"-iquote{KERNELS}", f"-I{INCLUDE}"]
+        arguments = [
+            *self.flags,
+            "-include",
+            "cuemu.h",
+            *search,
+            "-c",
+            str(place),
+            "-o",
+            str(target),
+        ]
+        told = build.run_compiler(self.compiler, arguments)
+        if told.returncode:
+            raise diagnose.compile_error(told.stderr, file.name, str(place), [])
+        return target
+
+    def tail(self, objects: Sequence[Path]) -> Path:
+        """What stands once in a module: its anchor, and one dynamic shared array of many names."""
+        names = {name for one in objects for name in symbols.undefined_thread_locals(one)}
+        names -= _ELSEWHERE
+        lines = (
+            ['#include "cuemu/abi.h"', '#include "cuemu/anchor.h"'] if self.which != "host" else []
+        )
+        if names:
+            lines += [
+                'extern "C" __attribute__((used, aligned(128))) thread_local char '
+                f"cuemu_dynamic_shared[{_DYNAMIC_BYTES[self.which]}] = {{}};",
+                *(
+                    f'__asm__(".hidden {name}\\n.globl {name}\\n.type {name}, @tls_object\\n'
+                    f'.set {name}, cuemu_dynamic_shared\\n");'
+                    for name in sorted(names)
+                ),
+            ]
+        place, target = self.target.with_name("tail.cpp"), self.target.with_name("tail.o")
+        place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        flags = [
+            "-x",
+            "c++",
+            "-std=gnu++17",
+            "-fPIC",
+            "-O1",
+            f"-I{INCLUDE}",
+            "-fno-extern-tls-init",
+        ]
+        told = build.run_compiler(self.compiler, [*flags, "-c", str(place), "-o", str(target)])
+        if told.returncode:
+            raise CompileError(f"the end of a module does not compile:\n{told.stderr}")
+        return target
+
+    def linked(self, objects: Sequence[Path]) -> None:
+        libraries = [*self.program._libraries(), "-lm", "-pthread", "-ldl"]
+        how = (
+            ["-shared", "-Wl,-Bsymbolic"]
+            if self.which != "host"
+            else ["-pie", str(_runtime(self.compiler))]
+        )
+        arguments = [*map(str, objects), *how, "-o", str(self.target), *libraries]
+        told = build.run_compiler(self.compiler, arguments)
+        if told.returncode:
+            names = ", ".join(file.name for file in self.program.files if file.is_source)
+            raise CompileError(f"{names} does not link:\n{_readable(told.stderr)}")
+
+
+def _readable(stderr: str) -> str:
+    kept = [
+        line for line in stderr.splitlines() if "undefined reference" in line or "multiple" in line
+    ]
+    short = [line.rsplit("): ", 1)[-1].rsplit(": ", 1)[-1] for line in kept]
+    return "\n".join(dict.fromkeys(short)) or stderr
+
+
+def _runtime(compiler: build.Compiler) -> Path:
+    """The runtime API's end in a program, compiled once per change of its sources."""
+    flags = ["-std=gnu++17", "-O2", "-g1", "-fPIC"]
+    key = [*flags, build.tree_hash(HOST), build.tree_hash(INCLUDE / "cuemu"), compiler.version]
+
+    def make(target: Path) -> None:
+        objects = []
+        for file in sorted(HOST.glob("*.cpp")):
+            objects.append(str(target.with_name(file.stem + ".o")))
+            told = build.run_compiler(compiler, [*flags, "-c", str(file), "-o", objects[-1]])
+            if told.returncode:
+                raise CompileError(f"labkit's host runtime does not compile:\n{told.stderr}")
+        told = build.run_compiler(compiler, ["-r", "-nostdlib", *objects, "-o", str(target)])
+        if told.returncode:
+            raise CompileError(f"labkit's host runtime does not link:\n{told.stderr}")
+
+    return compile_cache.kept("program-runtime", key, make, ".o")

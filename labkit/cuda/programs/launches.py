@@ -1,0 +1,167 @@
+"""CUDA's one addition to the grammar, `kernel<<<grid, block>>>(arguments)`, as a C++ call."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from labkit.cuda.emulator import diagnose
+from labkit.cuda.source import KernelText, blanked, closing, edited
+
+_TAKES_KERNEL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel|Func\w+|Occupancy\w+)\b")
+_TO_VOID = re.compile(
+    r"\(\s*(?:const\s+)?void\s*\*\s*\)\s*|reinterpret_cast<\s*(?:const\s+)?void\s*\*\s*>\s*"
+)
+_KERNEL_BODY = re.compile(r"\b__global__\b[^;{}]*\{")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch as places in the text: kernel, `<<<`, `>>>` and the arguments' brackets."""
+
+    kernel: int
+    opening: int
+    closing: int
+    arguments: int
+    end: int
+
+
+def launches(stripped: str) -> Iterator[Launch]:
+    """Every launch of a text without comments and strings, in order of their `<<<`."""
+    at = stripped.find("<<<")
+    while at >= 0:
+        close = _configuration_end(stripped, at + 3)
+        arguments = close + 3
+        while stripped[arguments : arguments + 1] in (" ", "\t", "\r", "\n", "\\"):
+            arguments += 1
+        if close < len(stripped) and stripped[arguments : arguments + 1] == "(":
+            end = closing(stripped, arguments, "()")
+            yield Launch(_kernel_start(stripped, at), at, close, arguments, end)
+        at = stripped.find("<<<", at + 3)
+
+
+def _configuration_end(text: str, start: int) -> int:
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0 and text.startswith(">>>", i):
+            return i
+    return len(text)
+
+
+def _kernel_start(text: str, end: int) -> int:
+    """Where the expression that names the kernel begins: a::b<c, d>, (x ? a : b), table[i]."""
+    at = end
+    while True:
+        at = _before_blank(text, at)
+        if at and text[at - 1] == ")":
+            return _opening(text, at - 1)
+        if at and text[at - 1] in ">]":
+            at = _before_blank(text, _opening(text, at - 1))
+        while at and (text[at - 1].isalnum() or text[at - 1] == "_"):
+            at -= 1
+        before = _before_blank(text, at)
+        if text[max(0, before - 2) : before] in ("::", "->"):
+            at = before - 2
+        elif text[before - 1 : before] == ".":
+            at = before - 1
+        else:
+            return at
+
+
+def _before_blank(text: str, at: int) -> int:
+    while at and text[at - 1] in " \t\r\n\\":
+        at -= 1
+    return at
+
+
+def _opening(text: str, close: int) -> int:
+    """Where the bracket that closes here was opened."""
+    pair = {">": "<", ")": "(", "]": "["}[text[close]]
+    depth, i = 0, close
+    while i >= 0:
+        if text[i] == text[close]:
+            depth += 1
+        elif text[i] == pair:
+            depth -= 1
+        elif text[i] in ")]" and text[close] == ">":
+            i = _opening(text, i)
+        if depth == 0:
+            return i
+        i -= 1
+    return 0
+
+
+def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
+    """The code with every launch as `cuemu::launch(kernel, cuemu::named(...), arguments)`.
+
+    kernels   of all files of the program
+
+    Raises   UnsupportedFeatureError   a kernel launches another
+    """
+    texts: dict[str, list[KernelText]] = {}
+    for kernel in kernels:
+        texts.setdefault(kernel.name, []).append(kernel)
+    stripped = blanked(code)
+    bodies = [
+        (match.end() - 1, closing(stripped, match.end() - 1, "{}"))
+        for match in _KERNEL_BODY.finditer(stripped)
+    ]
+    edits: list[tuple[int, int, str]] = []
+    for one in launches(stripped):
+        if any(start < one.opening < end for start, end in bodies):
+            line = stripped.count("\n", 0, one.opening) + 1
+            raise diagnose.unsupported("dynamic_parallelism", f"{path}:{line}")
+        named = stripped[one.kernel : one.opening].strip()
+        before, after = "cuemu::launch(", ""
+        if _is_deduced(named, texts):
+            before = "cuemu::launch_deduced([](auto... cuemu_a) { "
+            after = "(cuemu_a...); }"
+        spoken = re.sub(r"\s+", " ", named).replace("\\", "").replace('"', "")
+        empty = not stripped[one.arguments + 1 : one.end].strip(" \t\r\n\\")
+        edits += [
+            (one.kernel, one.kernel, before),
+            (one.opening, one.opening + 3, f'{after}, cuemu::named("{spoken}", '),
+            (one.closing, one.closing + 3, ")"),
+            (one.arguments, one.arguments + 1, "" if empty else ", "),
+        ]
+    edits += _casts(stripped, texts)
+    return edited(code, sorted(edits))
+
+
+def _is_deduced(named: str, texts: dict[str, list[KernelText]]) -> bool:
+    """Whether the name alone stands for several functions: an overload, or a template to deduce."""
+    given = ""
+    if named.endswith(">"):
+        start = _opening(named, len(named) - 1)
+        named, given = named[:start].strip(), named[start + 1 : -1]
+    matches = texts.get(named.split("::")[-1].strip(), [])
+    if len(matches) > 1 and not any(one.is_template for one in matches):
+        return (
+            len({one.scope for one in matches}) < len(matches)
+            and len({one.parameters for one in matches}) > 1
+        )
+    return any(_count(given) < len(one.template_names) for one in matches)
+
+
+def _count(arguments: str) -> int:
+    """How many template arguments stand there."""
+    if not arguments.strip():
+        return 0
+    depth, count = 0, 1
+    for character in arguments:
+        depth += (character in "<([{") - (character in ">)]}")
+        count += character == "," and depth == 0
+    return count
+
+
+def _casts(stripped: str, texts: dict[str, list[KernelText]]) -> list[tuple[int, int, str]]:
+    """`(void*)kernel` as an argument of the runtime loses its cast, which hides the parameters."""
+    found = []
+    for call in _TAKES_KERNEL.finditer(stripped):
+        opening = stripped.find("(", call.end())
+        end = closing(stripped, opening, "()")
+        for cast in _TO_VOID.finditer(stripped, opening + 1, end):
+            word = re.match(r"\(?\s*&?\s*(\w+)", stripped[cast.end() : end])
+            if word and word[1] in texts:
+                found.append((*cast.span(), ""))
+    return found

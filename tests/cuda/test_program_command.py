@@ -1,0 +1,85 @@
+"""`labkit run` and `labkit trace` with a whole program."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labkit.cli import main
+
+PROGRAMS = Path(__file__).with_name("programs")
+RACE = PROGRAMS / "defect_race.cu"
+
+
+def line_of(path, words):
+    return next(n for n, line in enumerate(path.read_text().splitlines(), 1) if words in line)
+
+
+def test_its_output_is_its_own_and_its_status_is_kept(capfd):
+    status = main(["run", *(str(PROGRAMS / f"several_{x}.cu") for x in "ab"), "6", "words", "here"])
+    out, err = capfd.readouterr()
+    assert status == 7
+    assert out.splitlines()[-1] == "from a kernel: 144"
+    assert err.strip() == ""
+
+
+def test_findings_come_after_it_as_text_json_and_sarif(capfd, tmp_path):
+    told, code = tmp_path / "told.json", tmp_path / "told.sarif"
+    status = main(["trace", str(RACE), "--json", str(told), "--sarif", str(code)])
+    out, err = capfd.readouterr()
+    line = line_of(RACE, "finds race")
+    assert (status, out) == (1, "done\n")
+    assert f"{RACE}:{line}: race: " in err
+    assert "[launch 1, count]" in err
+    (finding,) = json.loads(told.read_text())["findings"]
+    assert (finding["kind"], finding["line"], finding["launch"]) == ("race", line, 1)
+    (result,) = json.loads(code.read_text())["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": str(RACE)}, "region": {"startLine": line}}
+    assert "suppressions" not in result
+
+
+def test_a_suppression_needs_its_line_and_a_reason(capfd, tmp_path):
+    known, code = tmp_path / "known.txt", tmp_path / "told.sarif"
+    line = line_of(RACE, "finds race")
+    known.write_text(f"# shown in class\ndefect_race.cu:{line} race the class finds it\n")
+    assert main(["trace", str(RACE), "--suppress", str(known), "--sarif", str(code)]) == 0
+    assert "0 findings, 1 suppressed" in capfd.readouterr().err
+    (result,) = json.loads(code.read_text())["runs"][0]["results"]
+    assert result["suppressions"][0]["justification"] == "the class finds it"
+    known.write_text(f"defect_race.cu:{line + 1} race another line\n")
+    assert main(["trace", str(RACE), "--suppress", str(known)]) == 1
+    assert "this suppression covers no finding" in capfd.readouterr().err
+    known.write_text(f"defect_race.cu:{line} race\n")
+    assert main(["trace", str(RACE), "--suppress", str(known)]) == 2
+    assert "FILE:LINE KIND REASON" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("int main() { return twice(3); }", "prog.cu:1:21: error: 'twice' was not declared"),
+        ("int main() { extern int far(); return far(); }", "undefined reference to `far()'"),
+        (
+            "__global__ void k() {\n  k<<<1, 1>>>();\n}\nint main() {}",
+            "prog.cu:2: the emulator does",
+        ),
+        (
+            '__global__ void k(int* x) {\n  asm("mov.u32 %0, 1;" : "=r"(*x));\n}\nint main() {}',
+            "prog.cu:2: the emulator does not run inline PTX",
+        ),
+    ],
+)
+def test_what_cannot_be_built_says_why(capfd, tmp_path, monkeypatch, code, message):
+    monkeypatch.chdir(tmp_path)
+    Path("prog.cu").write_text(code)
+    assert main(["run", "prog.cu"]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+
+
+def test_no_file_is_told(capfd):
+    assert main(["run"]) == 2
+    assert main(["run", "missing.cu"]) == 2
+    assert "missing.cu cannot be read" in capfd.readouterr().err

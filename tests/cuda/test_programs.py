@@ -1,0 +1,54 @@
+"""Whole programs: what they print, how they end, and what is found in them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labkit.cuda.programs.builds import Program
+from labkit.cuda.programs.program import run_program
+
+PROGRAMS = Path(__file__).with_name("programs")
+FILES = sorted(path for path in PROGRAMS.glob("*.cu") if path.name != "several_b.cu")
+
+
+def said(text, word):
+    return re.findall(rf"^// {word}: (.*)$", text, re.MULTILINE)
+
+
+def marked(text):
+    """(kind, line) of every `// finds race, uninitialised` behind a line."""
+    ends = ((n, re.search(r"// finds (.*)$", line)) for n, line in enumerate(text.splitlines(), 1))
+    return {(kind, n) for n, match in ends if match for kind in match[1].split(", ")}
+
+
+def run(path, tmp_path, *, trace, options=()):
+    """(result, what the program printed)"""
+    text = path.read_text()
+    sources = (said(text, "sources") or [path.name])[0].split()
+    arguments = " ".join(said(text, "arguments")).split()
+    printed = tmp_path / "printed"
+    with printed.open("wb") as file:
+        program = Program(tuple(PROGRAMS / name for name in sources), options)
+        result = run_program(program, arguments, trace=trace, output=file.fileno())
+    return result, printed.read_text()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_program_does_what_its_first_lines_say(path, tmp_path):
+    text = path.read_text()
+    result, printed = run(path, tmp_path, trace=True)
+    assert printed.splitlines() == said(text, "expect")
+    assert result.status == int((said(text, "status") or ["0"])[0])
+    found = {(finding.kind, finding.line) for finding in result.findings}
+    assert found == marked(text), result
+    assert all(Path(finding.file).name == path.name for finding in result.findings)
+    assert not [note for note in result.notes if "never freed" in note] or result.findings
+
+
+@pytest.mark.parametrize("name", ["saxpy", "streams", "symbols", "defect_host_pointer"])
+def test_unwatched_it_prints_the_same(name, tmp_path):
+    path = PROGRAMS / f"{name}.cu"
+    result, printed = run(path, tmp_path, trace=False)
+    assert printed.splitlines() == said(path.read_text(), "expect")
+    assert result.traced == 0
