@@ -14,8 +14,8 @@ from labkit.core.strides import is_non_overlapping_and_dense
 from labkit.cuda.tensor_memory import copy_now
 from labkit.ops.cuda import copying
 from labkit.ops.fallback import NoKernel, refused
-from labkit.torch_device.devices import Devices
 from labkit.torch_device.twins import NAME, Twins
+from labkit.torch_shim.devices import Devices
 
 
 class Copies:

@@ -23,10 +23,10 @@ from labkit.ops.cuda.registering import DEVICE_KERNELS
 from labkit.ops.pointwise.pointwise import ON_DEVICES, OPERATORS, wrapped_number
 from labkit.torch_device import autocast
 from labkit.torch_device.copies import Copies
-from labkit.torch_device.devices import Devices
 from labkit.torch_device.fallback import on_the_host
 from labkit.torch_device.recurrent import CELLS
 from labkit.torch_device.serving import Function, Served
+from labkit.torch_shim.devices import Devices
 
 KEY = "PrivateUse1"
 

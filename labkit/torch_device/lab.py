@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from labkit.torch_device import fallback
-from labkit.torch_device.devices import Devices
+from labkit.torch_shim.devices import Devices
 
 Which = Any
 """A device: its index, "lab:1", torch.device("lab", 1), or None for the current one."""

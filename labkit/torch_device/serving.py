@@ -10,9 +10,9 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.fallback import NoKernel, refused
 from labkit.ops.pointwise.pointwise import wrapped_number
 from labkit.ops.tensors import copy
-from labkit.torch_device.devices import Devices
 from labkit.torch_device.fallback import OBSERVERS, on_the_host
 from labkit.torch_device.twins import Twins
+from labkit.torch_shim.devices import Devices
 
 Function = Callable[..., Any]
 

@@ -4,10 +4,10 @@ import threading
 
 import torch
 
-from labkit.torch_device.devices import Devices
 from labkit.torch_device.kernels import Kernels
 from labkit.torch_device.lab import Lab
 from labkit.torch_device.twins import NAME
+from labkit.torch_shim.devices import Devices
 
 _lock = threading.Lock()
 _started: list[tuple[Lab, Kernels]] = []

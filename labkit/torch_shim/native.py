@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from labkit.memory.out_of_memory import OutOfMemoryError
-from labkit.torch_device import build
+from labkit.torch_shim import build
 
 REQUEST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int32, *[ctypes.c_int64] * 4)
 FAILED = -(1 << 63)

@@ -22,7 +22,7 @@ from labkit.cuda.select import current_driver
 from labkit.cuda.stream import Event, Stream, current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.storages.storage_allocator import StorageAllocator
-from labkit.torch_device.native import Answer, Shim, Verb
+from labkit.torch_shim.native import Answer, Shim, Verb
 
 FIGURES = (
     "allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",

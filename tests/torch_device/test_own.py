@@ -1,0 +1,62 @@
+"""A device of the reader's own: PyTorch's memory comes from the reader's function."""
+
+from tests.torch_device.apart import in_a_process
+
+BEGIN = """
+import torch
+from labkit.torch_shim import own
+
+asked = []
+def allocate(device, nbytes, stream, _):
+    devices.take_back()
+    asked.append((device, nbytes, stream))
+    return devices[device].allocator.malloc(nbytes, stream)
+
+torch.utils.rename_privateuse1_backend("lab")
+torch._register_device_module("lab", own.Module())
+assert torch.lab.device_count() == 0
+devices = own.begin(lambda *question: allocate(*question))
+assert torch.lab.device_count() == len(devices)
+"""
+
+
+def test_every_storage_asks_the_readers_function_once_and_views_ask_nothing():
+    done = in_a_process(
+        BEGIN
+        + """
+x = torch.empty(3, 4, device="lab")
+views = x.t(), x[1:], x.reshape(12)
+with torch.Stream("lab:1") as side:
+    y = torch.empty(5, device="lab")
+print(asked == [(0, 48, 0), (1, 20, side.stream_id)], y.device, torch.lab.current_device())
+del x
+devices.take_back()
+kept = devices[0].allocator.memory_stats()["allocation.all.freed"]
+del views
+devices.take_back()
+print(kept, devices[0].allocator.memory_stats()["allocation.all.freed"])
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["True lab:1 0", "0 1"]
+
+
+def test_what_the_function_raises_reaches_the_program_and_bytes_cross_both_ways():
+    done = in_a_process(
+        BEGIN
+        + """
+x = torch.empty(2, device="lab")
+source, back = torch.tensor([1.5, 2.5]), torch.zeros(2)
+devices.copy(x.data_ptr(), source.data_ptr(), source.nbytes)
+devices.copy(back.data_ptr(), x.data_ptr(), source.nbytes)
+print(back.tolist())
+def allocate(*question):
+    raise RuntimeError("no memory of mine")
+try:
+    torch.empty(2, device="lab")
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["[1.5, 2.5]", "no memory of mine"]
