@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labkit.course.claims import documents
     from labkit.course.course_path import path
     from labkit.course.predictions import predict
-    from labkit.course.written import yours
+    from labkit.course.written import with_helpers, yours
 
 HOMES = {
     "check": "checks",
@@ -26,11 +26,12 @@ HOMES = {
     "documents": "claims",
     "path": "course_path",
     "predict": "predictions",
+    "with_helpers": "written",
     "yours": "written",
 }
 """Public name -> the module of this package that holds it."""
 
-__all__ = ["check", "checked", "documents", "path", "predict", "yours"]
+__all__ = ["check", "checked", "documents", "path", "predict", "with_helpers", "yours"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,8 @@ WORDS_BETWEEN, STATEMENT_WORDS = 90, 150
 NOTES, NOTE_WORDS = 3, 40
 RUNG_MINUTES = {"warm-up": 4, "core": 15, "boss": 40}
 LONGEST, LONGEST_EXERCISES = 60, 40
+ONLY_HANDED_ON = ("course.yours", "course.with_helpers", "show.code")
+"""Calls that take a function and do not call it."""
 TOLERANCE = 0.2
 HEADING = re.compile(r"^(#+) +(.+?)\s*$", re.MULTILINE)
 ENDING = ("Recap", "In PyTorch", "Next")
@@ -208,9 +210,9 @@ def _defined(part: Part) -> set[str]:
 def _used(tree: ast.AST) -> set[str]:
     """Names read by a tree, but for where an unwritten answer does no harm.
 
-    That is in a `try` that takes it, and where it is handed to `course.yours` or `show.code`.
+    That is in a `try` that takes it, and where it is only handed on.
     """
-    if isinstance(tree, ast.Call) and ast.unparse(tree.func) in ("course.yours", "show.code"):
+    if isinstance(tree, ast.Call) and ast.unparse(tree.func) in ONLY_HANDED_ON:
         return set().union(*(_used(one) for one in tree.args if not isinstance(one, ast.Name)))
     if isinstance(tree, ast.Try) and any(
         handler.type is None

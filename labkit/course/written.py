@@ -1,7 +1,9 @@
-"""The reader's own function at work in the chapter that asked for it."""
+"""The reader's own functions: at work in the chapter that asked for them, and kept at its end."""
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 
@@ -21,3 +23,42 @@ def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[
             return finished(*args, **kwargs)
 
     return call
+
+
+def with_helpers(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """The functions, each after those of its notebook that it calls: what a reader may copy.
+
+    A helper that the reader wrote is found by its name in the code; one in a variable is not.
+    """
+    found: dict[Callable[..., Any], None] = {}
+    begun: set[Callable[..., Any]] = set()
+
+    def add(function: Callable[..., Any]) -> None:
+        begun.add(function)
+        for helper in _helpers(function):
+            if helper not in begun:
+                add(helper)
+        found[function] = None
+
+    for function in functions:
+        if function not in begun:
+            add(function)
+    return tuple(found)
+
+
+def _helpers(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Functions of the same notebook that its code names."""
+    if not inspect.isfunction(function):
+        return
+    for name in dict.fromkeys(_names(function.__code__)):
+        named = function.__globals__.get(name)
+        helper = inspect.unwrap(named) if callable(named) else None
+        if inspect.isfunction(helper) and helper.__globals__ is function.__globals__:
+            yield helper
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):  # a function, or before 3.12 a loop, inside of it
+            yield from _names(constant)

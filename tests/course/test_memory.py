@@ -30,6 +30,7 @@ def bytes_held(tensors):
 for why, answer in [
     ("counts a storage once per tensor", lambda tensors: sum(whole(t) for t in tensors)),
     ("counts a storage once per tensor", lambda ts: sum({id(t): whole(t) for t in ts}.values())),
+    ("counts storages of one size once", lambda ts: sum({whole(t) for t in ts})),
     ("counts what a view shows", lambda ts: sum({storage(t): t.nbytes for t in ts}.values())),
     ("counts what a view shows", lambda tensors: sum(t.nbytes for t in tensors)),
     ("counts elements", lambda ts: sum({storage(t): t.numel() for t in ts}.values())),
@@ -86,7 +87,8 @@ for why, answer in [
     ("name", "answer", "said"),
     [
         ("bytes_held", lambda ts: sum(whole(t) for t in ts), "read one storage"),
-        ("bytes_held", lambda ts: sum({storage(t): 1 for t in ts}.values()), "Too little"),
+        ("bytes_held", lambda ts: sum({storage(t): 1 for t in ts}.values()), "keeps its whole"),
+        ("bytes_held", lambda ts: sum({whole(t) for t in ts}), "still two"),
         ("byte_range", with_ends(lambda x, start, width: (start, start + distance(x) + 1)), "elem"),
         (
             "byte_range",
@@ -128,13 +130,15 @@ def relation(ours, theirs):
     if not common.any():
         return "disjoint"
     if torch.equal(ours, theirs):
-        return "same"
+        return "same bytes"
     whole = torch.equal(common, ours) or torch.equal(common, theirs)
-    return "view" if whole else "overlap"
+    return "inside" if whole else "overlap"
 
 
 @answers.right("share_inspector")
 def classify(a, b):
+    if a is b:
+        return "same tensor"
     if storage(a) != storage(b):
         return "separate"
     return relation(touched(a), touched(b))
@@ -147,22 +151,29 @@ def unless(test, said):
 
 @answers.wrong("share_inspector", "compares data_ptr")
 def by_data_ptr(a, b):
-    return "same" if a.data_ptr() == b.data_ptr() else "separate"
+    return "same bytes" if a.data_ptr() == b.data_ptr() else "separate"
 
 
-@answers.wrong("share_inspector", "compares id")
-def by_id(a, b):
+@answers.wrong("share_inspector", "takes another name for another tensor")
+def by_name(a, b):
+    return "same bytes" if a is b and a.numel() else classify(a, b)
+
+
+@answers.wrong("share_inspector", "asks only whether a is inside b")
+def one_way(a, b):
     right = classify(a, b)
-    return "view" if right == "same" and id(a) != id(b) else right
+    larger = right == "inside" and touched(a).sum() > touched(b).sum()
+    return "overlap" if larger else right
+
+
+def equal_values(a, b):
+    return a is not b and a.dtype == b.dtype and torch.equal(a, b)
 
 
 for name, answer in [
-    ("compares data_ptr", unless(lambda a, b: a.data_ptr() == b.data_ptr(), "same")),
-    (
-        "compares values",
-        unless(lambda a, b: a.numel() < 2**20 and a.dtype == b.dtype and torch.equal(a, b), "same"),
-    ),
-    ("compares id", unless(lambda a, b: a is not b and classify(a, b) == "same", "view")),
+    ("compares data_ptr", unless(lambda a, b: a.data_ptr() == b.data_ptr(), "same bytes")),
+    ("compares values", unless(equal_values, "same bytes")),
+    ("compares id", unless(lambda a, b: classify(a, b) == "same bytes", "inside")),
 ]:
     answers.wrong("share_inspector", name)(answer)
 
@@ -187,9 +198,9 @@ def by_ranges(a, b):
     (la, ha), (lb, hb) = first_and_last(a), first_and_last(b)
     if 0 in a.shape or 0 in b.shape or ha <= lb or hb <= la:
         return "disjoint"
-    if (la, ha) == (lb, hb):
-        return "same"
-    return "view" if (la <= lb and hb <= ha) or (lb <= la and ha <= hb) else "overlap"
+    if a is b or (la, ha) == (lb, hb):
+        return "same tensor" if a is b else "same bytes"
+    return "inside" if (la <= lb and hb <= ha) or (lb <= la and ha <= hb) else "overlap"
 
 
 @answers.wrong("share_inspector", "uses _base")
@@ -218,14 +229,16 @@ def by_sets(a, b):
             found = {place + i * stride * width for place in found for i in steps}
         return found
 
+    if a is b:
+        return "same tensor"
     if storage(a) != storage(b):
         return "separate"
     ours, theirs = bytes_of(a), bytes_of(b)
     if not ours & theirs:
         return "disjoint"
     if ours == theirs:
-        return "same"
-    return "view" if ours < theirs or theirs < ours else "overlap"
+        return "same bytes"
+    return "inside" if ours < theirs or theirs < ours else "overlap"
 
 
 answers.right("share_inspector")(by_sets)
@@ -234,20 +247,23 @@ answers.right("share_inspector")(by_sets)
 def test_every_relation_is_asked_for_often():
     exercise = find("memory.share_inspector")
     counts = Counter(exercise.right(exercise.make(4, n, n * 9 // 600)) for n in range(600))
-    assert all(counts[kind] > 40 for kind in ("same", "view", "overlap", "disjoint", "separate"))
+    kinds = ("same bytes", "inside", "overlap", "disjoint", "separate")
+    assert all(counts[kind] > 40 for kind in kinds)
+    assert counts["same tensor"] > 15
 
 
 def test_the_pairs_of_the_statement():
     exercise = find("memory.share_inspector")
     x = torch.arange(12)
     for a, b, right in [
-        (x, x.view(3, 4).t(), "same"),
-        (x, x[2:], "view"),
+        (x, x, "same tensor"),
+        (x, x.view(3, 4).t(), "same bytes"),
+        (x, x[2:], "inside"),
         (x[:5], x[4:], "overlap"),
         (x[::2], x[1::2], "disjoint"),
         (x, x.clone(), "separate"),
         (x[3:3], x, "disjoint"),
-        (x.view(torch.int32)[::2], x, "view"),
+        (x.view(torch.int32)[::2], x, "inside"),
     ]:
         assert exercise.expected(a, b) == right == classify(a, b)
 

@@ -1,5 +1,7 @@
 """A chapter goes on with what its reader wrote, and without it."""
 
+import math
+
 import pytest
 
 from labkit import course
@@ -7,6 +9,14 @@ from labkit import course
 
 def double(number):
     return 2 * number
+
+
+def quadruple(number):
+    return sum(double(one) for one in (number, number))
+
+
+def eightfold(number):
+    return math.prod([1, double(quadruple(number))]) if number else eightfold(number + 1)
 
 
 def test_the_readers_function_is_called_once_it_is_written():
@@ -26,3 +36,18 @@ def test_what_the_readers_function_raises_is_not_hidden():
 
     with pytest.raises(TypeError):
         course.yours(broken, double)(3)
+
+
+def test_kept_functions_come_after_the_helpers_that_they_call():
+    assert course.with_helpers(eightfold) == (double, quadruple, eightfold)
+    assert course.with_helpers(quadruple, double) == (double, quadruple)
+    assert course.with_helpers(math.prod) == (math.prod,)
+
+
+def test_a_helper_behind_another_name_is_found(monkeypatch):
+    monkeypatch.setitem(globals(), "pair", course.yours(double, double))
+
+    def both(number):
+        return pair(number)  # noqa: F821
+
+    assert course.with_helpers(both) == (double, both)

@@ -37,6 +37,13 @@ def as_list(tensors: list[torch.Tensor]) -> str:
     return "; ".join(lines)
 
 
+def layout(x: torch.Tensor) -> str:
+    """Its dtype, sizes, strides and offset."""
+    dtype = str(x.dtype).removeprefix("torch.")
+    strides = f"strides {x.stride()}, offset {x.storage_offset()}"
+    return f"{dtype}, sizes {tuple(x.shape)}, {strides}"
+
+
 def _drawn(case: Any, got: Any, right: Any) -> Any:
     """The tensors over their storages."""
     from labkit import show
@@ -52,6 +59,12 @@ def _too_much(evidence: Evidence) -> bool:
 def _share(tensors: list[torch.Tensor]) -> bool:
     """Whether some storage stands there twice."""
     return len({tensor.untyped_storage().data_ptr() for tensor in tensors}) < len(tensors)
+
+
+def _by_size(evidence: Evidence) -> bool:
+    """The answer counts storages of equal size as one."""
+    (tensors,) = evidence.inputs
+    return bool(evidence.value == sum({t.untyped_storage().nbytes() for t in tensors}))
 
 
 def _in_elements(evidence: Evidence) -> bool:
@@ -80,6 +93,11 @@ bytes_held = Exercise(
             when=_too_much,
         ),
         Hint(
+            "Too little. Two storages may have one size, and are still two: tell them apart by "
+            "where they begin, storage(t).",
+            when=lambda e: e.value < e.right and _by_size(e),
+        ),
+        Hint(
             "Too little. A view keeps its whole storage, also the bytes that it does not show: "
             "ask the storage for nbytes(), not the tensor.",
             when=lambda e: isinstance(e.value, int) and e.value < e.right,
@@ -88,6 +106,7 @@ bytes_held = Exercise(
     ),
     must_fail=(
         "counts a storage once per tensor",
+        "counts storages of one size once",
         "counts what a view shows",
         "counts elements",
         "tells storages apart by the tensor's address",
@@ -130,6 +149,7 @@ byte_range = Exercise(
     id="memory.byte_range",
     case=_a_view,
     expected=_first_to_last,
+    show=lambda x: f"x: {layout(x)}",
     picture=_over_its_storage,
     rung="warm-up",
     cases=200,

@@ -129,8 +129,9 @@ reshape_or_copy = Exercise(
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
-            "You refuse nothing on {input}, torch does. Two unknowns, a negative size other than "
-            "-1, another number of elements; and a -1 beside a 0 could be anything.",
+            "torch raises an error for {input}; your function returns something. It refuses two "
+            "unknowns, a negative size other than -1, another number of elements, and a -1 beside "
+            "a 0, which could be anything.",
             when=lambda e: isinstance(e.right, Raises),
         ),
         Hint(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
-from labkit.course.exercises._held_bytes import byte_range, bytes_held
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._held_bytes import byte_range, bytes_held, layout
 from labkit.course.exercises._reshape_or_copy import reshape_or_copy
 
 NOTEBOOK = "1_fundamentals/6_memory"
@@ -18,7 +18,7 @@ READS = "reads the expected value out of the checker (module globals, frames or 
 
 # --- share_inspector
 
-RELATIONS = ("separate", "same", "disjoint", "view", "overlap")
+RELATIONS = ("same tensor", "separate", "same bytes", "disjoint", "inside", "overlap")
 DTYPES = (torch.uint8, torch.int16, torch.float32, torch.int64, torch.complex64)
 
 
@@ -32,9 +32,9 @@ def _two_tensors(rng: Rng, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     second = content.clone() if rng.chance(0.2) else first
     a = _laid_out(rng, first, rng.choice(DTYPES))
     kind = rng.random()
-    if second is first and kind < 0.05:
+    if second is first and kind < 0.1:
         return a, a
-    if second is first and kind < 0.3:
+    if second is first and kind < 0.35:
         return a, _another_name(rng, a)
     return a, _laid_out(rng, second, a.dtype if rng.chance(0.4) else rng.choice(DTYPES))
 
@@ -84,38 +84,43 @@ def _without_base(storage: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return empty.set_(storage.untyped_storage(), 0, (storage.nbytes // dtype.itemsize,), (1,))
 
 
-def _bytes_of(tensor: torch.Tensor) -> np.ndarray:
-    """Every byte the tensor touches, counted from the start of its storage, in order."""
+def _bytes_of(tensor: torch.Tensor, width: int = 0) -> np.ndarray:
+    """Every byte the tensor touches, counted from the start of its storage, in order.
+
+    width  of an element; 0: what it really has
+    """
     if tensor.numel() == 0:
         return np.array([], dtype=int)
     places = np.array([tensor.storage_offset()])
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         if stride:
             places = np.unique(np.add.outer(places, np.arange(size) * stride))
-    width = tensor.itemsize
+    width = width or tensor.itemsize
     found: np.ndarray = np.add.outer(places * width, np.arange(width))
     return found.ravel()
 
 
 def _relation(a: torch.Tensor, b: torch.Tensor) -> str:
+    if a is b:
+        return "same tensor"
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
         return "separate"
-    ours, theirs = _bytes_of(a), _bytes_of(b)
+    return _of_places(_bytes_of(a), _bytes_of(b))
+
+
+def _of_places(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """What two sorted sets of places or bytes have in common."""
     common = np.intersect1d(ours, theirs, assume_unique=True).size
     if not common:
         return "disjoint"
     if common == ours.size == theirs.size:
-        return "same"
-    return "view" if common in (ours.size, theirs.size) else "overlap"
+        return "same bytes"
+    return "inside" if common in (ours.size, theirs.size) else "overlap"
 
 
 def _in_words(a: torch.Tensor, b: torch.Tensor) -> str:
     one = a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-    lines = [
-        f"{name}: {str(x.dtype).removeprefix('torch.')}, sizes {tuple(x.shape)}, strides "
-        f"{x.stride()}, offset {x.storage_offset()}"
-        for name, x in (("a", a), ("b", b))
-    ]
+    lines = [f"{name}: {layout(x)}" for name, x in (("a", a), ("b", b))]
     where = "one storage" if one else "two storages"
     return "; ".join([*lines, f"{where} of {a.untyped_storage().nbytes()} bytes"])
 
@@ -132,6 +137,13 @@ def _both(case: Case, got: Any, right: Any) -> Any:
     if max(tensor.untyped_storage().nbytes() for tensor in (a, b)) > 256:
         return None
     return show.strides(a, b, names=["a", "b"])
+
+
+def _in_elements(evidence: Evidence) -> bool:
+    """The answer is that of places which are as wide as a byte."""
+    a, b = evidence.inputs
+    narrow = _of_places(_bytes_of(a, width=1), _bytes_of(b, width=1))
+    return bool(a.itemsize != b.itemsize and narrow == evidence.value)
 
 
 def _pair(got: str, right: str) -> Any:
@@ -154,26 +166,37 @@ share_inspector = Exercise(
     minutes=15,
     hints=(
         Hint(
-            "You say overlap, and the two never touch: {input}. Two views of one storage may "
-            "take turns, one the even and one the odd places.",
-            when=_pair("overlap", "disjoint"),
-        ),
-        Hint(
             "One of the two is empty. It has a storage and an address, and touches no byte of it.",
             when=lambda e: any(0 in tensor.shape for tensor in e.inputs),
         ),
         Hint(
-            "Offsets and strides count elements. Here an element of a has another size than one "
-            "of b: turn both into bytes first. {input}",
-            when=lambda e: e.inputs[0].itemsize != e.inputs[1].itemsize,
+            "Offsets and strides count elements, and an element of a has another size than one of "
+            "b. Turn both into bytes before you compare.",
+            when=_in_elements,
         ),
         Hint(
-            "You say same, and they are not. The same first byte, or equal values, is not enough.",
-            when=lambda e: e.value == "same",
+            "One of the two holds all bytes of the other. It may be a that is inside b, or b that "
+            "is inside a: ask both.",
+            when=_pair("overlap", "inside"),
         ),
         Hint(
-            "An axis of stride 0 visits the same bytes again and again. Leave such axes out.",
-            when=lambda e: any(0 in tensor.stride() for tensor in e.inputs),
+            "They have a storage in common, and no byte. Two views may take turns, one at the even "
+            "and one at the odd places: first and last byte do not tell.",
+            when=lambda e: e.right == "disjoint" and e.value != "disjoint",
+        ),
+        Hint(
+            "You say same bytes, and they are not. The same first byte, or equal values, is not "
+            "enough.",
+            when=lambda e: e.value == "same bytes",
+        ),
+        Hint(
+            "They touch the same bytes, every one. It does not matter whether they are one Python "
+            "object, or in which order they read them.",
+            when=lambda e: e.right == "same bytes",
+        ),
+        Hint(
+            "One storage, many ways to it: not only views that autograd knows (_base) share it.",
+            when=lambda e: e.value == "separate",
         ),
         "Work out the bytes that each one touches. Once you have two sets, the five answers are "
         "one line each.",
@@ -184,6 +207,8 @@ share_inspector = Exercise(
         "compares data_ptr",
         "compares id",
         "compares values",
+        "takes another name for another tensor",
+        "asks only whether a is inside b",
         "any two views of one storage overlap",
         "uses _base",
         "ignores itemsize",

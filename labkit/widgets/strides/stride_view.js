@@ -250,7 +250,7 @@ function render({ model, el }) {
     element.style.display = users.length || !scene.steps().length ? "" : "none";
     const uses = scene.step().use_counts?.[n] ?? storage.use_count;
     const cells = scene.cellsOf(storage);
-    const whose = strips.length > 1 ? users.map(({ name }) => name) : [];
+    const whose = strips.length > 1 ? users.map(({ names }) => names.join(" = ")) : [];
     title.replaceChildren(
       ...(simple ? strideWords.inRow(cells, whose) : strideWords.storage(storage, cells, uses)),
     );
