@@ -80,6 +80,11 @@ def __getattr__(name: str) -> Any:
     raise importlib.import_module("labkit.core.missing").missing("labkit", name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext labkit` has made `%%cuda` known: a whole CUDA program in a cell."""
+    importlib.import_module("labkit.show.cuda_cell").load(shell)
+
+
 def __dir__() -> list[str]:
     importlib.import_module("labkit.ops.all")
     operators = importlib.import_module("labkit.ops.registration").names_of("function")

@@ -43,16 +43,20 @@ class Program:
 
     sources   .cu, .cpp and .c files
     options   -D, -U, -I, -std=, -l, -L and -O as nvcc takes them
+    text      of the first source, which is then no file
     """
 
     sources: tuple[Path, ...]
     options: tuple[str, ...] = ()
+    text: str | None = None
     files: tuple[SourceFile, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.sources:
             raise InvalidValueError("a program has at least one source file")
-        object.__setattr__(self, "files", read_files(self.sources, self.include_directories))
+        object.__setattr__(
+            self, "files", read_files(self.sources, self.include_directories, self.text)
+        )
 
     @property
     def include_directories(self) -> list[Path]:

@@ -46,6 +46,13 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-l", dest="libraries", action="append", default=[], metavar="LIBRARY")
 
 
+def build_options(arguments: argparse.Namespace) -> list[str]:
+    """What `add_build_arguments` was given, as the compiler takes it."""
+    options = [f"-D{one}" for one in arguments.defines] + [f"-I{one}" for one in arguments.include]
+    options += [f"-l{one}" for one in arguments.libraries]
+    return options + ([f"-std={arguments.standard}"] if arguments.standard else [])
+
+
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
     """Where findings go, and which of them are known."""
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the findings there")
@@ -83,12 +90,9 @@ def run_and_report(
     trace: bool,
 ) -> ProgramResult | None:
     """The finished run, its findings told and written where asked for; None: it could not run."""
-    options = [f"-D{one}" for one in arguments.defines] + [f"-I{one}" for one in arguments.include]
-    options += [f"-l{one}" for one in arguments.libraries]
-    options += [f"-std={arguments.standard}"] if arguments.standard else []
     try:
         known = read_suppressions(arguments.suppress) if arguments.suppress else []
-        program = Program(tuple(sources), tuple(options))
+        program = Program(tuple(sources), tuple(build_options(arguments)))
         sys.stdout.flush()
         result = run_program(program, given, trace=trace, timeout_s=arguments.timeout)
         suppress(result, known)

@@ -42,8 +42,12 @@ def _same_name(written: str, path: Path) -> bool:
     return Path(written).name == path.name
 
 
-def read_files(sources: Sequence[Path], directories: Sequence[Path]) -> tuple[SourceFile, ...]:
+def read_files(
+    sources: Sequence[Path], directories: Sequence[Path], first: str | None = None
+) -> tuple[SourceFile, ...]:
     """The sources and every file of the learner's that they include, each once.
+
+    first   the text of the first source, if it is no file
 
     Raises   InvalidValueError   a source cannot be read
     """
@@ -54,7 +58,8 @@ def read_files(sources: Sequence[Path], directories: Sequence[Path]) -> tuple[So
         if real in found:
             return
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            typed = first if not found else None
+            text = path.read_text(encoding="utf-8", errors="replace") if typed is None else typed
         except OSError as error:
             raise InvalidValueError(f"{path} cannot be read: {error.strerror}") from None
         includes = []
