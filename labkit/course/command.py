@@ -6,6 +6,7 @@ import sys
 from labkit.course import exercises
 from labkit.course.cards import progress
 from labkit.course.progress_file import reset
+from labkit.course.your_machine.kept_parts import forget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,5 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"labkit course reset: {error}", file=sys.stderr)
             return 1
     reset(arguments.exercise)
+    forget(arguments.exercise)
     print(f"forgotten: {arguments.exercise or 'all progress'}")
     return 0

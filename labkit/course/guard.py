@@ -25,11 +25,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
-from labkit.course.keeper import Output, kept, libraries_kept
+from labkit.course.keeper import Output, kept, kept_for_all, libraries_kept
 from labkit.course.own_names import OwnNames, changes_ours
 from labkit.course.put_away import IN_C, banned, of_checker, put_away, that_ask
 from labkit.course.reach import held, sealed
-from labkit.course.stopwatch import timed, watches
+from labkit.course.stopwatch import TimeUp, Timing, timed, watches
 
 KEPT_OUTPUT = 400
 STARTS = {
@@ -37,6 +37,11 @@ STARTS = {
     "pty.spawn", "subprocess.Popen", "_thread.start_joinable_thread", "_thread.start_new_thread",
 }  # fmt: skip
 """Audit events of processes and threads that are started or ended."""
+STARTERS: dict[Any, str] = {
+    threading.Thread.start: "threading.Thread.start",
+    subprocess.Popen.__init__: "subprocess.Popen",
+}
+"""Functions that start them; not every Python tells of all it does."""
 LOOKS = {"gc.get_objects", "gc.get_referrers", "gc.get_referents"}
 """Audit events of one who looks through everything there is."""
 
@@ -92,6 +97,16 @@ def is_here() -> bool:
     return any(running.is_here() for running in _current)
 
 
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Inside, it is labkit that runs, called back by an answer: nothing is out of its reach."""
+    running, _current[:] = _current[:], []
+    try:
+        yield
+    finally:
+        _current[:] = running
+
+
 def trip(name: str, did: str = "called") -> None:
     """Put a banned call on record and raise."""
     for running in _current:
@@ -127,6 +142,38 @@ def _refuse_attribute(name: str) -> None:
 sys.addaudithook(_audit)
 
 
+@contextlib.contextmanager
+def standing(own: types.CodeType) -> Iterator[Timing]:
+    """Around many short calls of several answers: what costs time is done once for all of them.
+
+    own  the code of the function that makes the calls, each of them inside `asked`
+    """
+    with (
+        kept_for_all(),
+        libraries_kept(),
+        contextlib.redirect_stdout(Output()),
+        timed(0.0, 0.0, own) as timing,
+    ):
+        yield timing
+
+
+@contextlib.contextmanager
+def asked(exercise: Exercise, timing: Timing) -> Iterator[Run]:
+    """Around one call of an answer inside `standing`; what it did and may not do is in the run."""
+    run = Run()
+    others = frozenset(sys._current_frames()) - {timing.thread}
+    running = Running(run, timing.thread, others, exercise.processes, frozenset())
+    _current.append(running)
+    try:
+        with timing.anew(exercise.seconds, exercise.waits):
+            yield run
+            run.late = timing.why
+    except TimeUp as error:
+        run.late = str(error)
+    finally:
+        _current.remove(running)
+
+
 class Guard:
     """Runs answers of one exercise; made once per check."""
 
@@ -139,8 +186,7 @@ class Guard:
         self.patches: list[tuple[Any, str, str]] = []
         functions: dict[Any, str] = dict(of_checker(exercise))
         if not exercise.processes:
-            functions[threading.Thread.start] = "threading.Thread.start"
-            functions[subprocess.Popen.__init__] = "subprocess.Popen"
+            functions |= STARTERS
         if self.everything & {"torch"}:
             from torch.utils._python_dispatch import _disable_current_modes
 
@@ -257,7 +303,7 @@ class _NoTorchFunction(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if self.watched is None or func in self.watched:
+        if is_running() and (self.watched is None or func in self.watched):
             trip(f"torch's {getattr(func, '__name__', func)}")
         return func(*args, **(kwargs or {}))
 
@@ -268,7 +314,9 @@ class _NoTorchKernel(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        trip(f"torch's {func}")
+        if is_running():
+            trip(f"torch's {func}")
+        return func(*args, **(kwargs or {}))
 
 
 class _BannedImports:

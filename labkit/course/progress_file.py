@@ -91,6 +91,13 @@ def record_pass(exercise_id: str) -> None:
         state.passed = True
 
 
+def record_open(exercise_id: str) -> None:
+    """Keep that an exercise is open again: what was kept of its answer is no longer the answer."""
+    if state_of(exercise_id).passed:
+        with _changing(exercise_id) as state:
+            state.passed = False
+
+
 def record_stages(exercise_id: str, stages: list[list[str]]) -> None:
     """Keep how far an answer has come; nothing is written while nothing is done."""
     before = state_of(exercise_id).stages

@@ -65,10 +65,11 @@ def put_away(functions: Drawer) -> Iterator[None]:
 def that_ask(functions: Iterable[tuple[Function, str]], ask: Ask) -> Drawer:
     """These functions, each under the name it is told by, ready to be put away."""
     found = [Asking(function, name, ask) for function, name in dict(functions).items()]
-    return [(asking, _code(asking)) for asking in found]
+    return [(asking, code_of(asking)) for asking in found]
 
 
-def _code(asking: Asking) -> types.CodeType:
+def code_of(asking: Asking) -> types.CodeType:
+    """What its function holds while it is put away: code that calls `asking.call`."""
     template = _template(len(asking.function.__code__.co_freevars))
     consts = tuple(asking if const == "asking" else const for const in template.co_consts)
     return template.replace(co_consts=consts)

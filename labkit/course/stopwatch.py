@@ -58,6 +58,23 @@ class Timing:
         self._start = process_time()
         self._used_before = 0.0
 
+    @contextlib.contextmanager
+    def anew(self, cpu_limit: float, wait_limit: float) -> Iterator[None]:
+        """Inside, the clock runs for another call; afterwards it goes on for the one around it."""
+        before = dict(vars(self))
+        self.armed = self.rung = False
+        self.cpu_limit, self.wait_limit, self.why, self.waited = cpu_limit, wait_limit, "", 0.0
+        self._window = self._began = monotonic()
+        self._start, self._used_before, self.watching = process_time(), 0.0, 0.0
+        self.armed = True
+        try:
+            yield
+        finally:
+            self.armed = False
+            thrown = self.thrown
+            vars(self).update(before)
+            self.thrown = thrown
+
     def used(self) -> float:
         """Seconds of CPU so far; those of other processes as of the last window."""
         return process_time() - self._start - self.watching + self.children

@@ -67,19 +67,22 @@ class NotAttempted(CheckFailed):
 
 
 class Passed:
-    """What `check` returns for a right answer."""
+    """What `check` returns for a right answer.
 
-    def __init__(self, exercise: Exercise, seed: int, score: str = "") -> None:
-        self.exercise_id, self.seed, self.score = exercise.id, seed, score
+    score  one line about it;  kept: one about its place in the reader's machine
+    """
+
+    def __init__(self, exercise: Exercise, seed: int, score: str = "", kept: str = "") -> None:
+        self.exercise_id, self.seed, self.score, self.kept = exercise.id, seed, score, kept
         self.cases = sum(stage.cases for _, stage in stage_exercises(exercise))
 
     def __repr__(self) -> str:
-        score = f". {self.score}" if self.score else ""
-        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}{score}"
+        more = "".join(f". {line}" for line in (self.score, self.kept) if line)
+        return f"passed: {self.exercise_id}, {self.cases} cases, seed {self.seed}{more}"
 
     def _repr_html_(self) -> str:
-        score = f"<br>{escape(self.score)}" if self.score else ""
+        more = "".join(f"<br>{escape(line)}" for line in (self.score, self.kept) if line)
         return (
             '<div style="border-left:4px solid #009E73;padding:4px 10px">'
-            f"✓ <b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}{score}</div>"
+            f"✓ <b>passed</b> {self.exercise_id}: {self.cases} cases, seed {self.seed}{more}</div>"
         )

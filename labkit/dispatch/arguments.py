@@ -55,9 +55,13 @@ def key_bits_of(schema: Schema, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     values = schema.stack(args, kwargs)
     for argument, value in zip(schema.arguments, values, strict=False):
         check(schema, argument, value)
+    return joined([values[position] for position in schema.dispatch_positions])
+
+
+def joined(values: list[Any]) -> int:
+    """The OR of the key sets of every tensor among the values and in their lists."""
     bits = 0
-    for position in schema.dispatch_positions:
-        value = values[position]
+    for value in values:
         for tensor in value if isinstance(value, list | tuple) else (value,):
             keys = key_set_of(tensor)
             bits |= 0 if keys is None else keys.raw

@@ -217,17 +217,20 @@ def try_merge_blocks(block: Block) -> list[Block]:
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::try_merge_blocks
     """
-    absorbed = []
-    for neighbour in (block.previous, block.next):
-        if neighbour is None or neighbour.state != block.state:
-            continue
+    absorbed = neighbours_alike(block)
+    for neighbour in absorbed:
         if block.state == UNMAPPED:
             block.segment.pool.remove_unmapped(neighbour)
         else:
             block.segment.pool.remove(neighbour)
         block.absorb(neighbour)
-        absorbed.append(neighbour)
     return absorbed
+
+
+def neighbours_alike(block: Block) -> list[Block]:
+    """The neighbours of the same state, previous first: those that the block can absorb."""
+    both = (block.previous, block.next)
+    return [each for each in both if each is not None and each.state == block.state]
 
 
 class PrivatePool:

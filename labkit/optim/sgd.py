@@ -47,4 +47,9 @@ class SGD(Optimizer):
             else:
                 buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        parameter.add_(grad, alpha=-group["lr"])
+        descend(parameter, grad, group["lr"])
+
+
+def descend(parameter: Any, grad: Any, lr: float) -> None:
+    """The parameter is one step further down: parameter -= lr * grad."""
+    parameter.add_(grad, alpha=-lr)

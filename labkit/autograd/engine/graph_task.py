@@ -222,14 +222,21 @@ class GraphTask:
     def call_tensor_hooks(self, node: Node, grads: list[Any]) -> None:
         """Hooks of the tensors the gradients belong to; then the gradients are retained."""
         for hooks, number in node.tensor_hooks() or ():
-            for hook in tuple(hooks.values()):
-                result = self.call_hook(node, "tensor", hook, grads[number], slot=number)
-                if result is not None:
-                    grads[number] = check_grad(hook, result, grads[number])
+            grads[number] = self.through(node, tuple(hooks.values()), grads[number], number)
         if node.retains_grad_hooks:
             for number, retain in node.retains_grad_hooks.items():
                 if grads[number] is not None:
                     self.call_hook(node, "retain_grad", retain, grads[number], slot=number)
+
+    def through(
+        self, node: Node, hooks: Sequence[Callable[..., Any]], grad: Any, number: int
+    ) -> Any:
+        """What is left of the gradient after all hooks of its tensor."""
+        for hook in hooks:
+            result = self.call_hook(node, "tensor", hook, grad, slot=number)
+            if result is not None:
+                grad = check_grad(hook, result, grad)
+        return grad
 
     def call_pre_hooks(self, node: Node, grads: list[Any]) -> None:
         """Hooks that see the node's inputs, and may replace them."""

@@ -88,9 +88,13 @@ class SavedVariable:
             raise RuntimeError(_DETACHED)
         for observer in UNPACK_OBSERVERS:
             observer(saved_for, data, self.version)
-        if data.version != self.version:
+        if not self.is_as_saved(data):
             raise self._written(data, saved_for)
         return data if self.is_original else self._rebuild(saved_for)
+
+    def is_as_saved(self, data: TensorImpl) -> bool:
+        """Nobody has written the elements since."""
+        return data.version == self.version
 
     def _rebuild(self, saved_for: Node | None) -> TensorImpl:
         edge = self._edge(saved_for)

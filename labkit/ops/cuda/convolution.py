@@ -71,13 +71,18 @@ def convolution(
     )
     sizes = _sizes(input, weight, out, geometry)
     y = _empty((input.sizes[0], weight.sizes[0], *out), input)
-    x, w = copy.contiguous(input), copy.contiguous(weight)
-    into = written(y)
-    per_group = weight.sizes[0] // groups
-    grid = blocks(input.sizes[0] * math.prod(out), TILE) * groups * blocks(per_group, TILE)
-    kernel = shelf("conv2d", "3_implicit_gemm")
-    kernel((grid,), (256,), (read(x), read(w), read(packed(bias)), into, sizes))
+    _output(copy.contiguous(input), copy.contiguous(weight), packed(bias), y, sizes)
     return laid_out(y, host.strides_after(y.sizes, input, weight))
+
+
+def _output(x: TensorImpl, w: TensorImpl, bias: Optional, y: TensorImpl, sizes: Any) -> None:
+    """`y` holds `x` under every filter."""
+    into = written(y)
+    positions = sizes.batch * sizes.out_height * sizes.out_width
+    per_group = sizes.out_channels // sizes.groups
+    grid = blocks(positions, TILE) * sizes.groups * blocks(per_group, TILE)
+    kernel = shelf("conv2d", "3_implicit_gemm")
+    kernel((grid,), (256,), (read(x), read(w), read(bias), into, sizes))
 
 
 @device_kernel("convolution_backward")
@@ -108,14 +113,19 @@ def convolution_backward(
     if output_mask[1]:
         made[1] = _weight_gradient(x, dy, weight, sizes)
     if output_mask[2]:
-        made[2] = _empty(weight.sizes[:1], weight)
-        into = written(made[2])
-        kernel = shelf("conv2d_bias_gradient", "2_block_per_channel")
-        kernel((weight.sizes[0],), (256,), (read(dy), into, sizes))
+        made[2] = _bias_gradient(dy, sizes)
     for i in (0, 1):
         if made[i] is not None:
             made[i] = laid_out(made[i], host.strides_after(made[i].sizes, input, weight))
     return made[0], made[1], made[2]
+
+
+def _bias_gradient(dy: TensorImpl, sizes: Any) -> TensorImpl:
+    db = _empty((sizes.out_channels,), dy)
+    into = written(db)
+    kernel = shelf("conv2d_bias_gradient", "2_block_per_channel")
+    kernel((sizes.out_channels,), (256,), (read(dy), into, sizes))
+    return db
 
 
 def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Any) -> TensorImpl:

@@ -1,0 +1,172 @@
+"""Seats of the kernels: the optimizer's step, a convolution and its gradients, as CUDA texts."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from labkit.core import dtype as dtypes
+from labkit.core import tensor_impl
+from labkit.core.tensor_impl import TensorImpl
+from labkit.course.conv_bench import CONV
+from labkit.course.your_machine.engine import close
+from labkit.course.your_machine.seat import Ask, Place, Seat
+from labkit.ops.cuda.launching import blocks, read, written
+from labkit.ops.tensors import copy
+
+BLOCK = 64
+SECONDS = 5.0
+"""Of CPU, after which a part's kernel is ended."""
+
+
+def _launched(ask: Ask, code: str, name: str, count: int, args: tuple[Any, ...]) -> None:
+    """The kernel of that name in the part's text has run, one thread per element.
+
+    Raises   CudaError   it does not compile, or something went wrong in it
+    """
+    from labkit import cuda
+
+    known = vars(ask).setdefault("kernels", {})
+    if (code, name) not in known:
+        names = (name,) if "<" in name else ()
+        known[code, name] = cuda.RawModule(code=code, name_expressions=names).get_function(name)
+    known[code, name]((blocks(count, BLOCK),), (BLOCK,), args, timeout_s=SECONDS)
+    cuda.current_driver().synchronize()
+
+
+def _empty(sizes: Any, like: TensorImpl) -> TensorImpl:
+    """A tensor that holds NaN everywhere, so that an element nobody writes is seen."""
+    made = tensor_impl.empty(tuple(sizes), like.dtype, like.device)
+    copy.store(made, np.full(tuple(sizes), np.nan, np.float32))
+    return made
+
+
+def _stored(value: TensorImpl, into: TensorImpl) -> None:
+    """The tensor holds these numbers."""
+    copy.copy_(into, value)
+
+
+# -- saxpy
+
+
+def _is_packed(parameter: TensorImpl, grad: TensorImpl, lr: float) -> bool:
+    """Whether one loop over float32 numbers on the device does it."""
+    return all(
+        each.dtype is dtypes.float32 and each.device.type == "cuda" and each.is_contiguous()
+        for each in (parameter, grad)
+    )
+
+
+def _step(ask: Ask, parameter: TensorImpl, grad: TensorImpl, lr: float) -> TensorImpl:
+    """The parameter after the part's step; the parameter itself stays."""
+    stepped = copy.clone(parameter)
+    into = written(stepped)
+    args = (read(grad), into, -lr, 0, parameter.numel())
+    _launched(ask, ask(), "saxpy<float>", parameter.numel(), args)
+    return stepped
+
+
+def _labkits_step(function: Any, parameter: TensorImpl, grad: Any, lr: float) -> TensorImpl:
+    from labkit._tensor import Tensor
+
+    stepped = Tensor(copy.clone(parameter))
+    function(stepped, grad, lr)
+    return stepped
+
+
+# -- convolutions
+
+
+def _output(
+    ask: Ask, x: TensorImpl, w: TensorImpl, bias: TensorImpl | None, y: TensorImpl, sizes: Any
+) -> TensorImpl:
+    """What the part's kernel computes, and the bias added to it."""
+    out = _empty(y.sizes, y)
+    into = written(out)
+    code = f"{CONV}\n{ask()}"
+    _launched(ask, code, "conv2d", out.numel(), (read(x), read(w), into, sizes))
+    if bias is not None:
+        copy.store(out, copy.values(out) + copy.values(bias).reshape(-1, 1, 1))
+    return out
+
+
+def _labkits_output(function: Any, x: Any, w: Any, bias: Any, y: Any, sizes: Any) -> TensorImpl:
+    out = _empty(y.sizes, y)
+    function(x, w, bias, out, sizes)
+    return out
+
+
+def _gradient(ask: Ask, kernel: str, shape: Any, inputs: Any, sizes: Any) -> TensorImpl:
+    """What one of the part's three kernels computes."""
+    out = _empty(shape, inputs[0])
+    into = written(out)
+    args = (*(read(each) for each in inputs), into, sizes)
+    _launched(ask, f"{CONV}\n{ask()}", kernel, math.prod(shape), args)
+    return out
+
+
+SEATS = (
+    Seat(
+        "first_kernel.saxpy",
+        "the SGD step",
+        "kernels",
+        "The parameter moves against its gradient: y = a * x + y, with a = -lr.",
+        "aten/src/ATen/native/cuda/CUDALoops.cuh  add_ with alpha, as torch/optim/sgd.py calls it",
+        (
+            Place(
+                "labkit.optim.sgd.descend",
+                _step,
+                right=_labkits_step,
+                same=lambda mine, right, *args: close(mine, right),
+                commit=lambda value, parameter, *rest: _stored(value, parameter),
+                covers=_is_packed,
+            ),
+        ),
+    ),
+    Seat(
+        "convolution_repair.repair_the_conv",
+        "the convolution",
+        "kernels",
+        "Each output is the sum over the taps of a filter, whatever the stride and the padding.",
+        "aten/src/ATen/native/cuda/ConvolutionMM2d.cu  slow_conv2d_forward",
+        (
+            Place(
+                "labkit.ops.cuda.convolution._output",
+                _output,
+                right=_labkits_output,
+                same=lambda mine, right, *args: close(mine, right),
+                commit=lambda value, x, w, bias, y, sizes: _stored(value, y),
+            ),
+        ),
+    ),
+    Seat(
+        "train_your_kernel.conv_backward",
+        "its gradients",
+        "kernels",
+        "From the gradient of a convolution come those of its input, its weights and its bias.",
+        "aten/src/ATen/native/cuda/ConvolutionMM2d.cu  slow_conv2d_backward",
+        (
+            Place(
+                "labkit.ops.cuda.convolution._input_gradient",
+                lambda ask, dy, w, x, sizes: _gradient(
+                    ask, "backward_input", x.sizes, (dy, w), sizes
+                ),
+                same=lambda mine, right, *args: close(mine, right),
+            ),
+            Place(
+                "labkit.ops.cuda.convolution._weight_gradient",
+                lambda ask, x, dy, w, sizes: _gradient(
+                    ask, "backward_weight", w.sizes, (x, dy), sizes
+                ),
+                same=lambda mine, right, *args: close(mine, right),
+            ),
+            Place(
+                "labkit.ops.cuda.convolution._bias_gradient",
+                lambda ask, dy, sizes: _gradient(
+                    ask, "backward_bias", (sizes.out_channels,), (dy,), sizes
+                ),
+                same=lambda mine, right, *args: close(mine, right),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,88 @@
+"""The training run: the learner's parts, labkit alone and PyTorch, on the same digits."""
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from labkit.course.your_machine import network
+from labkit.course.your_machine.seat import Seat
+from labkit.course.your_machine.seating import SeatedRun, StepLost, seated
+
+STEPS = 40
+TOLERANCE = 1e-3
+"""How far a loss may be from labkit's and from PyTorch's: float32 sums in another order."""
+
+
+@dataclass
+class Trained:
+    """What came of a run.
+
+    losses   per step, of "yours", "labkit" and "torch"
+    seconds  that each of the three took
+    run      who sat where, and what went through
+    """
+
+    losses: dict[str, list[float]]
+    seconds: dict[str, float]
+    run: SeatedRun
+
+    @property
+    def apart(self) -> float:
+        """The largest distance between a loss of yours and one of the other two."""
+        others = [self.losses["labkit"], self.losses["torch"]]
+        pairs = [pair for other in others for pair in zip(self.losses["yours"], other, strict=True)]
+        return max(abs(a - b) for a, b in pairs)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all three went the same way."""
+        return self.apart <= TOLERANCE
+
+
+def trained(
+    seats: Sequence[Seat], answers: Mapping[str, Any], steps: int = STEPS, compares: bool = True
+) -> Trained:
+    """The network has been trained three times, from the same numbers."""
+    losses: dict[str, list[float]] = {}
+    seconds: dict[str, float] = {}
+    began = perf_counter()
+    losses["torch"] = _losses(network.torchs(steps), steps)
+    seconds["torch"] = perf_counter() - began
+    with caching():
+        began = perf_counter()
+        losses["labkit"] = _losses(network.labkits(steps), steps)
+        seconds["labkit"] = perf_counter() - began
+    with caching(), seated(seats, answers, compares) as run:
+        began = perf_counter()
+        losses["yours"] = _losses(network.labkits(steps), steps)
+        seconds["yours"] = perf_counter() - began
+    return Trained(losses, seconds, run)
+
+
+def _losses(step: network.Step, steps: int) -> list[float]:
+    """The loss of every step; one in whose middle a part was taken out is done again."""
+    found = []
+    for number in range(steps):
+        try:
+            found.append(step(number))
+        except StepLost:
+            found.append(step(number))
+    return found
+
+
+@contextlib.contextmanager
+def caching() -> Iterator[None]:
+    """Inside, memory on "cuda" comes from labkit's caching allocator, as in PyTorch."""
+    from labkit.cuda import current_driver
+    from labkit.memory.storages.serving import allocator_on_device, serve_cupy
+
+    allocator = allocator_on_device()
+    with serve_cupy(allocator):
+        yield
+    if allocator.allocated_bytes:  # an error on the way keeps what it passed
+        gc.collect()
+    current_driver().synchronize()
+    allocator.empty_cache()
