@@ -1,0 +1,295 @@
+"""Right and wrong answers to the exercises on mixed precision, fusion and batches."""
+
+import statistics
+
+import torch
+from torch import nn
+
+from tests.course.answers import Answers, first_hint
+
+answers = Answers("gpu_precision_fusion_batch")
+
+# --- bytes_of_step
+
+
+@answers.right("bytes_of_step")
+def bytes_of_step(weights, kept, sixteen):
+    return 16 * weights + (2 * (kept + weights) if sixteen else 4 * kept)
+
+
+@answers.wrong("bytes_of_step", "halves everything")
+def halves(weights, kept, sixteen):
+    return (16 * weights + 4 * kept) // (2 if sixteen else 1)
+
+
+@answers.wrong("bytes_of_step", "forgets the copies")
+def no_copies(weights, kept, sixteen):
+    return 16 * weights + (2 if sixteen else 4) * kept
+
+
+@answers.wrong("bytes_of_step", "forgets what Adam remembers")
+def no_adam(weights, kept, sixteen):
+    return 8 * weights + (2 * (kept + weights) if sixteen else 4 * kept)
+
+
+@answers.wrong("bytes_of_step", "has no 32-bit case")
+def always_sixteen(weights, kept, sixteen):
+    return 18 * weights + 2 * kept
+
+
+# --- mixed_step
+
+
+def made(clear="first", autocast=True, convert=False, step="last"):
+    def mixed_step(model, optimizer, x, y):
+        if convert:
+            model.bfloat16()
+            x, y = x.bfloat16(), y.bfloat16()
+        if clear == "first":
+            optimizer.zero_grad()
+        if step == "first":
+            optimizer.step()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        if clear == "late":
+            optimizer.zero_grad()
+        if step == "last":
+            optimizer.step()
+
+    return mixed_step
+
+
+answers.right("mixed_step")(made())
+answers.wrong("mixed_step", "never clears the gradients")(made(clear="never"))
+answers.wrong("mixed_step", "clears them before the optimizer has used them")(made(clear="late"))
+answers.wrong("mixed_step", "computes in 32 bits")(made(autocast=False))
+answers.wrong("mixed_step", "turns the weights into 16 bits")(made(convert=True))
+answers.wrong("mixed_step", "never steps")(made(step="never"))
+answers.wrong("mixed_step", "steps before the gradients are there")(made(step="first"))
+
+# --- traffic
+
+
+@answers.right("traffic")
+def traffic(steps, sizes):
+    made, read = {out for out, _ in steps}, {name for _, inputs in steps for name in inputs}
+    eager = sum(sizes[name] for out, inputs in steps for name in {out, *inputs})
+    return eager, sum(sizes[name] for name in made ^ read)
+
+
+@answers.wrong("traffic", "two passes for every chain")
+def two_passes(steps, sizes):
+    return traffic(steps, sizes)[0], sizes["x"] + sizes[steps[-1][0]]
+
+
+@answers.wrong("traffic", "reads a tensor twice that stands twice in a step")
+def every_mention(steps, sizes):
+    eager = sum(sizes[name] for out, inputs in steps for name in (out, *inputs))
+    return eager, traffic(steps, sizes)[1]
+
+
+@answers.wrong("traffic", "reads an input again for every step that uses it")
+def again(steps, sizes):
+    made = {out for out, _ in steps}
+    read = [name for _, inputs in steps for name in set(inputs) - made]
+    written = made - {name for _, inputs in steps for name in inputs}
+    return traffic(steps, sizes)[0], sum(sizes[name] for name in [*read, *written])
+
+
+@answers.wrong("traffic", "counts every input as large as the film")
+def all_large(steps, sizes):
+    return traffic(steps, dict.fromkeys(sizes, sizes["x"]))
+
+
+@answers.wrong("traffic", "writes what lies between the steps")
+def writes_all(steps, sizes):
+    made, read = {out for out, _ in steps}, {name for _, inputs in steps for name in inputs}
+    return traffic(steps, sizes)[0], sum(sizes[name] for name in made | (read - made))
+
+
+@answers.wrong("traffic", "writes the last result only")
+def last_only(steps, sizes):
+    made, read = {out for out, _ in steps}, {name for _, inputs in steps for name in inputs}
+    return traffic(steps, sizes)[0], sum(sizes[n] for n in read - made) + sizes[steps[-1][0]]
+
+
+# --- batch_search
+
+
+def fits(run, batch, error=torch.OutOfMemoryError):
+    try:
+        run(batch)
+    except error:
+        return False
+    return True
+
+
+def search(run, fits=fits, most=None):
+    good, bad = 0, None
+    while bad is None:
+        batch = max(1, 2 * good)
+        if fits(run, batch):
+            good = batch
+        else:
+            bad = batch
+    while bad - good > 1:
+        batch = (good + bad) // 2
+        good, bad = (batch, bad) if fits(run, batch) else (good, batch)
+    return good or None
+
+
+@answers.right("batch_search")
+def batch_search(run):
+    return search(run)
+
+
+@answers.wrong("batch_search", "stops at 128")
+def stops_at_128(run):
+    low, high, best = 1, 128, None
+    while low <= high:
+        middle = (low + high) // 2
+        if fits(run, middle):
+            best, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+@answers.wrong("batch_search", "catches every RuntimeError")
+def any_runtime_error(run):
+    return search(run, lambda run, batch: fits(run, batch, RuntimeError))
+
+
+@answers.wrong("batch_search", "holds the result of the trial before")
+def holds(run):
+    kept = [None]
+
+    def trial(run, batch):
+        try:
+            kept[0] = run(batch)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    return search(run, trial)
+
+
+@answers.wrong("batch_search", "answers 1 when nothing fits")
+def at_least_one(run):
+    return search(run) or 1
+
+
+@answers.wrong("batch_search", "only doubles")
+def doubles(run):
+    batch = 0
+    while fits(run, max(1, 2 * batch)):
+        batch = max(1, 2 * batch)
+    return batch or None
+
+
+@answers.wrong("batch_search", "tries one after the other")
+def one_by_one(run):
+    batch = 0
+    while fits(run, batch + 1):
+        batch += 1
+    return batch or None
+
+
+@answers.wrong("batch_search", "catches every exception and returns a default")
+def catches(run):
+    try:
+        return search(run)
+    except Exception:
+        return None
+
+
+@answers.wrong(
+    "batch_search",
+    "remembers the answer of the first random case and returns it for all later cases",
+    make=True,
+)
+def remembers_the_first():
+    kept = []
+
+    def batch_search(run):
+        if not kept:
+            kept.append(search(run))
+        return kept[0]
+
+    return batch_search
+
+
+def test_each_mistake_of_a_search_gets_its_own_hint():
+    exercise = answers.exercises["batch_search"]
+    assert "Which class" in first_hint(exercise, any_runtime_error)
+    assert "None" in first_hint(exercise, at_least_one)
+    assert "Too many trials" in first_hint(exercise, one_by_one)
+    assert "still held by a name" in first_hint(exercise, holds)
+
+
+# --- amp_benefit
+
+
+def benefit(runs, keep=lambda run: not run["warm_up"] and not run["tf32"], pairs=True, turn=False):
+    fair = [run for run in runs if keep(run)]
+    of = {
+        name: {run["turn"]: run for run in fair if run["precision"] == name}
+        for name in ("float32", "bfloat16")
+    }
+    both = [(of["float32"][turn], of["bfloat16"][turn]) for turn in of["float32"]]
+    if turn:
+        both = [(b, a) for a, b in both]
+    ratios = sorted(a["seconds"] / b["seconds"] for a, b in both)
+    count = len(ratios)
+    told = count >= 6 and fair[0]["device"] != "emulator"
+    middle = statistics.median(ratios)
+    if not pairs:
+        middle = sum(a["seconds"] for a, _ in both) / sum(b["seconds"] for _, b in both)
+    return {
+        "faster": middle if told else None,
+        "at least": ratios[1 if count >= 9 else 0] if told else None,
+        "bytes": statistics.median(b["kept_bytes"] / a["kept_bytes"] for a, b in both),
+        "loss": statistics.median(b["loss"] - a["loss"] for a, b in both),
+    }
+
+
+@answers.right("amp_benefit")
+def amp_benefit(runs):
+    return benefit(runs)
+
+
+@answers.wrong("amp_benefit", "takes the warm-up in")
+def with_warm_up(runs):
+    return benefit(runs, keep=lambda run: not run["tf32"])
+
+
+@answers.wrong("amp_benefit", "compares with another setting")
+def with_tf32(runs):
+    return benefit(sorted(runs, key=lambda run: run["tf32"]), keep=lambda run: not run["warm_up"])
+
+
+@answers.wrong("amp_benefit", "means of all, not pairs")
+def means(runs):
+    return benefit(runs, pairs=False)
+
+
+@answers.wrong("amp_benefit", "time from the emulator")
+def emulated(runs):
+    return benefit([{**run, "device": "cpu"} for run in runs])
+
+
+@answers.wrong("amp_benefit", "a time from too few pairs")
+def few(runs):
+    found = benefit(runs)
+    if found["faster"] is None and runs[0]["device"] == "cpu":
+        found["faster"] = found["at least"] = 1.0
+    return found
+
+
+@answers.wrong("amp_benefit", "turns the ratio round")
+def upside_down(runs):
+    return benefit(runs, turn=True)
+
+
+test_answers = answers.tests()
