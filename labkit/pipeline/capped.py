@@ -43,7 +43,7 @@ class CappedMemory(TorchDispatchMode):  # type: ignore[misc]
         self.allocator.record_memory_history("all", None)
         self.peak_bytes = 0
         self.kernels: Counter[str] = Counter()
-        self._held: dict[int, weakref.finalize] = {}
+        self._held: dict[int, weakref.finalize[Any, Any]] = {}
 
     @property
     def bytes_now(self) -> int:
@@ -109,4 +109,5 @@ def peak_of(work: Callable[[], Any], *held: Tensor | nn.Module, capacity: int = 
     with CappedMemory(capacity) as memory:
         memory.hold(*held)
         work()
-    return memory.peak_bytes
+    peak: int = memory.peak_bytes
+    return peak
