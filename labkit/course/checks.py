@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from labkit.course import own_process
 from labkit.course.compare import as_plain, difference, in_words
 from labkit.course.digest import digest
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
@@ -145,6 +146,20 @@ def failing_cases(
     Raises   NotAttempted   before any failing case the answer raises NotImplementedError
     """
     tester = Tester(exercise, answer, seed)
+    if not (exercise.apart and own_process.CAN):
+        return _found(tester, search)
+
+    def ask(note: own_process.Note) -> list[Evidence]:
+        tester.note = note
+        return _found(tester, search)
+
+    try:
+        return own_process.in_own_process(exercise, ask)
+    except own_process.Ended as end:
+        return [tester.ended(end)]
+
+
+def _found(tester: "Tester", search: bool) -> list[Evidence]:
     with tester.guard.sealing():
         return _distinct(_failures(tester, search))[:SHOWN]
 
@@ -190,6 +205,7 @@ class Tester:
     def __init__(self, exercise: Exercise, answer: Any, seed: int) -> None:
         self.exercise, self.answer, self.seed = exercise, answer, seed
         self.guard = Guard(exercise)
+        self.note: own_process.Note = lambda number, inputs: None
         self.cpu, self.asked = 0.0, 0
 
     def ask(self, number: int, size: int) -> tuple[int, Evidence] | None:
@@ -198,6 +214,7 @@ class Tester:
         The case is made again after the answer has run: until then nothing holds what is right.
         """
         given = self.exercise.make(self.seed, number, size).inputs
+        self.note(number, given)
         run = self.guard.run(self.answer, given)
         return self._judged(number, self.exercise.make(self.seed, number, size), given, run)
 
@@ -240,6 +257,7 @@ class Tester:
         import copy
 
         given = copy.deepcopy(inputs)
+        self.note(number - 1, given)
         run = self.guard.run(self.answer, given)
         with contextlib.suppress(NotAttempted):
             return self._judged(number - 1, Case(inputs), given, run)
@@ -305,6 +323,13 @@ class Tester:
             inside = where if where.startswith(("[", ".", "element", "dtype", "shape")) else ""
             return kind, inside, right, in_words(got)
         return None
+
+    def ended(self, end: own_process.Ended) -> Evidence:
+        """What is known of the case at which the answer ended its process."""
+        text = self._input(end.inputs)
+        return Evidence(
+            "ended", text, "the answer returns", "", end.how, "", end.number + 1, end.inputs
+        )
 
     def _input(self, inputs: tuple[Any, ...]) -> str:
         if self.exercise.show is not None:

@@ -113,7 +113,7 @@ class Wrong:
 class Evidence:
     """One failing case, in words.
 
-    kind      "value", "raised", "time", "banned", "mutated" or "type"
+    kind      "value", "raised", "time", "banned", "mutated", "type" or "ended" (its process)
     input     the inputs as text
     property  what should hold, where that says more than the expected value
     expected  what was expected, as text ("" where the property says it all)
@@ -236,6 +236,7 @@ class Exercise:
                "torch.Tensor.expand"), a module ("labkit.core.promotion") or everything
                ("torch.*", "numpy.*", "labkit.*")
     processes  True when the answer may start threads and processes
+    apart      True when a wrong answer may end its process: it is asked in one of its own
     smaller    (*inputs) -> tuples of smaller inputs to try when these fail
     show       (*inputs) -> the input as one text, where repr says it badly
     hints      text or Hint, the most general first
@@ -258,6 +259,7 @@ class Exercise:
     sizes: int = 8
     banned: tuple[str, ...] = ()
     processes: bool = False
+    apart: bool = False
     smaller: Callable[..., Any] | None = None
     show: Callable[..., str] | None = None
     minutes: int = 10

@@ -3,14 +3,15 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 
 def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[..., Any]:
     """Calls go to `answer`, and to `finished` as long as `answer` is a stub.
 
-    So what a reader wrote is used further on, and a notebook runs on without it.
+    So what a reader wrote is used further on, and a notebook runs on without it. A function that
+    is written again under the same name is called at once.
 
     finished  does the same; what both raise and return is the caller's
     """
@@ -18,7 +19,7 @@ def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[
     @functools.wraps(answer)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return answer(*args, **kwargs)
+            return _latest(answer)(*args, **kwargs)
         except NotImplementedError:
             return finished(*args, **kwargs)
 
@@ -62,3 +63,11 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):  # a function, or before 3.12 a loop, inside of it
             yield from _names(constant)
+
+
+def _latest(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that has the name of `answer` now, where it was defined."""
+    now = getattr(answer, "__globals__", {}).get(answer.__name__)
+    if not isinstance(now, FunctionType) or hasattr(now, "__wrapped__"):
+        return answer
+    return now if now.__qualname__ == answer.__qualname__ else answer

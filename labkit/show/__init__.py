@@ -6,6 +6,7 @@ from labkit.show.code import code, torch_file
 from labkit.show.compile import compile  # noqa: A004  (show.compile reads as what it is)
 from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
+from labkit.show.holders import holders
 from labkit.show.kernel import kernel
 from labkit.show.memory import memory
 from labkit.show.streams import streams
@@ -22,6 +23,7 @@ __all__ = [
     "dispatch",
     "dispatch_table",
     "graph",
+    "holders",
     "kernel",
     "memory",
     "streams",

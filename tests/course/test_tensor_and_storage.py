@@ -2,6 +2,7 @@ import copy
 import ctypes
 import mmap
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from labkit.core.allocator import DataPtr
 from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
+from labkit.course import own_process
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Case, Evidence, Hint, Raised
 from tests.course.answers import CATCHES, FIRST, Answers
@@ -20,50 +22,98 @@ LITERAL = "returns the literal answer of the example in the statement"
 
 
 @answers.right("refcounts")
-def refcounts(program):
-    storage_of, deaths = {}, []
+def refcounts(program, base_of=lambda tensor, base: base, names=False):
+    """The fate of every storage, with switches for mistakes about bases and names."""
+    held, base, home, freed, storages = {}, {}, {}, {}, 0
     for now, (kind, name, *old) in enumerate(program):
-        before = set(storage_of.values())
-        if kind == "create":
-            storage_of[name] = len(deaths)
-            deaths.append(None)
-        elif kind in ("view", "alias", "save"):
-            storage_of[name] = storage_of[old[0]]
+        source = held.get(old[0]) if old else None
+        if kind in ("alias", "save"):
+            held[name] = source
+        elif kind in ("del", "release"):
+            del held[name]
         else:
-            del storage_of[name]
-        for storage in before - set(storage_of.values()):
-            deaths[storage] = now
-    return deaths
+            held[name] = new = len(home)
+            base[new] = new if kind == "create" else base_of(source, base[source])
+            home[new] = storages if kind == "create" else home[source]
+            storages += kind == "create"
+        alive, more = set(), {*held.values()}
+        while more - alive:
+            alive |= more
+            more = {base[tensor] for tensor in alive if base[tensor] is not None}
+        counted = [*held.values()] if names else alive
+        left = {storage: sum(home[t] == storage for t in counted) for storage in range(storages)}
+        for storage in range(storages):
+            if not left[storage]:
+                freed.setdefault(storage, now)
+    return [("freed", freed[s]) if s in freed else ("held", left[s]) for s in range(storages)]
+
+
+@answers.wrong("refcounts", "counts without bases")
+def without_bases(program):
+    return refcounts(program, lambda tensor, base: None)
+
+
+@answers.wrong("refcounts", "counts names, not tensors")
+def counts_names(program):
+    return refcounts(program, names=True)
+
+
+@answers.wrong("refcounts", "a view holds the tensor it was taken from")
+def holds_the_middle(program):
+    return refcounts(program, lambda tensor, base: tensor)
+
+
+@answers.right("refcounts")
+def by_bases(program):
+    """The solution of the notebook: a storage is known by the base of all that read it."""
+    held, base, freed = {}, [], {}
+    for now, (kind, name, *old) in enumerate(program):
+        if kind in ("alias", "save"):
+            held[name] = held[old[0]]
+        elif kind in ("del", "release"):
+            del held[name]
+        else:
+            new = len(base)
+            base.append(new if kind == "create" else base[held[old[0]]])
+            held[name] = new
+        alive = {*held.values()} | {base[tensor] for tensor in held.values()}
+        holders = Counter(base[tensor] for tensor in alive)
+        for storage in {*base} - {*holders}:
+            freed.setdefault(storage, now)
+    return [
+        ("freed", freed[storage]) if storage in freed else ("held", holders[storage])
+        for storage in sorted({*base})
+    ]
 
 
 def without(*kinds):
-    """The right count for the program without these statements, at the old places."""
+    """The right answer for the program without these statements, at the old places."""
 
     def answer(program):
         kept = [(now, line) for now, line in enumerate(program) if line[0] not in kinds]
-        deaths = refcounts([line for _, line in kept])
-        return [None if death is None else kept[death][0] for death in deaths]
+        fates = refcounts([line for _, line in kept])
+        return [("freed", kept[n][0]) if fate == "freed" else (fate, n) for fate, n in fates]
 
     return answer
 
 
 @answers.wrong("refcounts", "frees on del of the base though a view lives")
 def frees_with_the_base(program):
-    deaths, base = refcounts(program), {}
+    fates, base = refcounts(program), {}
     for now, (kind, name, *_) in enumerate(program):
         if kind == "create":
             base[name] = len(base)
         elif kind == "del" and name in base:
-            deaths[base[name]] = now
-    return deaths
+            fates[base[name]] = ("freed", now)
+    return fates
 
 
 @answers.wrong("refcounts", "one count per tensor only")
 def views_are_storages(program):
     owned = [("create", line[1]) if line[0] == "view" else line for line in program]
-    deaths = refcounts(owned)
+    fates = refcounts(owned)
     created = [line[0] for line in program if line[0] in ("create", "view")]
-    return [death for death, kind in zip(deaths, created, strict=True) if kind == "create"]
+    return [fate for fate, kind in zip(fates, created, strict=True) if kind == "create"]
 
 
 answers.wrong("refcounts", "ignores saved tensors")(without("save", "release"))
@@ -82,11 +132,11 @@ def never_rebinds(program):
 
 @answers.wrong("refcounts", "frees twice")
 def frees_twice(program):
-    deaths = refcounts(program)
-    return deaths + [death for death in deaths if death is not None]
+    fates = refcounts(program)
+    return fates + [fate for fate in fates if fate[0] == "freed"]
 
 
-answers.wrong("refcounts", LITERAL)(lambda program: [None])
+answers.wrong("refcounts", LITERAL)(lambda program: [("held", 1)])
 
 
 @answers.right("mapped_tensor")
@@ -243,7 +293,7 @@ def written_hints(name):
 def late(program):
     """What is known of an answer that never gives this program's bytes back."""
     right = refcounts(program)
-    value = [None] * len(right)
+    value = [("held", 1)] * len(right)
     return Evidence("value", "", "", "", "", "", 1, (program,), value, right)
 
 
@@ -253,6 +303,8 @@ def test_a_hint_is_about_what_went_wrong():
     assert "given another tensor" in shown_hint("refcounts", never_rebinds)
     kept = [("create", "a"), ("view", "b", "a"), ("del", "a"), ("del", "b")]
     assert not any(hint.fits(late(kept)) for hint in written_hints("refcounts"))
+    assert "count is too low" in shown_hint("refcounts", without_bases)
+    assert "count is too high" in shown_hint("refcounts", counts_names)
     assert shown_hint("release", gives_back_always).startswith("Cells were given back while")
     assert shown_hint("release", only_counts).startswith("The last holder is gone")
     assert "file does not hold" in shown_hint("mapped_tensor", always_private)
@@ -263,12 +315,13 @@ def test_the_picture_stands_at_the_statement_that_was_answered_wrongly():
     program = [("create", "a"), ("view", "b", "a"), ("save", "node2", "b"), ("del", "a")]
     program += [("release", "node2"), ("del", "b")]
     right = answers.exercises["refcounts"].right(Case((program,)))
-    assert right == [5]
+    assert right == [("freed", 5)]
     picture = answers.exercises["refcounts"].picture
-    assert picture(Case((program,)), [3], right).frame == 5
-    assert picture(Case((program,)), [None], right).frame == 5
+    assert picture(Case((program,)), [("freed", 3)], right).frame == 3
+    assert picture(Case((program,)), [("held", 1)], right).frame == 5
     assert picture(Case((program,)), Raised(KeyError("b")), right).frame == 5
-    assert picture(Case((program[:5],)), [3], [None]).frame == 3
+    assert picture(Case((program[:5],)), [("freed", 3)], [("held", 2)]).frame == 3
+    assert picture(Case((program[:5],)), [("held", 1)], [("held", 2)]).frame == 4
 
 
 def test_a_file_that_came_out_wrong_is_drawn_beside_the_right_one():
@@ -278,3 +331,23 @@ def test_a_file_that_came_out_wrong_is_drawn_beside_the_right_one():
     assert exercise.picture(case, right | {"file after writing": b"\0\1\2"}, right)
     assert exercise.picture(case, right, right) is None
     assert exercise.picture(case, {"refused": True}, right) is None
+
+
+def lets_the_mapping_go(path, nbytes, shared, grow, on_release):
+    with Path(path).open("r+b") as file:
+        mapping = mmap.mmap(file.fileno(), nbytes)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+    data_ptr = DataPtr(address, Device("cpu"), None, lambda _: on_release())
+    storage = Storage.from_data_ptr(data_ptr, nbytes)
+    return lab.Tensor(TensorImpl(storage, lab.uint8, (nbytes,), (1,)))
+
+
+def test_an_answer_whose_memory_is_gone_ends_a_process_of_its_own(monkeypatch):
+    monkeypatch.setattr(own_process, "CAN", True)
+    exercise = answers.exercises["mapped_tensor"]
+    (found,) = failing_cases(exercise, lets_the_mapping_go, 3, search=False)
+    assert found.kind == "ended" and "memory that was not there" in found.got
+    assert found.number == 1 and len(found.inputs) == 5
+    hint = next(hint for hint in written_hints("mapped_tensor") if hint.fits(found))
+    assert "pass it as context" in hint.text
+    assert failing_cases(exercise, mapped_tensor, 3) == [], "and the next answer is asked"

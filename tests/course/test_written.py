@@ -51,3 +51,14 @@ def test_a_helper_behind_another_name_is_found(monkeypatch):
         return pair(number)  # noqa: F821
 
     assert course.with_helpers(both) == (double, both)
+
+
+def test_a_function_that_is_written_again_is_called_without_asking_for_it_again():
+    cells = {"course": course, "double": double}
+    exec("def mine(number):\n    raise NotImplementedError", cells)
+    exec("used = course.yours(mine, double)", cells)
+    assert cells["used"](3) == 6
+    exec("def mine(number):\n    return number + number + 0.5", cells)
+    assert cells["used"](3) == 6.5
+    exec("mine = used", cells)
+    assert cells["used"](3) == 6, "a name for the call itself: the function it was made with"

@@ -109,6 +109,8 @@ def test_the_picture_stops_where_the_steps_stop():
         ({"edges": [2]}, "lights edge 2; there are 2"),
         ({"flows": {3: "1"}}, "lights edge 3; there are 2"),
         ({"notes": {5: "x"}}, "marks node 5; there are 3"),
+        ({"absent": [3]}, "marks node 3; there are 3"),
+        ({"absent_edges": [2]}, "lights edge 2; there are 2"),
         ({"heats": [{"title": "g", "rows": 2, "columns": 2, "numbers": [1]}]}, "1 numbers for 2 x"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import math
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -67,9 +68,13 @@ def _with(*others: str, rebinds: bool = False) -> Callable[[Rng, int], tuple[lis
     return lambda rng, size: _a_program(rng, size, others, rebinds)
 
 
-def _deaths(program: list[Statement]) -> list[int | None]:
+Fate = tuple[str, int]
+
+
+def _fates(program: list[Statement]) -> list[Fate]:
     """By really running it: a storage over a NumPy array dies when the array is given back."""
     deaths: list[int | None] = []
+    addresses: list[int] = []
     held: dict[str, torch.Tensor] = {}
     now = 0
 
@@ -82,6 +87,7 @@ def _deaths(program: list[Statement]) -> list[int | None]:
             weakref.finalize(array, died, len(deaths)).atexit = False
             deaths.append(None)
             held[name] = torch.from_numpy(array)
+            addresses.append(array.ctypes.data)
             del array
         elif kind == "view":
             held[name] = held[rest[0]][:2]
@@ -89,10 +95,20 @@ def _deaths(program: list[Statement]) -> list[int | None]:
             held[name] = held[rest[0]]
         else:
             del held[name]
-    result = list(deaths)
+    counts = dict(_held(tensor) for tensor in held.values())
+    fates = [
+        ("held", counts[address]) if death is None else ("freed", death)
+        for address, death in zip(addresses, deaths, strict=True)
+    ]
     now = -1
     held.clear()
-    return result
+    return fates
+
+
+def _held(tensor: torch.Tensor) -> tuple[int, int]:
+    """(the address of the bytes, how many tensors hold them)."""
+    handle = tensor.untyped_storage()  # is one holder more
+    return handle.data_ptr(), torch._C._storage_Use_Count(handle._cdata) - 1
 
 
 def _shorter_programs(program: list[Statement]) -> Any:
@@ -100,10 +116,15 @@ def _shorter_programs(program: list[Statement]) -> Any:
         yield (program[:end],)
 
 
+def _end(fate: Fate) -> float:
+    """The statement at which bytes went back; after all of them where they are still held."""
+    return fate[1] if fate[0] == "freed" else math.inf
+
+
 def _died_early(evidence: Evidence, *kinds: str) -> bool:
     """Whether bytes went back that were held, in a program with one of these statements."""
     pairs = zip(evidence.value, evidence.right, strict=True)
-    early = any(got is not None and (right is None or got < right) for got, right in pairs)
+    early = any(_end(got) < _end(right) for got, right in pairs)
     return early and any(statement[0] in kinds for statement in evidence.inputs[0])
 
 
@@ -111,8 +132,15 @@ def _outlived_its_name(evidence: Evidence) -> bool:
     """Whether bytes were held too long that went back when a name got another tensor."""
     (program,) = evidence.inputs
     pairs = zip(evidence.value, evidence.right, strict=True)
-    late = [right for got, right in pairs if right is not None and (got is None or got > right)]
+    late = [right[1] for got, right in pairs if _end(got) > _end(right)]
     return any(program[at][0] in MAKES for at in late)
+
+
+def _counts_off(evidence: Evidence) -> set[bool]:
+    """Of bytes held to the end, whether an answer counts too many (True) or too few holders."""
+    pairs = zip(evidence.value, evidence.right, strict=True)
+    held = [(got[1], right[1]) for got, right in pairs if got[0] == right[0] == "held"]
+    return {got > right for got, right in held if got != right}
 
 
 LINES = {
@@ -131,17 +159,18 @@ def _walked(case: Case, got: Any, right: Any) -> Any:
 
     (program,) = case.inputs
     answers = got if isinstance(got, list) else []
-    wrong = [g if r is None else r for g, r in zip_longest(answers, right) if g != r]
-    steps = [step for step in wrong if isinstance(step, int) and step < len(program)]
+    wrong = [pair for pair in zip_longest(answers, right) if pair[0] != pair[1]]
+    ends = [_end(fate) for fates in wrong for fate in fates if isinstance(fate, tuple)]
     lines = [LINES[kind].format(*names) for kind, *names in program]
-    return show.strides(program="\n".join(lines), at=min(steps, default=0) + 1)
+    last = len(program) - 1
+    return show.holders("\n".join(lines), at=int(min([*ends, last])) + 1 if wrong else 1)
 
 
 refcounts = Exercise(
     id="tensor_and_storage.refcounts",
     rules=("count yourself: no torch, no NumPy, no labkit, no sys.getrefcount, no weakref",),
     case=_a_program,
-    expected=_deaths,
+    expected=_fates,
     smaller=_shorter_programs,
     cases=300,
     minutes=15,
@@ -174,12 +203,25 @@ refcounts = Exercise(
             "what made them.",
             when=lambda e: _died_early(e, "view", "alias"),
         ),
-        "Keep, per name and node, the storage it leads to. A storage dies at the statement after "
-        "which nothing leads to it.",
+        Hint(
+            "The time is right, and the count is too low. A tensor whose name is gone is still a "
+            "holder if it is the base of a view that lives: rule 3.",
+            when=lambda e: False in _counts_off(e),
+        ),
+        Hint(
+            "The time is right, and the count is too high. Tensors hold a storage, not names or "
+            "nodes: one with two names counts once. A view of a view does not hold the middle.",
+            when=lambda e: True in _counts_off(e),
+        ),
+        "Give every tensor a number. Keep, per name and node, the tensor it leads to, and per "
+        "tensor its base. Alive are these tensors and their bases.",
     ),
     must_fail=(
         "frees on del of the base though a view lives",
         "one count per tensor only",
+        "counts without bases",
+        "counts names, not tensors",
+        "a view holds the tensor it was taken from",
         "ignores saved tensors",
         "ignores rebinding of a name",
         "frees twice",
@@ -289,7 +331,13 @@ mapped_tensor = Exercise(
         Stage("grow"),
     ),
     picture=_file_beside,
+    apart=True,
     hints=(
+        Hint(
+            "The bytes were gone when the tensor was read. Only the context keeps the mapping: "
+            "pass it as context, and close it in the deleter, not before.",
+            when=lambda e: e.kind == "ended",
+        ),
         Hint(
             "The file does not hold what it should. mmap.ACCESS_WRITE writes to the file, "
             "mmap.ACCESS_COPY keeps writes private; reading it into memory is neither.",

@@ -22,8 +22,8 @@ const graphCanvas = (() => {
 
   // root: the widget's; label: for a screen reader; pick(i): node i was clicked, -1 for none;
   // look(): what is in force: marks, notes, flows (maps of members), lit (edges, a set),
-  // matches (nodes found), chosen (a node, or -1), and optionally absent(member): not there yet,
-  // accent: the colour of the chosen.
+  // matches (nodes found), chosen (a node, or -1), and optionally absent(member) and
+  // absentEdge(member): not there now, accent: the colour of the chosen.
   function make({ root, label, look, pick }) {
     const canvas = lk.focusable(
       lk.h("canvas", { class: "lk-graph-canvas", role: "img", "aria-label": label }),
@@ -136,6 +136,8 @@ const graphCanvas = (() => {
     }
     const isAbsent = (now, node) => Boolean(now.absent) && node.members.every(now.absent);
 
+    const isCut = (now, members) => Boolean(now.absentEdge) && members.every(now.absentEdge);
+
     function drawEdge(g, colours, now, [s, t, label, route, members, aside], pills) {
       const a = level.nodes[s],
         b = level.nodes[t],
@@ -151,7 +153,8 @@ const graphCanvas = (() => {
         enters = by >= (bends.at(-1)?.[1] ?? ay) ? 1 : -1;
       const came = now.flows.get(members.find((m) => now.flows.has(m)));
       g.strokeStyle = used ? STATE_COLOURS.active : near ? colours.accent : colours.muted;
-      g.globalAlpha = near || came ? 1 : isAbsent(now, a) || isAbsent(now, b) ? FAINT : 0.65;
+      const gone = isAbsent(now, a) || isAbsent(now, b) || isCut(now, members);
+      g.globalAlpha = gone ? FAINT : near || came ? 1 : 0.65;
       g.lineWidth = used ? 3.5 : near || came ? 2 : 1;
       g.beginPath();
       g.moveTo(ax, ay + leaves * half);
@@ -178,7 +181,7 @@ const graphCanvas = (() => {
         const y = 0.64 * (ay + leaves * half) + 0.36 * cy;
         pills.push([came, aside < 0 ? -1 : 1, (ax + cx) / 2, y, used]);
       }
-      if (label && scale > 0.6) {
+      if (label && scale > 0.6 && !gone) {
         g.fillStyle = colours.muted;
         g.font = `10px ${colours.mono}`;
         g.textAlign = "left";

@@ -20,15 +20,18 @@ def checked_frame(frame: Frame, node_count: int, edge_count: int) -> dict[str, A
     for state in marks.values():
         if state is not None and state not in STATES:
             raise ValueError(f"node state {state!r} is not one of {', '.join(STATES)}")
-    for edge in (*frame.get("edges", ()), *frame.get("flows", ())):
+    for edge in (*frame.get("edges", ()), *frame.get("flows", ()), *frame.get("absent_edges", ())):
         if not 0 <= edge < edge_count:
             raise ValueError(f"a frame lights edge {edge}; there are {edge_count}")
+    _by_node({"absent": dict.fromkeys(frame.get("absent", ()))}, "absent", node_count)
     checked = {
         "text": frame.get("text", ""),
         "marks": marks,
         "lists": {name: _listed(items) for name, items in frame.get("lists", {}).items()},
         "notes": _by_node(frame, "notes", node_count),
         "edges": list(frame.get("edges", ())),
+        "absent": list(frame.get("absent", ())),
+        "absent_edges": list(frame.get("absent_edges", ())),
         "flows": {str(edge): text for edge, text in frame.get("flows", {}).items()},
         "heats": [_checked_heat(heat) for heat in frame.get("heats", ())],
         "kind": frame.get("kind", ""),

@@ -13,6 +13,7 @@ STATE_COLOURS = {
     "error": "#D55E00",
 }  # fmt: skip
 LINE_LENGTH = 92
+ABSENT = ("absent", "absent_edges")
 
 Node = Mapping[str, Any]
 State = Mapping[str, Mapping[int, str]]
@@ -32,9 +33,12 @@ def graph_picture(
     With steps: the state after number `step`, in words too.
     """
     nodes = level["nodes"]
-    shown = sorted(range(len(nodes)), key=lambda i: (nodes[i]["layer"], i))[:MOST_NODES]
+    absent, cut = ({*frames[step].get(name, ())} if frames else set() for name in ABSENT)
+    there = [i for i, node in enumerate(nodes) if not absent.issuperset(node["members"])]
+    shown = sorted(there, key=lambda i: (nodes[i]["layer"], i))[:MOST_NODES]
     kept = set(shown)
-    drawn = [edge for edge in level["edges"] if edge[0] in kept and edge[1] in kept]
+    drawn = [edge for edge in level["edges"] if {edge[0], edge[1]} <= kept]
+    drawn = [edge for edge in drawn if not cut.issuperset(edge[4])]
     places = [(nodes[i]["x"], nodes[i]["y"]) for i in shown]
     places += [(x, y) for edge in drawn for x, y in edge[3]]
     left, top = (min((place[axis] for place in places), default=0) for axis in (0, 1))
@@ -58,8 +62,8 @@ def graph_picture(
         _draw_edge(picture, edge, nodes, state["flows"], lit, at)
     for index in shown:
         _draw_node(picture, nodes[index], kinds, state, at(nodes[index]["x"], nodes[index]["y"]))
-    if len(shown) < len(nodes):
-        picture.text(width - 12, 20, f"first {len(shown)} of {len(nodes)} nodes", fill=MUTED,
+    if len(shown) < len(there):
+        picture.text(width - 12, 20, f"first {len(shown)} of {len(there)} nodes", fill=MUTED,
                      anchor="end")  # fmt: skip
     return picture.svg()
 

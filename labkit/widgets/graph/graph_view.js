@@ -193,7 +193,10 @@ function render({ model, el }) {
   function showFrame(i) {
     const frame = frames[i];
     const { marks, notes, flows } = inForce(i);
+    const gone = new Set(frame.absent ?? []),
+      cut = new Set(frame.absent_edges ?? []);
     Object.assign(now, { marks, notes, flows, lit: new Set(frame.edges ?? []) });
+    Object.assign(now, { absent: (node) => gone.has(node), absentEdge: (edge) => cut.has(edge) });
     heats.replaceChildren(...(frame.heats ?? []).map(graphFrames.heat));
     lists.replaceChildren(
       ...Object.entries(frame.lists).map(([name, items]) =>

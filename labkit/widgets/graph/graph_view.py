@@ -26,6 +26,8 @@ class GraphView(LabWidget):
             notes   {node index: a word over the node's corner, or None}, what changed
             edges   indices of the edges in use during this step alone
             flows   {edge index: what came along it, in a few characters, or None}, what changed
+            absent  indices of the nodes that are not there during this step
+            absent_edges  indices of the edges that are not there during this step
             lists   {name: [short strings]}, the side lists of this step
             heats   small heat maps: {title, rows, columns, numbers}, row after row; a number may
                     be the text "nan", "inf" or "-inf"
