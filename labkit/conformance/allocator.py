@@ -56,7 +56,7 @@ def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comp
         except (KeyError, TypeError) as error:
             raise InputError(f"{path} is not as the format says: {error!r}") from error
     yield from compare_installed(seed, 300 if size == "small" else 20_000)
-    for kind in ("snapshots", "h200"):
+    for kind in ("snapshots", "h200", "h100"):
         for path in sorted((folder / kind).glob("*.pickle.gz")):
             yield _compare_snapshot(path)
 

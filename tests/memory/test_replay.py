@@ -117,10 +117,10 @@ def test_a_retry_before_growth_is_not_an_empty_cache():
     assert replay(snapshot).device_frees == 0
 
 
-@pytest.mark.parametrize("path", sorted((FIXTURES / "h200").glob("*.gz")), ids=name_of)
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("h[12]00/*.gz")), ids=name_of)
 def test_recordings_of_a_real_card(path):
-    """An H200 under torch 2.11, streams held back, 2 % of its memory: nothing simulated."""
-    described = json.loads((FIXTURES / "h200" / "summary.json").read_text())["snapshots"]
+    """Two cards under torch 2.11, streams held back, 2 % of the memory: nothing simulated."""
+    described = json.loads((path.parent / "summary.json").read_text())["snapshots"]
     about = next(row for row in described if row["file"] == path.name)
     outcome = replay_exactly(
         load(path),

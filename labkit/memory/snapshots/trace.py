@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING
 from labkit.memory.history import MempoolId
@@ -23,6 +23,7 @@ Kind = Literal["malloc", "free", "complete", "empty_cache"]
 _RELEASES = {"segment_free", "segment_unmap"}
 _GROWTHS = {"segment_alloc", "segment_map"}
 SEGMENT_ACTIONS = _RELEASES | _GROWTHS
+_CLEARANCE = {*_RELEASES, "free_completed"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Request:
     ran_out  malloc: it found no room
     unsure   empty_cache: the releases may as well belong to the request that comes next, whose
              size, stream and pool are given; they do not if it would have found a cached block
+    run      the first release, or the failure, of the run of entries this one is part of. A request
+             that finds no room waits for every pending block: the run may be its own doing
     """
 
     kind: Kind
@@ -47,6 +50,7 @@ class Request:
     waits: bool = False
     ran_out: bool = False
     unsure: bool = False
+    run: int = -1
 
 
 @contextmanager
@@ -96,7 +100,7 @@ def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -
     `unsure`; others are an `empty_cache`.
     """
     pending = set(pending)
-    skip_until = 0
+    run = _Run(-1, 0)
     for index, entry in enumerate(entries):
         action = entry["action"]
         if action == "oom":
@@ -105,6 +109,8 @@ def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -
         if action == "snapshot" or action in _GROWTHS:
             continue
         address = entry["addr"]
+        if action in _CLEARANCE and index >= run.end:
+            run = _run_from(entries, index)
         if action == "alloc":
             yield Request("malloc", index, address, **_common(entry))
         elif action == "free_requested":
@@ -115,22 +121,40 @@ def requests(entries: Sequence[dict[str, Any]], pending: Collection[int] = ()) -
             yield Request("free", index, address, waits=not done, **_common(entry))
         elif action == "free_completed" and address in pending:
             pending.remove(address)
-            yield Request("complete", index, address, **_common(entry))
-        elif action in _RELEASES and index >= skip_until:
-            skip_until = index
-            while skip_until < len(entries) and entries[skip_until]["action"] in {
-                *_RELEASES,
-                "free_completed",
-            }:
-                skip_until += 1
-            then = next(islice(entries, skip_until, None), {"action": "end"})
-            if then["action"] in _GROWTHS or then["action"] == "oom":
-                cause = next(e for e in entries[skip_until:] if e["action"] not in _GROWTHS)
-                yield Request("empty_cache", index, unsure=True, **_common(cause))
+            yield Request("complete", index, address, run=run.first, **_common(entry))
+        elif index == run.first and action in _RELEASES:
+            if run.cause is not None:
+                yield Request("empty_cache", index, unsure=True, run=index, **_common(run.cause))
             else:
-                pools = {_pool(released) for released in entries[index:skip_until]}
-                only = pools.pop() if len(pools) == 1 else (0, 0)
-                yield Request("empty_cache", index, pool=only)
+                released = entries[index : run.end]
+                pools = {_pool(one) for one in released if one["action"] in _RELEASES}
+                yield Request("empty_cache", index, pool=pools.pop() if len(pools) == 1 else (0, 0))
+
+
+class _Run(NamedTuple):
+    """Completions and releases without anything between.
+
+    first  the first release; without one the failure behind the run; -1 when neither is there
+    end    one past its last entry
+    cause  the request behind it that grew or ran out, if one did
+    """
+
+    first: int
+    end: int
+    cause: dict[str, Any] | None = None
+
+
+def _run_from(entries: Sequence[dict[str, Any]], start: int) -> _Run:
+    end, first = start, -1
+    while end < len(entries) and entries[end]["action"] in _CLEARANCE:
+        if first < 0 and entries[end]["action"] in _RELEASES:
+            first = end
+        end += 1
+    then = entries[end]["action"] if end < len(entries) else "end"
+    if then != "oom" and then not in _GROWTHS:
+        return _Run(first, end)
+    cause = next(e for e in islice(entries, end, None) if e["action"] not in _GROWTHS)
+    return _Run(end if first < 0 and then == "oom" else first, end, cause)
 
 
 def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list[dict[str, Any]]:
