@@ -104,6 +104,22 @@ def test_char_is_signed_whatever_the_compiler_takes_it_for(emulator, tmp_path, m
     assert x[0] == -1
 
 
+def test_a_compiler_without_its_link_time_optimiser_builds_the_worker_all_the_same(
+    tmp_path, monkeypatch
+):
+    commands = []
+
+    def run(compiler, arguments):
+        commands.append(arguments)
+        broken = build.LTO in arguments and "-c" not in arguments
+        return subprocess.CompletedProcess(arguments, int(broken), "", "could not run lto-wrapper")
+
+    monkeypatch.setattr(build, "run_compiler", run)
+    build._build_worker(build.find_compiler(), ["-O2", build.LTO], tmp_path / "worker")
+    assert build.LTO not in commands[-1] and str(tmp_path / "worker") in commands[-1]
+    assert all(build.LTO in each for each in commands[: len(commands) // 2])
+
+
 def test_the_second_compile_comes_from_the_cache(emulator):
     first = build.compile_cuda(KERNEL % "x[0] = 3;", "a.cu")
     before = first.stat().st_mtime_ns

@@ -12,6 +12,7 @@ import cupy
 from labkit.cuda import source as cuda_source
 from labkit.cuda.cupy.calls import told
 from labkit.cuda.errors import CompileError, InvalidValueError
+from labkit.cuda.inspect import libraries
 from labkit.cuda.inspect.nvrtc import compile_source
 from labkit.cuda.signature import Signature
 from labkit.cuda.signature_text import signature_from_text
@@ -43,7 +44,8 @@ class Module:
             self.raw = _raw_module_for(arch[-1], code, path, names, options)
             return
         folder = Path(path).parent if Path(path).exists() else Path()
-        given = ["-std=c++17", f"-I{folder.resolve()}", f"-I{KERNELS}", "-lineinfo", *options]
+        folders = [folder.resolve(), KERNELS, *libraries.kernel_headers()]
+        given = ["-std=c++17", *(f"-I{each}" for each in folders), "-lineinfo", *options]
         standard = [o for o in options if o.startswith(("-std", "--std"))]
         self.raw = cupy.RawModule(
             code=code,

@@ -61,6 +61,12 @@ def headers(root: Path) -> list[Path]:
     return [folder for folder in wanted if folder.is_dir()]
 
 
+def kernel_headers() -> list[Path]:
+    """Include folders of the first root that brings all headers; PyTorch alone may bring some."""
+    whole = (root for root in roots() if all(has_header(root, name) for name in HEADERS))
+    return next(map(headers, whole), [])
+
+
 def nvdisasm() -> str | None:
     """Path of the disassembler, None where it is not installed."""
     for root in roots():
