@@ -4,6 +4,7 @@ Whether PyTorch and CuPy themselves are served needs a card: the tests marked `g
 """
 
 import ctypes
+import os
 import subprocess
 import sys
 import types
@@ -305,7 +306,10 @@ assert 4000 not in [block.requested_size for block in allocator.live_blocks()]
 @pytest.mark.parametrize("program", [TORCH, CUPY], ids=["torch", "cupy"])
 def test_on_a_card(program):
     """In a process of its own: PyTorch's allocator can be exchanged once, before its first use."""
-    subprocess.run([sys.executable, "-c", ON_A_CARD + program], check=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-c", ON_A_CARD + program],
+        check=True, timeout=300, env={**os.environ, "LABKIT_CUDA": "gpu"},
+    )  # fmt: skip
 
 
 def test_the_pointers_stay_valid_as_long_as_the_callbacks():
