@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from labkit._tensor import Tensor
 from labkit.conformance.sides import Fresh, Step, numeric_dtypes
 from labkit.core import dtype as dtypes
@@ -310,7 +312,8 @@ def copies(t: Tensor, r: random.Random) -> Step:
 
 def mistyped(t: Tensor, r: random.Random) -> Step:
     """An argument of a class no operation takes."""
-    wrong = r.choice((1.5, "a", None, True))
+    named = hasattr(torch.Tensor, "refine_names")  # before 2.13 a word is a dimension's name
+    wrong = r.choice((1.5, None, True) if named else (1.5, "a", None, True))
     name, count = r.choice((
         ("transpose", 2), ("select", 2), ("narrow", 3), ("unsqueeze", 1), ("permute", 1),
         ("unfold", 3), ("expand", 1), ("reshape", 1), ("chunk", 1), ("flatten", 2),

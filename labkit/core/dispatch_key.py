@@ -15,7 +15,8 @@ class DispatchKey(IntEnum):
     """One name a kernel can be registered under; among functionalities, larger wins.
 
     Source   c10/core/DispatchKey.h  DispatchKey
-    Differs  The list is 2.13's. 2.11 has no `Fake`, so every later number there is one lower.
+    Differs  The list is 2.13's. 2.11 has `Python` before `Fake`, and `Named` after
+             `Functionalize`, so every later number there is one higher.
     """
 
     Undefined = 0

@@ -22,6 +22,9 @@ _REGISTRATION = re.compile(
 _CELL = re.compile(r"(?P<key>\w+): (?P<fallthrough>fallthrough )?(?P<debug>.*) \[(?P<reason>.*)\]")
 _C: Any = torch._C
 
+LEFT_SINCE = frozenset({"Named"})
+"""Keys that older releases print (2.11 does) and 2.13, which the tables here follow, has not."""
+
 
 class Registration(NamedTuple):
     """One line of an operator's registrations, newest first per key.
@@ -80,6 +83,8 @@ def parse_registrations(dump: str) -> list[Registration]:
             raise ValueError(f"cannot read the registration line {line!r}")
         form = "fallthrough" if "fallthrough" in match["flags"].split() else "unknown"
         kernel = Kernel(None, match["debug"], form)  # type: ignore[arg-type]
+        if match["key"] in LEFT_SINCE:
+            continue
         key = DispatchKey.parse(match["key"])
         found.append(Registration(key, kernel, match["inactive"] is None, match["signature"]))
     return found
@@ -105,6 +110,8 @@ def parse_table(dump: str) -> dict[DispatchKey, TorchCell]:
         match = _CELL.fullmatch(line)
         if match is None:
             raise ValueError(f"cannot read the table line {line!r}")
+        if match["key"] in LEFT_SINCE:
+            continue
         cells[DispatchKey.parse(match["key"])] = TorchCell(
             match["debug"], match["reason"], match["fallthrough"] is not None
         )

@@ -232,3 +232,11 @@ def test_a_line_that_cannot_be_read_is_an_error_with_the_line():
         torch_tables.parse_table("what is this")
     with pytest.raises(ValueError, match="what is this"):
         torch_tables.parse_registrations("what is this [ boxed ]")
+
+
+def test_a_key_that_left_pytorch_is_passed_over():
+    """2.11 prints `Named`; a name that was never a key is still told."""
+    lines = "CPU: registered at a.cpp:1 [kernel]\nNamed: fallthrough b.cpp:2 [backend fallback]\n"
+    assert [key.name for key in torch_tables.parse_table(lines)] == ["CPU"]
+    with pytest.raises(ValueError, match="no dispatch key is called 'Nomad'"):
+        torch_tables.parse_table(lines.replace("Named", "Nomad"))
