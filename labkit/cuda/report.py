@@ -13,7 +13,7 @@ from typing import Any, Literal
 Space = Literal["global", "shared", "variable"]
 Kind = Literal[
     "race", "out_of_bounds", "uninitialised", "misaligned", "barrier_divergence", "deadlock",
-    "shuffle", "warp_mask", "undefined", "assert", "trap",
+    "shuffle", "warp_mask", "undefined", "assert", "trap", "grid_sync",
 ]  # fmt: skip
 Index = tuple[int, int, int]
 

@@ -18,8 +18,6 @@ KERNEL = 'extern "C" __global__ void k(int* x) {\n%s\n}'
 REFUSED = {
     'asm volatile("mov.u32 %0, 1;" : "=r"(x[0]));': "inline PTX",
     "x[0] = __activemask();": "__activemask",
-    "auto g = cooperative_groups::this_grid(); g.sync();": "grid.sync",
-    "auto g = cooperative_groups::coalesced_threads();": "coalesced_threads",
     "auto g = cooperative_groups::this_cluster();": "thread block clusters",
     "x[0] = tex2D<int>(0, 1, 2);": "textures",
     "cudaTextureObject_t t;": "textures",
@@ -27,7 +25,6 @@ REFUSED = {
     "k<<<1, 1>>>(x);": "dynamic parallelism",
     "int* p; cudaMalloc(&p, 4);": "host API",
     "static __managed__ int m;": "managed memory",
-    "cooperative_groups::memcpy_async(x, x, 4);": "asynchronous copies",
     "unsigned s = __cvta_generic_to_shared(x);": "address space",
     "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 4, float> f;": "wmma fragment",
 }

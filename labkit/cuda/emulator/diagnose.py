@@ -10,11 +10,8 @@ UNSUPPORTED = {
     "inline_PTX": "inline PTX (asm)",
     "__activemask": "__activemask(): which lanes are together is the hardware's choice; pass a "
     "mask you computed, or 0xffffffff",
-    "coalesced_threads": "cooperative_groups::coalesced_threads(): which lanes are together is the "
-    "hardware's choice",
     "textures": "textures",
     "surfaces": "surfaces",
-    "grid_sync": "grid-wide groups and grid.sync(): blocks run one after another here",
     "multi_grid": "multi-device groups",
     "thread_block_clusters": "thread block clusters",
     "dynamic_parallelism": "launching from device code (dynamic parallelism)",
@@ -32,7 +29,6 @@ _BEFORE = (
     (r"<<<", "dynamic_parallelism"),
     (r"#\s*include\s*<cuda/(?:barrier|pipeline|semaphore|latch|atomic|std/.*)>", "device_barriers"),
     (r"#\s*include\s*<cuda_pipeline(?:_primitives)?\.h>", "asynchronous_copies"),
-    (r"#\s*include\s*<cooperative_groups/memcpy_async\.h>", "asynchronous_copies"),
     (r"\bint\s+main\s*\(", "host_API"),
     (r"\b(?:__asm|__asm__)\b", "inline_PTX"),
 )

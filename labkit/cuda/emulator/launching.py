@@ -62,12 +62,17 @@ def launch_message(
         values += arg
     seeded = isinstance(order, int)
     head = _LAUNCH.pack(
-        handle, function.module.index_of(function, trace=trace), int(order == "forward"),
+        handle, function.module.index_of(function, trace=trace), _how(operation, order),
         *operation.grid, *operation.block,
         operation.shared_bytes, 2 if seeded else _ORDERS[str(order)],
         order if isinstance(order, int) else 0, len(offsets), len(values),
     )  # fmt: skip
     return head + struct.pack(f"<{len(offsets)}I", *offsets) + bytes(values) + tail
+
+
+def _how(operation: Operation, order: str | int) -> int:
+    """Bit 0: a kernel without barriers may run as a loop. Bit 1: all blocks run at once."""
+    return int(order == "forward") | 2 * bool(dict(operation.options).get("cooperative"))
 
 
 def failure(operation: Operation, report: dict[str, Any], *, trace: bool = False) -> KernelFailure:

@@ -9,6 +9,7 @@ from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.module import Function
 from labkit.cuda.errors import CudaError, InvalidLaunchError, KernelFailure
 from labkit.cuda.launch import as_dim3, check_launch
+from labkit.cuda.operation import Operation
 from labkit.cuda.programs.result import ProgramFinding
 from labkit.cuda.programs.session import Session
 from labkit.cuda.programs.wire import Answer, Question
@@ -25,6 +26,7 @@ MOST_REPORTS = 32
 _FAILED_KINDS = {
     "assert": "cudaErrorAssert",
     "trap": "cudaErrorLaunchFailure",
+    "grid_sync": "cudaErrorLaunchFailure",
     "deadlock": "cudaErrorLaunchTimeout",
 }
 
@@ -82,11 +84,18 @@ class LaunchCalls:
             self._seen.add(key)
             self._traced(function, wanted, shared, stream, number)
         else:
-            options = {"cooperative": True} if wanted.cooperative else {}
-            self._driver.launch(
-                function, wanted.grid, wanted.block, wanted.args, shared, stream, **options
-            )
+            self._queue(function, wanted, shared, stream)
         return Answer()
+
+    def _queue(self, function: Function, wanted: Wanted, shared: int, stream: int) -> None:
+        options = (("order", "forward"), ("cooperative", wanted.cooperative))
+        self._driver.submit(
+            stream,
+            Operation(
+                "kernel", function.name, function=function, grid=wanted.grid, block=wanted.block,
+                args=wanted.args, shared_bytes=shared, options=options,
+            ),
+        )  # fmt: skip
 
     def _found(self, kind: str, message: str, wanted: Wanted, number: int, kernel: str) -> None:
         file = self._session.module.program.named(wanted.file)

@@ -143,7 +143,7 @@ Fiber* Executor::next_fiber() {
         idle_.pop_back();
         return fiber;
     }
-    if (queued_ == 0) return nullptr;
+    if (queued_ == 0 && !release_gathered()) return nullptr;
     if (random_order) {
         std::swap(queue_[head_], queue_[(head_ + random() % queued_) % kMaxThreads]);
     }

@@ -53,6 +53,8 @@ struct Launch {
     void** args;
     Order order;
     uint64_t seed;
+    bool cooperative = false;  // all blocks run at once, each on an OS thread of its own
+    struct Gate* gate = nullptr;
     bool plain;  // nothing in the module can block and no tracer watches: threads run in a loop
     Tracer* tracer;
     uint64_t block_count;
@@ -73,6 +75,7 @@ class Executor {
     uint64_t warp_op(int op, uint32_t mask, uint64_t value, uint32_t operand, int width,
                      const void* site);
     void yield();
+    void grid_barrier(const void* site);
 
     Launch* launch = nullptr;
     Thread* current = nullptr;
@@ -94,6 +97,7 @@ class Executor {
     void wait_here();
     void release_barrier();
     void complete_if_all_here(unsigned warp);
+    bool release_gathered();
     void complete(unsigned warp, uint32_t lanes);
     void report_deadlock();
     void reset_fibers();

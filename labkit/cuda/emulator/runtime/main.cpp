@@ -20,7 +20,7 @@ namespace {
 
 struct LaunchMessage {
     uint64_t module;
-    uint32_t kernel, plain_allowed;
+    uint32_t kernel, how;  // bit 0: a plain loop is allowed; bit 1: cooperative
     uint32_t grid[3], block[3];
     uint32_t shared_bytes, order;
     uint64_t seed;
@@ -71,7 +71,8 @@ void run_launch(const std::string& body, bool traced) {
     for (uint32_t i = 0; i < message->arg_count; ++i) args[i] = parameters + offsets[i];
     args[message->arg_count] = const_cast<void*>(launch.kernel->symbol);  // a program's thunk asks for it
     launch.args = args.data();
-    launch.plain = !traced && message->plain_allowed && !launch.module->can_block &&
+    launch.cooperative = message->how & 2;
+    launch.plain = !traced && (message->how & 1) && !launch.module->can_block &&
                    launch.order == Order::kForward;
     if (traced) {
         Tracer tracer(launch, values + message->arg_bytes);
@@ -84,7 +85,7 @@ void run_launch(const std::string& body, bool traced) {
         return;
     }
     launch.tracer = nullptr;
-    run_blocks(launch);
+    launch.cooperative ? run_at_once(launch) : run_blocks(launch);
     executor->launch = nullptr;
     if (launch.failed) {
         answer(Status::kFailed, failure_json(launch));

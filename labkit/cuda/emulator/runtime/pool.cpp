@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -29,6 +32,16 @@ struct Pool {
 Pool* pool = new Pool;
 constexpr size_t kPrintedLimit = 1 << 20;  // CUDA's default printf buffer
 
+void collect_printed() {
+    if (!executor->printed.empty()) {
+        const std::lock_guard<std::mutex> lock(pool->mutex);
+        pool->printed += executor->printed;
+        pool->unprinted += executor->unprinted;
+        executor->printed.clear();
+        executor->unprinted = 0;
+    }
+}
+
 void run_share(Launch& launch) {
     const uint64_t parts = static_cast<uint64_t>(pool->helpers + 1) * 8;
     const uint64_t chunk = launch.block_count / parts + 1;
@@ -40,13 +53,7 @@ void run_share(Launch& launch) {
             executor->run_block(launch, launch.order == Order::kReverse ? launch.block_count - 1 - b : b);
         }
     }
-    if (!executor->printed.empty()) {
-        const std::lock_guard<std::mutex> lock(pool->mutex);
-        pool->printed += executor->printed;
-        pool->unprinted += executor->unprinted;
-        executor->printed.clear();
-        executor->unprinted = 0;
-    }
+    collect_printed();
 }
 
 void helper() {
@@ -101,6 +108,84 @@ void run_blocks(Launch& launch) {
         pool->wanted = 0;  // a helper that never woke is no longer needed
         pool->idle.wait(lock, [] { return pool->busy == 0; });
     }
+}
+
+// OS threads that hold one block each, so that blocks can wait for one another.
+struct Resident {
+    std::mutex mutex;
+    std::condition_variable changed;
+    Launch* launch = nullptr;
+    uint64_t block = 0;
+};
+
+struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    uint64_t blocks, waiting = 0, generation = 0;
+    std::atomic<bool>& failed;
+
+    void open() {
+        waiting = 0;
+        ++generation;
+        opened.notify_all();
+    }
+    void pass() {
+        std::unique_lock<std::mutex> lock(mutex);
+        const uint64_t mine = generation;
+        if (++waiting == blocks) return open();
+        while (generation == mine && !failed) opened.wait_for(lock, std::chrono::milliseconds(20));
+    }
+    void leave() {  // a block that has ended is waited for no more
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (--blocks && waiting == blocks) open();
+    }
+};
+
+static void reside(Resident& self) {
+    executor = new Executor;
+    use_fault_stack();
+    for (;;) {
+        std::unique_lock<std::mutex> lock(self.mutex);
+        self.changed.wait(lock, [&] { return self.launch != nullptr; });
+        executor->run_block(*self.launch, self.block);
+        collect_printed();
+        self.launch->gate->leave();
+        self.launch = nullptr;
+        self.changed.notify_all();
+    }
+}
+
+void run_at_once(Launch& launch) {
+    static auto* residents = new std::vector<Resident*>;
+    Gate gate{{}, {}, launch.block_count, 0, 0, launch.failed};
+    launch.gate = &gate;
+    while (residents->size() < launch.block_count) {
+        residents->push_back(new Resident);
+        std::thread thread(reside, std::ref(*residents->back()));
+        pool->threads.push_back(thread.native_handle());
+        thread.detach();
+    }
+    for (uint64_t b = 0; b < launch.block_count; ++b) {
+        Resident& one = *(*residents)[b];
+        const std::lock_guard<std::mutex> lock(one.mutex);
+        one.block = b;
+        one.launch = &launch;
+        one.changed.notify_all();
+    }
+    for (uint64_t b = 0; b < launch.block_count; ++b) {
+        Resident& one = *(*residents)[b];
+        std::unique_lock<std::mutex> lock(one.mutex);
+        one.changed.wait(lock, [&] { return one.launch == nullptr; });
+    }
+}
+
+void Executor::grid_barrier(const void* site) {
+    if (!launch->gate) {
+        fail("grid_sync", "grid.sync() in a grid that was not launched cooperatively", site);
+    }
+    barrier(CUEMU_SYNC, 0, site);
+    if (current->index == 0) launch->gate->pass();
+    barrier(CUEMU_SYNC, 0, site);
 }
 
 std::string take_printed() {

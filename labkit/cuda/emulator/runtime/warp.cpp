@@ -88,10 +88,28 @@ void Executor::complete_if_all_here(unsigned w) {
         bool agree = true;
         for (uint32_t rest = group; rest && agree; rest &= rest - 1) {
             const Thread& lane = threads[w * kWarp + static_cast<unsigned>(__builtin_ctz(rest))];
-            agree = (lane.mask & warp.alive) == group && lane.op == leader.op;
+            agree = (lane.mask & warp.alive) == group && lane.op == leader.op &&
+                    (lane.op != CUEMU_GATHER || lane.site == leader.site);
         }
         if (agree) complete(w, group);
     }
+}
+
+// Nothing else can go on: lanes that asked who is with them are those who wait at the same line.
+bool Executor::release_gathered() {
+    for (unsigned w = 0; w < warp_count; ++w) {
+        uint32_t group = 0;
+        const void* site = nullptr;
+        for (uint32_t rest = warps[w].waiting; rest; rest &= rest - 1) {
+            const unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+            const Thread& thread = threads[w * kWarp + lane];
+            if (thread.op != CUEMU_GATHER || (site && thread.site != site)) continue;
+            site = thread.site;
+            group |= 1u << lane;
+        }
+        if (group) return complete(w, group), true;
+    }
+    return false;
 }
 
 void Executor::complete(unsigned w, uint32_t group) {
@@ -102,6 +120,7 @@ void Executor::complete(unsigned w, uint32_t group) {
     uint64_t combined = 0;
     switch (op) {
         case CUEMU_ALL: combined = 1; break;
+        case CUEMU_GATHER: combined = group; break;
         case CUEMU_REDUCE_AND: case CUEMU_REDUCE_OR: case CUEMU_REDUCE_XOR: case CUEMU_REDUCE_ADD:
         case CUEMU_REDUCE_MIN_S: case CUEMU_REDUCE_MAX_S: case CUEMU_REDUCE_MIN_U: case CUEMU_REDUCE_MAX_U:
             combined = leader.value;
@@ -173,6 +192,7 @@ int cuemu_block_barrier(int kind, int predicate) {
 uint64_t cuemu_block_warp(int op, uint32_t mask, uint64_t value, uint32_t operand, int width) {
     return executor->warp_op(op, mask, value, operand, width, __builtin_return_address(0));
 }
+void cuemu_block_grid() { executor->grid_barrier(__builtin_return_address(0)); }
 void cuemu_yield() { executor->yield(); }
 void cuemu_fence(int scope) {
     if (executor->launch->tracer) executor->launch->tracer->fence(*executor, scope);

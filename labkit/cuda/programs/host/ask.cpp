@@ -229,7 +229,7 @@ CUEMU_DEVICE_ONLY(void, cuemu_yield, ())
 CUEMU_DEVICE_ONLY(uint64_t, cuemu_clock, ())
 CUEMU_DEVICE_ONLY([[noreturn]] void, cuemu_trap, ())
 CUEMU_DEVICE_ONLY(void, cuemu_fence, (int))
-CUEMU_DEVICE_ONLY(void, cuemu_grid_barrier, ())
+CUEMU_DEVICE_ONLY(void, cuemu_block_grid, ())
 
 }
 

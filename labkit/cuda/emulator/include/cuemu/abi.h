@@ -43,13 +43,15 @@ enum CuemuWarpOp : int {
     CUEMU_SYNCWARP, CUEMU_SHFL_IDX, CUEMU_SHFL_UP, CUEMU_SHFL_DOWN, CUEMU_SHFL_XOR, CUEMU_ALL,
     CUEMU_ANY, CUEMU_BALLOT, CUEMU_MATCH_ANY, CUEMU_MATCH_ALL, CUEMU_REDUCE_ADD,
     CUEMU_REDUCE_MIN_S, CUEMU_REDUCE_MAX_S, CUEMU_REDUCE_MIN_U, CUEMU_REDUCE_MAX_U,
-    CUEMU_REDUCE_AND, CUEMU_REDUCE_OR, CUEMU_REDUCE_XOR, CUEMU_CALL
+    CUEMU_REDUCE_AND, CUEMU_REDUCE_OR, CUEMU_REDUCE_XOR, CUEMU_CALL, CUEMU_GATHER
 };
+// CUEMU_GATHER: which lanes wait at this very line when nothing else can go on.
 // CUEMU_CALL: the last lane runs `function(lanes)` once; lanes[i] is what lane i passed as value.
 typedef void (*CuemuWarpCall)(void* const* lanes);
 
 extern "C" {
-// A module that refers to neither of these two cannot block, and runs as a plain loop.
+// A module that refers to none of these three cannot block, and runs as a plain loop.
+void cuemu_block_grid();  // waits for the whole grid
 int cuemu_block_barrier(int kind, int predicate);
 uint64_t cuemu_block_warp(int op, uint32_t mask, uint64_t value, uint32_t operand, int width);
 void cuemu_yield();
