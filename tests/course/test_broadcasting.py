@@ -6,7 +6,7 @@ import torch
 
 from labkit.course.exercise import Case, Raises, Rng
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("broadcasting")
 BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
@@ -209,6 +209,20 @@ for why, options in [
 @answers.wrong("output_bytes", "counts inputs at expanded size")
 def every_operand_of_a_comparison_is_bool(tree):
     return {**count(tree), "read": count(tree, itemsize=1)["read"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("output_bytes", with_options(empty=True), "A result here is empty"),
+        ("output_bytes", with_options(expanded=True), "stretched cell"),
+        ("output_bytes", with_options(granule=1), "no multiple of 512"),
+        ("loop_strides", lambda sizes, strides, shape: strides[len(shape)], "with an error"),
+        ("loop_strides", lambda sizes, strides, shape: strides, "the missing axes come first"),
+    ],
+)
+def test_the_first_hint_is_about_the_mistake(name, answer, said):
+    assert said in first_hint(find(f"broadcasting.{name}"), answer)
 
 
 def test_trees_hold_numbers_zero_sizes_and_several_intermediates_at_a_time():

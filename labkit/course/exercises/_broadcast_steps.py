@@ -1,5 +1,7 @@
 """The small steps of the broadcasting chapter: what two sizes make, and strides in the loop."""
 
+from typing import Any
+
 import torch
 
 from labkit.course.exercise import Exercise, Hint, Rng
@@ -62,14 +64,19 @@ def _expanded(sizes: Ints, strides: Ints, shape: Ints) -> Ints:
     return tuple(0 if n == 1 else stride for n, stride in zip(shape, stretched, strict=True))
 
 
+def _walked(answer: Any, sizes: Ints, strides: Ints, shape: Ints) -> Any:
+    """The answer's strides, 0 where nobody steps; as they are where their number is wrong."""
+    got = answer(sizes, strides, shape)
+    if not isinstance(got, tuple) or len(got) != len(shape):
+        return got
+    return tuple(0 if n == 1 else stride for n, stride in zip(shape, got, strict=True))
+
+
 loop_strides = Exercise(
     id="broadcasting.loop_strides",
     case=_a_stretch,
     expected=_expanded,
-    drive=lambda answer, sizes, strides, shape: tuple(
-        0 if n == 1 else stride
-        for n, stride in zip(shape, answer(sizes, strides, shape), strict=True)
-    ),
+    drive=_walked,
     rung="warm-up",
     rules=PLAIN,
     banned=LIBRARIES,
@@ -77,8 +84,18 @@ loop_strides = Exercise(
     minutes=4,
     hints=(
         Hint(
+            "Your function stopped with an error. Sizes and strides may be shorter than the shape: "
+            "only the last axes of the shape, shape[new:], stand over them.",
+            when=lambda e: e.kind == "raised",
+        ),
+        Hint(
             "There is one stride per axis of the shape, {expected}: the missing axes come first.",
-            when=lambda e: e.kind == "raised" or len(e.value) != len(e.right),
+            when=lambda e: len(e.value) != len(e.right),
+        ),
+        Hint(
+            "An axis of size 1 is stretched where the shape has another size, and then its stride "
+            "is 0: the walk stays where it is.",
+            when=lambda e: any(g and not r for g, r in zip(e.value, e.right, strict=True)),
         ),
         "An axis that is missing, or stretched from 1, gets stride 0. The others keep their own.",
         "`zip(sizes, strides, shape[new:])` goes through what the tensor has, axis by axis.",

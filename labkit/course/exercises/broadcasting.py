@@ -230,6 +230,15 @@ def _figure(name: str, test: Any) -> Any:
     return when
 
 
+def _has_an_empty_result(tree: Any) -> bool:
+    """Whether some operation of the expression makes no element."""
+    inside = any(_has_an_empty_result(part) for part in tree[1:] if part[0] in OPERATIONS)
+    return inside or _recorded(tree)["written"] == 0
+
+
+_reads_too_much = _figure("read", lambda got, right: got > right)
+
+
 def _numbers(tree: Any) -> bool:
     """Whether a Python number stands in the expression."""
     return tree[0] == "number" or (tree[0] != "tensor" and any(map(_numbers, tree[1:])))
@@ -259,13 +268,14 @@ output_bytes = Exercise(
     banned=("labkit.memory.*",),
     hints=(
         Hint(
-            "The result is empty: its loop visits no place, so it reads nothing.",
-            when=lambda e: e.right["written"] == 0 and e.value["read"] > e.right["read"],
+            "A result here is empty: its loop visits no place, so that operation reads nothing. "
+            "result.numel() tells.",
+            when=lambda e: _reads_too_much(e) and _has_an_empty_result(*e.inputs),
         ),
         Hint(
             "You read too much. Each operand counts once, at its own size: a stretched cell is "
             "visited again and again, but it is one cell in memory.",
-            when=_figure("read", lambda got, right: got > right),
+            when=lambda e: _reads_too_much(e) and not _has_an_empty_result(*e.inputs),
         ),
         Hint(
             "The peak is no multiple of 512. The allocator rounds every result up before it hands "
