@@ -1,0 +1,170 @@
+"""Right and wrong answers to the exercises of the chapter in which Python meets C."""
+
+import ctypes
+import weakref
+
+import torch
+
+from tests.course.answers import Answers
+
+answers = Answers("python_meets_c")
+
+# --- low_half
+
+
+@answers.right("low_half")
+def low_half(address):
+    return (address + 2**31) % 2**32 - 2**31
+
+
+answers.wrong("low_half", "keeps the sign bit as a number")(lambda address: address % 2**32)
+answers.wrong("low_half", "drops 31 bits only")(lambda address: address % 2**31)
+answers.wrong("low_half", "keeps all bits")(lambda address: address)
+
+# --- readable
+
+
+@answers.right("readable")
+def readable(x):
+    return x.dtype == torch.float32 and x.is_contiguous()
+
+
+answers.wrong("readable", "asks for the dtype only")(lambda x: x.dtype == torch.float32)
+answers.wrong("readable", "asks for the layout only")(lambda x: x.is_contiguous())
+answers.wrong("readable", "compares strides with 1")(
+    lambda x: x.dtype == torch.float32 and x.stride()[-1:] in ((), (1,))
+)
+
+# --- tensor_to_c
+
+
+@answers.right("tensor_to_c")
+def tensor_to_c(x, sums):
+    if x.dtype not in sums:
+        raise TypeError(f"no C function for {x.dtype}")
+    packed = x.contiguous()
+    return sums[x.dtype](packed.data_ptr(), packed.numel())
+
+
+@answers.wrong("tensor_to_c", "ignores strides")
+def ignores_strides(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    return sums[x.dtype](x.data_ptr(), x.numel())
+
+
+@answers.wrong("tensor_to_c", "ignores offset")
+def ignores_offset(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    packed = x if x.is_contiguous() else x.clone(memory_format=torch.contiguous_format)
+    return sums[x.dtype](packed.untyped_storage().data_ptr(), packed.numel())
+
+
+@answers.wrong("tensor_to_c", "converts into a temporary that dies first")
+def dies_first(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    address = x.contiguous().data_ptr()
+    return sums[x.dtype](address, x.numel())
+
+
+@answers.wrong("tensor_to_c", "silently casts integers to float")
+def casts(x, sums):
+    packed = x.to(torch.float64).contiguous()
+    return sums[torch.float64](packed.data_ptr(), packed.numel())
+
+
+@answers.wrong("tensor_to_c", "reads doubles as floats")
+def as_floats(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    packed = x.contiguous()
+    return sums[torch.float32](packed.data_ptr(), packed.numel())
+
+
+@answers.wrong("tensor_to_c", "counts the elements of the storage")
+def counts_all(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    packed = x.contiguous()
+    whole = packed.untyped_storage().nbytes() // packed.itemsize - packed.storage_offset()
+    return sums[x.dtype](packed.data_ptr(), whole)
+
+
+# --- owned_handle
+
+
+@answers.right("owned_handle")
+class Owned:
+    def __init__(self, lib):
+        self.lib, self.handle = lib, lib.make()
+        self.end = weakref.finalize(self, lib.drop, self.handle)
+
+    def open(self):
+        if not self.end.alive:
+            raise ValueError("the counter is closed")
+        return self.handle
+
+    def add(self, amount):
+        if self.lib.add(self.open(), amount):
+            raise RuntimeError(self.lib.message())
+
+    def total(self):
+        return self.lib.total(self.open())
+
+    def close(self):
+        self.end()
+
+    def __copy__(self):
+        raise TypeError("a counter has one owner")
+
+    def __deepcopy__(self, memo):
+        raise TypeError("a counter has one owner")
+
+
+@answers.wrong("owned_handle", "no destroy")
+class Leaks(Owned):
+    def __init__(self, lib):
+        super().__init__(lib)
+        self.end.detach()
+        self.end = weakref.finalize(self, int)
+
+
+@answers.wrong("owned_handle", "close and the end both destroy")
+class Twice(Owned):
+    def close(self):
+        self.lib.drop(self.handle)
+
+
+@answers.wrong("owned_handle", "lets an error code pass")
+class Deaf(Owned):
+    def add(self, amount):
+        self.lib.add(self.open(), amount)
+
+
+@answers.wrong("owned_handle", "shares a handle between copies")
+class Shares(Owned):
+    def __copy__(self):
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+
+@answers.wrong("owned_handle", "keeps the low half of the handle")
+class HalfAHandle(Owned):
+    def __init__(self, lib):
+        super().__init__(lib)
+        self.handle = ctypes.c_int(self.handle).value
+
+
+@answers.wrong("owned_handle", "uses a closed counter")
+class NeverClosed(Owned):
+    def open(self):
+        return self.handle
+
+
+test_answers = answers.tests()
