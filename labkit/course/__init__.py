@@ -3,6 +3,7 @@
     from labkit import course
     course.check("tensors.promote", promote)     # raises with the smallest failing case
     course.predict("Is there a graph?", {"yes": "nobody asked for one", "no": "nobody asked"})
+    course.machine()                             # what your accepted answers are parts of
     course.checked({"D4-1.1-a": (recorded, {"grad_fn": y.grad_fn})})      # the folded table
 
 How to write a notebook: the docstring of `labkit/course/notebooks.py`; an exercise: that of
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from labkit.course.course_path import path
     from labkit.course.predictions import predict
     from labkit.course.written import with_helpers, yours
+    from labkit.course.your_machine.page import machine
 
 HOMES = {
     "check": "checks",
     "checked": "checked_claims",
     "documents": "claims",
+    "machine": "your_machine.page",
     "path": "course_path",
     "predict": "predictions",
     "with_helpers": "written",
@@ -31,7 +34,7 @@ HOMES = {
 }
 """Public name -> the module of this package that holds it."""
 
-__all__ = ["check", "checked", "documents", "path", "predict", "with_helpers", "yours"]
+__all__ = ["check", "checked", "documents", "machine", "path", "predict", "with_helpers", "yours"]
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,7 @@ def answer_from_notebook(exercise_id, folder):
     file = folder / f"{exercise_id}.py"
     file.write_text(text, encoding="utf-8")
     module = types.ModuleType(f"answers_{exercise_id.replace('.', '_')}")
+    module.__file__ = str(file)
     sys.modules[module.__name__] = module
     exec(compile(text, str(file), "exec"), vars(module))
     return eval(compile(ast.Expression(asked), str(file), "eval"), vars(module))

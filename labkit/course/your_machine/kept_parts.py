@@ -88,8 +88,8 @@ def keep(exercise: Exercise, answer: Any) -> Part:
     chapter = exercises.notebook_of(exercise.id.partition(".")[0])
     part = Part(exercise.id, chapter, date.today().isoformat(), text)
     where = folder()
-    if where is None or not _write(where / f"{exercise.id}.py", _with_head(part)):
-        _in_memory[str(where), exercise.id] = _with_head(part)
+    if where is None or not write(where / f"{exercise.id}.py", with_head(part)):
+        _in_memory[str(where), exercise.id] = with_head(part)
     else:
         _in_memory.pop((str(where), exercise.id), None)
     return kept(exercise.id) or part
@@ -126,17 +126,18 @@ def _understood(exercise_id: str, text: str, file: Path | None) -> Part:
 
 
 def forget(exercise_id: str | None) -> None:
-    """The part of this exercise is gone, or all of them are."""
+    """The part of this exercise is gone, with the cases it failed on; or all of them."""
     where = folder()
     for key in [key for key in _in_memory if exercise_id in (None, key[1])]:
         del _in_memory[key]
     if where is not None:
-        for file in where.glob(f"{exercise_id or '*'}.py"):
-            with contextlib.suppress(OSError):
-                file.unlink()
+        for ending in ("py", "cases"):
+            for file in where.glob(f"{exercise_id or '*'}.{ending}"):
+                with contextlib.suppress(OSError):
+                    file.unlink()
 
 
-def _with_head(part: Part) -> str:
+def with_head(part: Part) -> str:
     return (
         f"# part: {part.exercise}\n# chapter: {part.chapter}\n# passed: {part.passed}\n"
         f"# labkit: {metadata.version('labkit')}\n# sha256: {_digest(part.text)}\n\n{part.text}"
@@ -147,7 +148,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _write(file: Path, text: str) -> bool:
+def write(file: Path, text: str) -> bool:
     """All of the new file is there, or all of the old one; False where it cannot be written."""
     name = None
     try:

@@ -235,12 +235,6 @@ class SeatedRun:
         finally:
             self.aside = before
 
-    @property
-    def share(self) -> float:
-        """The part of all calls at seats that went through the learner's code, 0 to 1."""
-        calls = sum(tally.calls for tally in self.tallies.values())
-        return sum(tally.yours for tally in self.tallies.values()) / calls if calls else 0.0
-
 
 @contextlib.contextmanager
 def seated(
@@ -254,7 +248,7 @@ def seated(
     drawer: Drawer = [
         (one, code_of(one))
         for one in (
-            Seated(_function(place.function), seat, place, run)
+            Seated(function_of(place.function), seat, place, run)
             for seat in seats
             for place in seat.places
         )
@@ -269,7 +263,7 @@ def seated(
 
 
 @functools.cache
-def _function(dotted: str) -> Any:
+def function_of(dotted: str) -> Any:
     """The function of that name, or the method of a class."""
     parts = dotted.split(".")
     for cut in range(len(parts) - 1, 0, -1):

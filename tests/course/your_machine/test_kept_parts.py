@@ -92,7 +92,7 @@ def test_bytes_that_are_no_text_are_refused(parts):
 def test_an_import_that_the_exercise_forbids_is_refused(parts):
     assert "imports torch" in keep_for_seat(EXERCISE, imports_torch)
     assert not parts.exists()
-    planted = kept_parts._with_head(
+    planted = kept_parts.with_head(
         kept_parts.Part(ID, "x", "2026-01-01", "import labkit.core\nanswer = labkit.core\n")
     )
     parts.mkdir(parents=True)

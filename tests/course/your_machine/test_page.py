@@ -1,0 +1,130 @@
+"""The machine as its owner meets it: the picture, a run, a new case, a folder, a command."""
+
+import os
+import re
+import subprocess
+import sys
+from html import escape
+
+import pytest
+
+from labkit import course
+from labkit.cli import main
+from labkit.course import progress_file
+from labkit.course.checks import CheckFailed
+from labkit.course.exercises import find
+from labkit.course.progress_file import state_of
+from labkit.course.your_machine import kept_parts, last_run, new_cases
+from labkit.course.your_machine.kept_parts import keep
+from labkit.course.your_machine.last_run import LastRun
+from labkit.course.your_machine.picture import curves
+from labkit.course.your_machine.seats import SEATS
+
+ID = "strides.needed"
+
+
+@pytest.fixture(autouse=True)
+def progress(monkeypatch, tmp_path):
+    for module in (progress_file, kept_parts, last_run, new_cases):
+        monkeypatch.setattr(module, "_in_memory", {})
+    monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
+    return tmp_path
+
+
+def needed(sizes, strides, offset):
+    """The elements a storage must hold: right, with < and > to be escaped."""
+    if 0 in sizes:
+        return 0
+    return 1 + offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+
+
+def nearly(sizes, strides, offset):
+    """Wrong for images in batches, which no small case is."""
+    return needed(sizes, strides, offset) + (len(sizes) == 4 and sizes[0] > 30)
+
+
+def test_the_picture_shows_every_seat_with_labkits_code_and_pytorchs_file():
+    html = course.machine()._repr_html_()
+    assert f"0 of {len(SEATS)} parts are yours" in html
+    for seat in SEATS:
+        assert escape(seat.title) in html and escape(seat.pytorch) in html
+    assert html.count("<details") == len(SEATS) and "def compute_cell(" in html
+
+
+def test_a_part_is_shown_with_its_code_beside_labkits():
+    keep(find(ID), needed)
+    mine = course.machine()
+    assert "with &lt; and &gt;" in mine._repr_html_() and "1 of 22 parts" in repr(mine)
+    assert "yours, passed 20" in mine._repr_html_()
+
+
+def test_a_part_that_the_check_let_through_is_found_at_work_and_becomes_a_case(emulator):
+    assert course.check(ID, nearly, seed=3).kept
+    page = course.machine().train(steps=2)
+    (trouble,) = page.troubles
+    assert trouble.seat.exercise == ID and trouble.inputs[0][0] > 30
+    assert page.done.is_equal and "taken out: strides.needed" in repr(page)
+    assert "✗" in course.machine()._repr_html_().partition("your part was taken out")[0]
+    assert not state_of(ID).passed
+    with pytest.raises(CheckFailed, match=re.escape(str(trouble.inputs[0]))):
+        course.check(ID, nearly, seed=3)
+    assert course.check(ID, needed, seed=3)
+    page = course.machine().train(steps=1)
+    assert page.troubles == [] and page.done.run.tallies[ID].yours > 50
+
+
+def test_one_step_says_how_much_of_it_is_yours(emulator):
+    assert repr(course.machine().step()).startswith("Your machine now has 0 of 22 parts.")
+    keep(find(ID), needed)
+    share = course.machine().step()
+    assert "1 of 22 parts; " in repr(share) and 0.05 < share.run.share < 0.6
+
+
+def test_percent_never_says_all_where_one_call_is_missing():
+    assert LastRun(calls={"a": [1000, 999]}).percent == "99 %"
+    assert LastRun(calls={"a": [1000, 1000]}).percent == "100 %"
+    assert LastRun(calls={"a": [1000, 1]}).percent == "under 1 %"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"calls": {"a": [1]}}', '{"new": 1}', "[" * 9])
+def test_a_damaged_last_run_is_no_run(progress, text):
+    (progress / "parts").mkdir()
+    file = progress / "parts" / "last_run.json"
+    file.write_text(text, encoding="utf-8")
+    assert last_run.last_run() == LastRun()
+    assert "<details" in course.machine()._repr_html_()
+
+
+def test_the_curves_lie_on_one_another_and_say_so_in_words():
+    svg = curves({"yours": [2.0, 1.0], "labkit": [2.0, 1.0], "torch": [2.0, 1.0]})
+    assert svg.count("<polyline") == 3 and "Loss over 2 steps" in svg
+    assert curves({}) == "" == curves({"yours": [1.0]})
+
+
+def test_the_exported_folder_trains_and_tests_itself(progress):
+    keep(find(ID), needed)
+    folder = progress / "mine"
+    assert main(["course", "machine", "--export", str(folder)]) == 0
+    ran = subprocess.run(
+        [sys.executable, "-m", "my_machine", "1"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "LABKIT_PROGRESS": "off"},
+    )  # fmt: skip
+    assert ran.returncode == 0 and "1 of 22 parts are yours" in ran.stdout, ran.stderr
+    assert "course.check(exercise" in (folder / "tests" / "test_parts.py").read_text()
+    assert "| bytes of a storage | `strides.needed` |" in (folder / "README.md").read_text()
+    assert main(["course", "machine", "--export", str(folder)]) == 0, "again, over itself"
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(progress, capsys):
+    (progress / "mine").mkdir()
+    (progress / "mine" / "thesis.tex").write_text("all of it")
+    assert main(["course", "machine", "--export", str(progress / "mine")]) == 1
+    assert "not empty" in capsys.readouterr().err
+    assert [one.name for one in (progress / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_reset_forgets_parts_too(progress):
+    keep(find(ID), needed)
+    assert main(["course", "reset", ID]) == 0
+    assert [*(progress / "parts").iterdir()] == []
