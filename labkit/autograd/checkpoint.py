@@ -32,11 +32,6 @@ class _StopRecomputation(Exception):
     """All tensors that backward needs have been computed again."""
 
 
-def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that do nothing."""
-    return contextlib.nullcontext(), contextlib.nullcontext()
-
-
 class _RandomState:
     """The states of the generators that a computation on these arguments uses."""
 
@@ -72,12 +67,8 @@ class _Frame:
     Source   torch/utils/checkpoint.py  _CheckpointFrame
     """
 
-    def __init__(
-        self, recompute: Callable[..., Any], early_stop: bool, check: bool, args: Sequence[Any]
-    ) -> None:
+    def __init__(self, recompute: Callable[..., Any], args: Sequence[Any]) -> None:
         self.recompute = recompute
-        self.early_stop = early_stop
-        self.check = check
         self.args = [save(arg) if isinstance(arg, TensorImpl) else arg for arg in args]
         self.holders: list[weakref.ref[_Holder]] = []
         self.looks: list[Any] = []
@@ -118,9 +109,9 @@ class _Frame:
                 holder = self.holders[number]()
                 if holder is not None:
                     tensors[holder] = kept
-            elif self.early_stop:
+            else:
                 raise _more_saved(len(self.holders), number + 1)
-            if self.early_stop and len(looks) == len(self.holders):
+            if len(looks) == len(self.holders):
                 raise _StopRecomputation
             return kept
 
@@ -132,8 +123,7 @@ class _Frame:
             pass
         if len(looks) != len(self.holders):
             raise _more_saved(len(self.holders), len(looks))
-        if self.check:
-            self._compare(looks)
+        self._compare(looks)
         self.recomputed[task] = tensors
 
     def _compare(self, looks: list[Any]) -> None:
@@ -169,14 +159,14 @@ class CheckpointFunction(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+    def forward(ctx: Any, run_function: Any, *args: Any) -> Any:
         """Compute without recording; keep the arguments."""
         if not any(variable.requires_grad(arg) for arg in args if isinstance(arg, TensorImpl)):
             warnings.warn(
                 "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
             )
         ctx.run_function = run_function
-        ctx.random = _RandomState(args) if preserve_rng_state else None
+        ctx.random = _RandomState(args)
         ctx.arguments = [None if isinstance(arg, TensorImpl) else arg for arg in args]
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, TensorImpl)]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -199,8 +189,7 @@ class CheckpointFunction(Function):
             if variable.requires_grad(tensor):
                 variable.meta_of(detached).requires_grad = True
             arguments[place] = detached
-        again = contextlib.nullcontext() if ctx.random is None else ctx.random.again()
-        with again, enable_grad():
+        with ctx.random.again(), enable_grad():
             outputs = ctx.run_function(*arguments)
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [
@@ -219,33 +208,26 @@ class CheckpointFunction(Function):
             else None
             for arg in arguments
         )
-        return (None, None, *found)
+        return (None, *found)
 
 
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
-    determinism_check: str = "default",
-    debug: bool = False,
-    early_stop: bool = True,
-    preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
     """`function(*args, **kwargs)`, keeping for backward what went in and nothing between.
 
-    use_reentrant       True: backward runs a backward of its own. False: saved tensors are
-                        computed again when the first of them is asked for
-    context_fn          two contexts: for the first and for the second computation
-    determinism_check   "default" compares shapes, types and devices of both; "none" does not
-    early_stop          the second computation ends when all that is needed is there
-    preserve_rng_state  both computations draw the same random numbers
+    The second computation draws the same random numbers, and ends when all that is needed is there.
 
-    Raises   ValueError       an argument that goes with the other kind only
+    use_reentrant   True: backward runs a backward of its own. False: saved tensors are computed
+                    again when the first of them is asked for
+
+    Raises   ValueError       keyword arguments with use_reentrant=True
              CheckpointError  (in backward) the second computation was not like the first
     Source   torch/utils/checkpoint.py  checkpoint
-    Differs  `debug` is accepted; the lab keeps no traces of both computations.
+    Differs  PyTorch's options for the second computation are not there
     """
     if use_reentrant is None:
         warnings.warn(
@@ -256,60 +238,18 @@ def checkpoint(
             stacklevel=2,
         )
         use_reentrant = True
-    if determinism_check not in ("default", "none"):
-        raise ValueError(
-            f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
-        )
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if context_fn is not noop_context_fn or debug:
-            raise ValueError(
-                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
-            )
-        return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    first, second = context_fn()
-    random = _RandomState(args) if preserve_rng_state else None
+        return CheckpointFunction.apply(function, *args)
+    if not STATE.grad:
+        return function(*args, **kwargs)
+    random = _RandomState(args)
 
     def recompute(*again: Any) -> None:
-        state = contextlib.nullcontext() if random is None else random.again()
-        with state, second:
+        with random.again():
             function(*again, **kwargs)
 
-    if not STATE.grad:
-        with first:
-            return function(*args, **kwargs)
-    frame = _Frame(recompute, early_stop, determinism_check == "default", args)
-    with saved_tensors_hooks(frame.pack, frame.unpack), first:
+    frame = _Frame(recompute, args)
+    with saved_tensors_hooks(frame.pack, frame.unpack):
         return function(*args, **kwargs)
-
-
-def checkpoint_sequential(
-    functions: Sequence[Callable[..., Any]],
-    segments: int,
-    input: Any,  # noqa: A002 (PyTorch's name)
-    use_reentrant: bool | None = None,
-    **kwargs: Any,
-) -> Any:
-    """The functions one after the other, in this many checkpointed pieces; the last is not.
-
-    Source   torch/utils/checkpoint.py  checkpoint_sequential
-    """
-    steps = list(functions)
-    if not 1 <= segments <= max(len(steps), 1):
-        raise ValueError(f"{len(steps)} functions cannot be cut into {segments} segments")
-
-    def piece(start: int, end: int) -> Callable[[Any], Any]:
-        def run(value: Any) -> Any:
-            for step in steps[start:end]:
-                value = step(value)
-            return value
-
-        return run
-
-    size = len(steps) // segments
-    value, end = input, 0
-    for start in range(0, size * (segments - 1), size):
-        end = start + size
-        value = checkpoint(piece(start, end), value, use_reentrant=use_reentrant, **kwargs)
-    return piece(end, len(steps))(value)

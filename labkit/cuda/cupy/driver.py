@@ -368,11 +368,6 @@ class CupyDriver:
             runtime.streamBeginCapture(stream, _CAPTURE_THREAD_LOCAL)
         self._capturing.add(stream)
 
-    def stream_is_capturing(self, stream: int) -> bool:
-        """True between begin and end of a capture."""
-        with told():
-            return bool(runtime.streamIsCapturing(stream))
-
     def stream_end_capture(self, stream: int) -> list[Any]:
         """The captured graph, as one item: its nodes are the driver's."""
         self._capturing.discard(stream)

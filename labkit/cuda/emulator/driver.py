@@ -367,10 +367,6 @@ class EmulatorDriver:
             self.queue.check_stream(stream)
             self._captures.begin(stream)
 
-    def stream_is_capturing(self, stream: int) -> bool:
-        """True between begin and end of a capture."""
-        return self._captures.of(stream) is not None
-
     def stream_end_capture(self, stream: int) -> list[Node]:
         """The captured nodes, each after the ones its stream and its events put before it.
 

@@ -7,12 +7,9 @@ the drawing's spine. Nothing is random and nothing recurses, so ten thousand nod
 """
 
 from collections import deque
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
-
-NodeId = TypeVar("NodeId", bound=Hashable)
 
 MAX_STAND_INS_PER_NODE = 6  # beyond it the longest edges are drawn straight through
 ORDERING_SWEEPS = 24
