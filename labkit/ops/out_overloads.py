@@ -45,7 +45,7 @@ _PLAIN = {
     "any": "all_out", "any.dim": "out", "any.dims": "dims_out", "argmax": "out", "argmin": "out",
     "argsort.stable": "stable_out", "bernoulli": "out", "complex": "out", "count_nonzero": "out",
     "count_nonzero.dim_IntList": "dim_IntList_out", "cumprod": "out", "cumsum": "out",
-    "linalg_vector_norm": "out", "max": "unary_out",
+    "linalg_vector_norm": "out", "logsumexp": "out", "max": "unary_out",
     "max.other": "out", "mean": "dtype_out", "mean.dim": "out", "min": "unary_out",
     "min.other": "out", "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out", "prod": "out",
     "prod.dim_int": "int_out", "std.correction": "correction_out", "std.dim": "out", "sum": "out",
@@ -55,7 +55,7 @@ _PLAIN = {
 _SEVERAL = {
     "max.dim": ("dim_max", "max", "max_values"), "min.dim": ("dim_min", "min", "min_indices"),
     "sort": ("values", "values", "indices"),
-    "sort.stable": ("values_stable", "values", "indices"),
+    "sort.stable": ("values_stable", "values", "indices"), "topk": ("values", "values", "indices"),
 }  # fmt: skip
 _FACTORIES = {
     "arange": "out", "arange.start_step": "start_out", "eye": "out", "eye.m": "m_out",

@@ -25,7 +25,7 @@ SHAPES = (
     "a.split(2, 1)[1]", "a.chunk(2)[0]", "a.unbind(0)[1]", "a.flatten()", "a.clone()",
     "a.as_strided((2, 2), (1, 2), 1)", "a.as_strided((3, 3), (1, 1))", "a.cumsum(1)",
     "a.cumprod(0)", "a.max(1)[0]", "a.min()", "a.sort(1)[0]", "a.tril()",
-    "a.clamp(-0.5, 0.5)", "m.where(a > 0, a, a * 3)",
+    "a.clamp(-0.5, 0.5)", "m.where(a > 0, a, a * 3)", "a.logsumexp(1)",
     "m.cat([a, a * 2], 1)", "m.stack([a, a * 2])", "a.repeat(2, 2)", "a.flip(0)",
 )  # fmt: skip
 

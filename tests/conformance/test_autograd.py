@@ -34,6 +34,12 @@ def test_an_operator_is_equal_on_every_question(entry):
     assert len(found) >= 3
 
 
+def test_an_overload_that_labkit_has_not_is_left_out():
+    tally = opinfo.run(5, "small", "round.decimals_3")
+    assert tally.different == {}
+    assert "aten::round.decimals" in tally.unsupported["round.decimals_3"]
+
+
 def test_the_seed_chooses_the_numbers_of_the_samples():
     (info,) = (each for each in opinfo.op_db() if opinfo.name_of(each) == "mul")
 

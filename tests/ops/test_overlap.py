@@ -17,6 +17,8 @@ SHOWN_TWICE = {
     "index_add_": lambda m: repeated(m).index_add_(0, index(m), m.ones(3)),
     "index_fill_": lambda m: repeated(m).index_fill_(0, index(m), 1.0),
     "index_put_": lambda m: repeated(m).index_put_((index(m),), m.ones(3)),
+    "put_": lambda m: repeated(m).put_(index(m), m.ones(3)),
+    "put_ of nothing": lambda m: repeated(m).put_(index(m)[:0], m.ones(0)),
     "masked_fill_": lambda m: repeated(m).masked_fill_(index(m) > 0, 1.0),
     "masked_scatter_": lambda m: repeated(m).masked_scatter_(index(m) > 0, m.ones(3)),
     "scatter_": lambda m: repeated(m).scatter_(0, index(m), m.ones(3)),
@@ -30,6 +32,7 @@ SHOWN_TWICE = {
 }
 STILL_READ = {
     "index_add_ self": lambda m, b: b[:3].index_add_(0, index(m), b[:3]),
+    "put_": lambda m, b: b[:3].put_(index(m), b[1:4]),
     "scatter_": lambda m, b: b[:3].scatter_(0, index(m), b[1:4]),
     "masked_fill_": lambda m, b: b[:3].masked_fill_(b[1:4] > 1, 5.0),
     "gather": lambda m, b: m.gather(b[:3], 0, index(m), out=b[1:4]),
@@ -63,3 +66,4 @@ def test_the_index_itself_is_not_overwritten():
         assert_beside(
             lambda m, write=write: getattr(i := index(m), write)(0, i, i.flip(0)).tolist()
         )
+    assert_beside(lambda m: (i := index(m)).put_(i, i.flip(0)).tolist())

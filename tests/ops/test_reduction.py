@@ -12,7 +12,7 @@ from tests.seeds import seeds
 
 A = torch.ops.aten
 NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any",
-         "all", "count_nonzero", "var", "std",
+         "all", "count_nonzero", "logsumexp", "var", "std",
          "norm", "linalg_vector_norm"]  # fmt: skip
 INFOS = [*NAMES, "linalg.vector_norm", "var_unbiased", "std_unbiased"]
 
@@ -43,7 +43,7 @@ def arguments(r, x):
     return [
         ((A.sum.dim_IntList, A.mean.dim), (dims, keepdim), {"dtype": dtype}),
         ((A.prod.dim_int,), (dim, keepdim), {"dtype": dtype}),
-        ((A.amax.default, A.amin.default), (dims or [], keepdim), {}),
+        ((A.amax.default, A.amin.default, A.logsumexp.default), (dims or [], keepdim), {}),
         ((A.max.dim, A.min.dim, A.any.dim, A.all.dim), (dim, keepdim), {}),
         ((A.argmax.default, A.argmin.default), (r.choice((None, dim)), keepdim), {}),
         ((A.any.dims, A.all.dims), (dims, keepdim), {}),

@@ -45,12 +45,12 @@ FAMILIES = {
         {"cat", "stack", "repeat", "repeat_interleave.Tensor", "flip"},
     ),
     "indexing": (
-        "gather scatter scatter_add index_select index_add index_fill take "
+        "gather scatter scatter_add index_select index_add index_fill take put "
         "masked_select masked_scatter masked_fill index_put __getitem__ nn.functional.embedding "
         "unfold select diagonal",
         {"gather", "scatter.src", "scatter.value", "scatter_add",
          "index_select", "index_add", "index_fill.int_Scalar",
-         "index_fill.int_Tensor", "take", "masked_select",
+         "index_fill.int_Tensor", "take", "put", "masked_select",
          "masked_scatter", "masked_scatter_backward", "masked_fill.Scalar", "masked_fill.Tensor",
          "index_put", "embedding", "embedding_dense_backward", "select_backward",
          "slice_backward", "diagonal_backward", "unfold_backward"},

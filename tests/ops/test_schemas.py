@@ -1,9 +1,13 @@
 """Every operator is PyTorch's: the same name, overload and schema, word for word."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
-import labkit._tensor  # noqa: F401  all operators are defined
+import labkit
+import labkit._tensor
 from labkit.dispatch import dispatcher
 
 NAMES = sorted(
@@ -26,3 +30,13 @@ def test_every_schema_is_pytorchs():
         if str(dispatcher().find(name).schema) != theirs:
             different[name] = theirs
     assert different == {}
+
+
+@pytest.mark.parametrize("part", ["_tensor", "autograd", "nn", "ops"])
+def test_what_labkits_own_code_calls_by_name_is_there(part):
+    """A call such as aten.put_.default(...) fails only when it is made, maybe in backward."""
+    folder, called = Path(labkit.__file__).with_name(part), set()
+    for path in folder.rglob("*.py"):
+        called |= set(re.findall(r"\baten\.(\w+)\.(\w+)\b", path.read_text(encoding="utf-8")))
+    names = {f"aten::{base}.{overload}".removesuffix(".default") for base, overload in called}
+    assert names - set(NAMES) == set()

@@ -59,3 +59,13 @@ def test_sort_is_stable_even_unasked(length, descending):
     found = aten.sort.default(to_lab(x), 0, descending)
     wanted = x.sort(stable=True, descending=descending)
     assert difference(found, tuple(wanted)) == ""
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_first_of_equals_are_among_the_k(largest):
+    x = torch.tensor([2.0, 1.0, 2.0, float("nan"), 1.0, 2.0])
+    values, places = aten.topk.default(to_lab(x), 4, 0, largest)
+    wanted = x.sort(stable=True, descending=largest)
+    assert difference((values, places), (wanted.values[:4], wanted.indices[:4])) == ""
+    with pytest.raises(RuntimeError, match="k=7, size 6"):
+        aten.topk.default(to_lab(x), 7)

@@ -41,6 +41,10 @@ ROWS: list[Row] = [
         jvp="extreme_jvp(self_p, self_t, result, dim, keepdim)"),
     row("amin", "AminBackward0", self="extreme_backward(grad, self, result, dim, keepdim)",
         jvp="extreme_jvp(self_p, self_t, result, dim, keepdim)"),
+    row("logsumexp", "LogsumexpBackward0",
+        self="logsumexp_backward(grad, self, result, dim, keepdim)",
+        jvp="aten.sum.dim_IntList(self_t * aten.exp.default(self_p - restore_reduced_dims("
+            "result, dim, keepdim, self_p.dim())), dim, keepdim)"),
     row("linalg_vector_norm", "LinalgVectorNormBackward0",
         self="norm_backward(grad, self, ord, result, dim, keepdim)"),
     row("norm.Scalar", "NormBackward0", self="norm_backward(grad, self, p, result)"),

@@ -11,6 +11,7 @@ ROWS: list[Row] = [
     row("sort", "SortBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
     row("sort.stable", "SortBackward1", self=SELECTED, jvp=SELECTED_JVP,
         differentiable_outputs=VALUES),
+    row("topk", "TopkBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)", jvp=LINEAR),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)", jvp=LINEAR),
     *not_differentiable("argsort", "argsort.stable"),

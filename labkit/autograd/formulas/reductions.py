@@ -204,6 +204,17 @@ def extreme_jvp(self: Any, tangent: Any, result: Any, dims: Dims, keepdim: bool)
     return chosen / aten.sum.dim_IntList(mask, _listed(dims), keepdim)
 
 
+def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
+    """The softmax, times the gradient.
+
+    Source   torch/csrc/autograd/FunctionsManual.cpp  logsumexp_backward
+    """
+    if self.dim():
+        grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
+        result = restore_reduced_dims(result, dims, keepdim, self.dim())
+    return grad * conj(aten.exp.default(self - result))
+
+
 def norm_backward(
     grad: Any, self: Any, p: float | None, norm: Any, dims: Dims = None, keepdim: bool = False
 ) -> Any:

@@ -24,6 +24,8 @@ from labkit.core.generator import default_generator
 from labkit.core.memory_format import MemoryFormat
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
+from labkit.dispatch import torch_operator
+from labkit.dispatch.default import dispatcher
 
 _ROOTS = {
     "torch.Tensor.": lambda: lab.Tensor,
@@ -208,6 +210,8 @@ class Lockstep(TorchFunctionMode):  # type: ignore[misc]
             if failure is not None and _same_class(failure, error):
                 self.refused = True
                 raise failure from None
+            if isinstance(error, TypeError):
+                _refuse_missing_overload(name.rpartition(".")[2], args, kwargs)
             raise Unequal(
                 f"{name}: torch {_outcome(failure)}, labkit raises {type(error).__name__}: {error}"
             ) from error
@@ -220,6 +224,22 @@ class Lockstep(TorchFunctionMode):  # type: ignore[misc]
 def _set_random_state(state: torch.Tensor) -> None:
     """Labkit draws the numbers PyTorch drew."""
     default_generator().load_state_bytes(state.numpy())
+
+
+def _refuse_missing_overload(name: str, args: Any, kwargs: Any) -> None:
+    """Pass unless PyTorch's overload for these arguments is one that labkit has not.
+
+    Raises   Unsupported
+    """
+    packet = getattr(torch.ops.aten, name, None)
+    if packet is None:
+        return
+    try:
+        overload = torch_operator.resolve(packet, tuple(args), kwargs)
+    except RuntimeError:  # its Python binding makes other arguments of them
+        return
+    if overload.name() not in dispatcher().operators:
+        raise Unsupported(f"labkit has no {overload.name()}")
 
 
 def _same_class(theirs: Exception, ours: Exception) -> bool:

@@ -1,6 +1,7 @@
 """Slices along a dimension fetched, added to and filled, by their numbers.
 
-Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_fill, take
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_fill, take,
+         put
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -202,6 +203,33 @@ def take(self: TensorImpl, index: TensorImpl) -> TensorImpl:
     return new_raw(self.raw().reshape(-1)[entries], self.dtype)
 
 
+@kernel("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
+def put(
+    self: TensorImpl, index: TensorImpl, source: TensorImpl, accumulate: bool = False
+) -> TensorImpl:
+    """`self` with elements of `source` at positions of the flattened tensor, or added there."""
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{self.dtype} and source.dtype = {source.dtype}"
+        )
+    if source.numel() != index.numel():
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
+        )
+    entries = _flat(self, index, "put_").reshape(-1)
+    strides = copy.empty_like(self).strides
+    if accumulate:
+        total = np.array(wide(self).reshape(-1))
+        with np.errstate(all="ignore"):
+            np.add.at(total, entries, wide(source).reshape(-1))
+        return new_tensor(total.reshape(self.sizes), self.dtype, strides)
+    result = np.array(self.raw().reshape(-1))
+    result[entries] = source.raw().reshape(-1)
+    return new_raw(result.reshape(self.sizes), self.dtype, strides)
+
+
 def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
     """`index_fill_`, the one that PyTorch only warns of repeated elements."""
 
@@ -219,5 +247,7 @@ for schema, write in (
      _fill_in_place(index_fill_tensor)),
     ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)",
      _fill_in_place(index_fill)),
+    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
+     in_place(put)),
 ):  # fmt: skip
     kernel(f"{schema} -> Tensor(a!)", variants="method")(write)

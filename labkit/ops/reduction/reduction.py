@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.promotion import get_default_dtype
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.ops.arrays import new_tensor, wide
@@ -308,3 +309,28 @@ def argmax(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> T
 def argmin(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> TensorImpl:
     """Where the smallest element is first, in row-major order or along a dimension."""
     return _argument("argmin", self, dim, keepdim)
+
+
+@kernel("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor")
+def logsumexp(self: TensorImpl, dim: Dims, keepdim: bool = False) -> TensorImpl:
+    """The logarithm of the sum of exponentials, without overflow on the way."""
+    dtype = self.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = get_default_dtype()
+    refuse_float8("logsumexp", dtype)
+    dims = reduced_dims(self, dim)
+    values = wide(in_dtype(self, dtype))
+    if is_empty_list(dim) and self.sizes and self.numel() and not keepdim:
+        raise RuntimeError(
+            f"logsumexp: output with shape [] doesn't match the shape of the maxima of an empty "
+            f"list of dims over {list(self.sizes)}"
+        )
+    with np.errstate(all="ignore"):
+        if not self.numel():
+            total = reduce(np.add, np.exp(values), dims, keepdim)
+            return new_tensor(np.log(total), dtype)
+        largest = reduce(np.maximum, values.real, dims, True)
+        largest = np.where(np.isinf(largest), 0, largest).astype(largest.dtype)
+        total = reduce(np.add, np.exp(values - largest), dims, True, _accumulator(dtype))
+        found = np.log(total) + largest
+    return new_tensor(found if keepdim else np.squeeze(found, axis=dims), dtype)

@@ -92,3 +92,31 @@ def argsort_stable(
 ) -> Any:
     """Where the elements would come from if they were sorted."""
     return aten.sort.stable(self, stable=stable, dim=dim, descending=descending)[1]
+
+
+@kernel(
+    "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> "
+    "(Tensor values, Tensor indices)"
+)
+def topk(
+    self: TensorImpl,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,  # noqa: A002
+) -> Pair:
+    """The k largest or smallest elements along a dimension, best first, and where they are.
+
+    Differs  sorted even when not asked for; equals keep the order they came in
+    """
+    dim = maybe_wrap_dim(dim, self.dim())
+    length = self.sizes[dim] if self.sizes else 1
+    if not 0 <= k <= length:
+        raise RuntimeError(f"selected index k out of range: k={k}, size {length} along dim {dim}")
+    if self.dtype.is_complex or self.dtype.kind == "bool":
+        raise RuntimeError(f"topk does not support {self.dtype.name} on CPU")
+    ordered = sort_stable(self, stable=True, dim=dim, descending=largest)
+    if not self.sizes:
+        return ordered
+    values, places = (np.take(copy.values(each), range(k), dim) for each in ordered)
+    return new_tensor(values, self.dtype), new_tensor(places, dtypes.int64)
