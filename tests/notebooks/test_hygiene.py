@@ -71,6 +71,11 @@ def test_plan_and_claims_agree():
     assert {entry["verdict"] for entry in all_claims().values()} == {*SUPPORTS, "unverifiable"}
 
 
+def test_a_title_stands_in_the_notebook_or_else_in_the_plan():
+    written = {notebook_name(path) for path in notebook_paths()}
+    assert {name for name, entry in planned().items() if "title" not in entry} == written
+
+
 def test_plan_points_backwards():
     before: set[str] = set()
     for name, entry in planned().items():
