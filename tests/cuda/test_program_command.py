@@ -83,3 +83,22 @@ def test_no_file_is_told(capfd):
     assert main(["run"]) == 2
     assert main(["run", "missing.cu"]) == 2
     assert "missing.cu cannot be read" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("#include <thrust/sort.h>\n", "prog.cu:1: the emulator does not run thrust."),
+        ("#include <cuda/barrier>\n", "prog.cu:1: the emulator does not run this part of libcu++"),
+        ("\nCUdevice device;\n", "prog.cu:2: the emulator does not run the driver API (CUdevice)"),
+        (
+            "\nvoid f() { cudaMemPool_t pool; }",
+            "prog.cu:2: the emulator does not run cudaMemPool_t",
+        ),
+    ],
+)
+def test_what_the_emulator_has_not_is_refused_by_name(capfd, tmp_path, monkeypatch, code, message):
+    monkeypatch.chdir(tmp_path)
+    Path("prog.cu").write_text(code + "\nint main() {}\n")
+    assert main(["run", "prog.cu"]) == 2
+    assert message in capfd.readouterr().err

@@ -25,6 +25,29 @@ UNSUPPORTED = {
     "wmma_type": "a wmma fragment of this type or shape: half and bfloat16 inputs with float or "
     "half accumulators, 16x16x16, 32x8x16 and 8x32x16 are emulated",
 }
+_LIBRARIES = {
+    r"nvrtc\.h": "NVRTC, compiling kernels while the program runs",
+    r"cuda\w*_interop\.h|cudaEGL\.h|cudaGL\.h": "graphics interoperability",
+    r"thrust/.*": "thrust",
+    r"cublas\w*\.h": "cuBLAS",
+    r"curand\.h": "cuRAND's host functions; curand_kernel.h is there",
+    r"cu(?:fft|sparse|solver|dnn)\w*\.h": "NVIDIA's mathematical libraries",
+    r"cub/.*": "this part of cub; its block and warp collectives are there",
+    r"cuda/.*|nv/.*": "this part of libcu++",
+    r"cuda_pipeline\w*\.h": "asynchronous copies (cuda_pipeline.h)",
+    r"mpi\.h": "MPI",
+    r"nccl\.h": "NCCL",
+}
+_DRIVER_NAME = re.compile(
+    r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>CU[a-z]\w*|cu[A-Z]\w*|CUDA_[A-Z]\w*)'"
+    r"[^\n]*(?:not declared|not name a type|not been declared)",
+    re.MULTILINE,
+)
+_RUNTIME_NAME = re.compile(
+    r"^(?P<where>[^\n]*?:\d+):\d+: error: '(?:const |struct )*(?P<name>cuda[A-Z]\w*)'"
+    r"[^\n]*(?:not declared|not name a type|not been declared)",
+    re.MULTILINE,
+)
 _BEFORE = (
     (r"<<<", "dynamic_parallelism"),
     (r"#\s*include\s*<cuda/(?:barrier|pipeline|semaphore|latch|atomic|std/.*)>", "device_barriers"),
@@ -53,6 +76,22 @@ def unsupported(feature: str, where: str) -> UnsupportedFeatureError:
     )
 
 
+def _missing(stderr: str) -> UnsupportedFeatureError | None:
+    """The refusal of the first CUDA library or function that the emulator has not."""
+    header = re.search(
+        r"^(?P<where>[^\n]*?:\d+):\d+: fatal error: (?P<name>\S+): No such", stderr, re.MULTILINE
+    )
+    if header:
+        for pattern, feature in _LIBRARIES.items():
+            if re.fullmatch(pattern, header["name"]):
+                return unsupported(feature, header["where"])
+    if found := _DRIVER_NAME.search(stderr):
+        return unsupported(f"the driver API ({found['name']})", found["where"])
+    if found := _RUNTIME_NAME.search(stderr):
+        return unsupported(found["name"], found["where"])
+    return None
+
+
 def host_options(options: Sequence[str]) -> list[str]:
     """The compiler options that mean something to a host compiler: -D, -U and -I."""
     kept = []
@@ -76,6 +115,9 @@ def compile_error(stderr: str, path: str, unit: str, names: Sequence[str]) -> Co
         return unsupported(named.group("feature"), own.group(1) if own else named.group("where"))
     if "Error: " in stderr and "Assembler messages" in stderr:
         return unsupported("inline_PTX", path)
+    refused = _missing(stderr)
+    if refused is not None:
+        return refused
     by_name = [line for line in stderr.splitlines() if line.startswith("labkit: kernels by name")]
     errors = [
         line for line in stderr.splitlines() if re.match(r".*?:\d+:\d+: (?:fatal )?error:", line)

@@ -113,7 +113,8 @@ def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
             raise diagnose.unsupported("dynamic_parallelism", f"{path}:{line}")
         named = stripped[one.kernel : one.opening].strip()
         before, after = "cuemu::launch(", ""
-        if _is_deduced(named, texts):
+        count = _count(stripped[one.arguments + 1 : one.end])
+        if _is_deduced(named, count, texts):
             before = "cuemu::launch_deduced([](auto... cuemu_a) { "
             after = "(cuemu_a...); }"
         spoken = re.sub(r"\s+", " ", named).replace("\\", "").replace('"', "")
@@ -128,8 +129,11 @@ def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
     return edited(code, sorted(edits))
 
 
-def _is_deduced(named: str, texts: dict[str, list[KernelText]]) -> bool:
-    """Whether the name alone stands for several functions: an overload, or a template to deduce."""
+def _is_deduced(named: str, count: int, texts: dict[str, list[KernelText]]) -> bool:
+    """Whether only a call says which function is meant: overloads, templates to deduce, defaults.
+
+    count   of the arguments
+    """
     given = ""
     if named.endswith(">"):
         start = _opening(named, len(named) - 1)
@@ -140,11 +144,13 @@ def _is_deduced(named: str, texts: dict[str, list[KernelText]]) -> bool:
             len({one.scope for one in matches}) < len(matches)
             and len({one.parameters for one in matches}) > 1
         )
-    return any(_count(given) < len(one.template_names) for one in matches)
+    return any(
+        _count(given) < len(one.template_names) or count < len(one.parameters) for one in matches
+    )
 
 
 def _count(arguments: str) -> int:
-    """How many template arguments stand there."""
+    """How many arguments stand there, with commas between them."""
     if not arguments.strip():
         return 0
     depth, count = 0, 1

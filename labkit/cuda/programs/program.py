@@ -75,7 +75,8 @@ class _Run:
         told = (theirs.fileno(), arena.fd, f"{arena.base:x}", arena.reserved, arena.capacity)
         with ours, theirs:
             process = subprocess.Popen(
-                [str(self._host), *arguments],
+                [f"./{Path(self._result.program).stem}", *arguments],
+                executable=self._host,
                 env={**os.environ, "LABKIT_PROGRAM": " ".join(map(str, told))},
                 pass_fds=(theirs.fileno(), arena.fd),
                 stdout=output,

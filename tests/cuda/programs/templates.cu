@@ -2,6 +2,7 @@
 // expect: deduced: 8, default: 24
 // expect: chosen at run time: 7
 // expect: from a macro: 9
+// expect: default argument: 100
 // Launches in all their forms: explicit, deduced and default template arguments, pointers, macros.
 #include <cstdio>
 
@@ -11,6 +12,7 @@ namespace plain {
 __global__ void sub(int a, int b, int* out) { *out = a - b; }
 }
 __global__ void mul(int a, int b, int* out) { *out = a * b; }
+__global__ void put(int* out, int value = 100) { *out = value; }
 #define LAUNCH(kernel, ...)         \
     do {                            \
         kernel<<<dim3(1), 1>>>      \
@@ -47,5 +49,8 @@ int main() {
     LAUNCH(mul, 3, 3, out);
     cudaMemcpy(&deduced, out, sizeof(int), cudaMemcpyDeviceToHost);
     std::printf("from a macro: %d\n", deduced);
+    put<<<1, 1>>>(out);
+    cudaMemcpy(&deduced, out, sizeof(int), cudaMemcpyDeviceToHost);
+    std::printf("default argument: %d\n", deduced);
     cudaFree(out);
 }

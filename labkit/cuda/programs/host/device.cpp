@@ -38,6 +38,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return only_device(
 cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return *device = 0, cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return noted(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceDisablePeerAccess(int) { return noted(cudaErrorPeerAccessNotEnabled); }
 cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     *value = limit == cudaLimitStackSize ? 256 << 10 : limit == cudaLimitPrintfFifoSize ? 1 << 20 : 8 << 20;

@@ -70,6 +70,10 @@ template <class T> CUEMU_QUIET T compare_swap(T* address, T expected, T wanted) 
     CUEMU_INLINE T NAME(T* address, T value) { return EXPRESSION; }                             \
     CUEMU_INLINE T NAME##_block(T* address, T value) { return EXPRESSION; }                     \
     CUEMU_INLINE T NAME##_system(T* address, T value) { return EXPRESSION; }
+#define CUEMU_ATOMIC_CAS(NAME, T)                                                               \
+    CUEMU_INLINE T NAME(T* address, T expected, T wanted) {                                     \
+        return cuemu::compare_swap(address, expected, wanted);                                  \
+    }
 #define CUEMU_ATOMIC_INTEGER(T)                                                                 \
     CUEMU_ATOMIC(atomicAdd, T, cuemu::fetch_add(address, value))                                \
     CUEMU_ATOMIC(atomicSub, T, cuemu::fetch_add(address, (T)(0 - value)))                       \
@@ -79,9 +83,9 @@ template <class T> CUEMU_QUIET T compare_swap(T* address, T expected, T wanted) 
     CUEMU_ATOMIC(atomicAnd, T, cuemu::fetch_and(address, value))                                \
     CUEMU_ATOMIC(atomicOr, T, cuemu::fetch_or(address, value))                                  \
     CUEMU_ATOMIC(atomicXor, T, cuemu::fetch_xor(address, value))                                \
-    CUEMU_INLINE T atomicCAS(T* address, T expected, T wanted) {                                \
-        return cuemu::compare_swap(address, expected, wanted);                                  \
-    }
+    CUEMU_ATOMIC_CAS(atomicCAS, T)                                                              \
+    CUEMU_ATOMIC_CAS(atomicCAS_block, T)                                                        \
+    CUEMU_ATOMIC_CAS(atomicCAS_system, T)
 CUEMU_ATOMIC_INTEGER(int)
 CUEMU_ATOMIC_INTEGER(unsigned)
 CUEMU_ATOMIC_INTEGER(unsigned long long)

@@ -98,6 +98,35 @@ CUEMU_INLINE float __saturatef(float x) { return x > 1.0f ? 1.0f : x > 0.0f ? x 
     CUEMU_INLINE T __##LETTER##div_##SUFFIX(T x, T y) { return x / y; }
 CUEMU_ROUNDED(rn, float, f)
 CUEMU_ROUNDED(rn, double, d)
+// Rounded down, up, or towards zero: computed wider, then moved by one step where need be.
+namespace cuemu {
+CUEMU_INLINE float step_to(float x, float to) { return nextafterf(x, to); }
+CUEMU_INLINE double step_to(double x, double to) { return nextafter(x, to); }
+template <class T, class Wide> CUEMU_INLINE T down(Wide exact) {
+    const T near = (T)exact;
+    return (Wide)near > exact ? step_to(near, (T)-__builtin_inf()) : near;
+}
+template <class T, class Wide> CUEMU_INLINE T up(Wide exact) {
+    const T near = (T)exact;
+    return (Wide)near < exact ? step_to(near, (T)__builtin_inf()) : near;
+}
+template <class T, class Wide> CUEMU_INLINE T to_zero(Wide exact) { return exact < 0 ? up<T>(exact) : down<T>(exact); }
+}  // namespace cuemu
+#define CUEMU_DIRECTED(SUFFIX, T, WIDE, LETTER, HOW)                                              \
+    CUEMU_INLINE T __##LETTER##add_##SUFFIX(T x, T y) { return cuemu::HOW<T>((WIDE)x + (WIDE)y); } \
+    CUEMU_INLINE T __##LETTER##sub_##SUFFIX(T x, T y) { return cuemu::HOW<T>((WIDE)x - (WIDE)y); } \
+    CUEMU_INLINE T __##LETTER##mul_##SUFFIX(T x, T y) { return cuemu::HOW<T>((WIDE)x * (WIDE)y); } \
+    CUEMU_INLINE T __##LETTER##div_##SUFFIX(T x, T y) { return cuemu::HOW<T>((WIDE)x / (WIDE)y); }
+CUEMU_DIRECTED(rd, float, double, f, down)
+CUEMU_DIRECTED(ru, float, double, f, up)
+CUEMU_DIRECTED(rz, float, double, f, to_zero)
+CUEMU_DIRECTED(rd, double, long double, d, down)
+CUEMU_DIRECTED(ru, double, long double, d, up)
+CUEMU_DIRECTED(rz, double, long double, d, to_zero)
+CUEMU_INLINE float __fsqrt_rd(float x) { return cuemu::down<float>(sqrt((double)x)); }
+CUEMU_INLINE float __fsqrt_ru(float x) { return cuemu::up<float>(sqrt((double)x)); }
+CUEMU_INLINE float __frcp_rd(float x) { return cuemu::down<float>(1.0 / x); }
+CUEMU_INLINE float __frcp_ru(float x) { return cuemu::up<float>(1.0 / x); }
 CUEMU_INLINE float __fsqrt_rn(float x) { return sqrtf(x); }
 CUEMU_INLINE float __frcp_rn(float x) { return 1.0f / x; }
 CUEMU_INLINE float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
@@ -150,6 +179,9 @@ CUEMU_INLINE unsigned long long __umul64hi(unsigned long long x, unsigned long l
     return (unsigned long long)(((unsigned __int128)x * y) >> 64);
 }
 CUEMU_INLINE int __mul24(int x, int y) { return x * y; }
+CUEMU_INLINE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
+CUEMU_INLINE unsigned umin(unsigned x, unsigned y) { return y < x ? y : x; }
+CUEMU_INLINE unsigned umax(unsigned x, unsigned y) { return x < y ? y : x; }
 CUEMU_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
     return (unsigned)(((((unsigned long long)hi << 32) | lo) << (shift & 31)) >> 32);
 }

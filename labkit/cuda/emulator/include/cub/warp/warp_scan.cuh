@@ -1,0 +1,3 @@
+// All collectives stand in one file.
+#pragma once
+#include <cub/cub.cuh>

@@ -1,0 +1,98 @@
+// cuRAND's device functions. Philox gives cuRAND's numbers; the default generator is Philox here, too,
+// so its numbers are other ones than XORWOW's.
+#pragma once
+
+struct curandStatePhilox4_32_10_t {
+    unsigned counter[4], key[2], output[4];
+    int next, has_normal;
+    float normal;
+};
+typedef curandStatePhilox4_32_10_t curandStatePhilox4_32_10;
+typedef curandStatePhilox4_32_10_t curandState;
+typedef curandStatePhilox4_32_10_t curandState_t;
+typedef curandStatePhilox4_32_10_t curandStateXORWOW;
+typedef curandStatePhilox4_32_10_t curandStateXORWOW_t;
+
+namespace cuemu {
+CUEMU_INLINE void philox(curandStatePhilox4_32_10_t* state) {
+    unsigned c0 = state->counter[0], c1 = state->counter[1], c2 = state->counter[2], c3 = state->counter[3];
+    unsigned k0 = state->key[0], k1 = state->key[1];
+    for (int round = 0; round < 10; ++round) {
+        const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+        c0 = (unsigned)(b >> 32) ^ c1 ^ k0, c1 = (unsigned)b;
+        c2 = (unsigned)(a >> 32) ^ c3 ^ k1, c3 = (unsigned)a;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    state->output[0] = c0, state->output[1] = c1, state->output[2] = c2, state->output[3] = c3;
+}
+CUEMU_INLINE void philox_advance(curandStatePhilox4_32_10_t* state, unsigned long long steps) {
+    unsigned long long low = state->counter[0] | (unsigned long long)state->counter[1] << 32;
+    unsigned long long high = state->counter[2] | (unsigned long long)state->counter[3] << 32;
+    high += low + steps < low;
+    low += steps;
+    state->counter[0] = (unsigned)low, state->counter[1] = (unsigned)(low >> 32);
+    state->counter[2] = (unsigned)high, state->counter[3] = (unsigned)(high >> 32);
+    philox(state);
+}
+}  // namespace cuemu
+
+CUEMU_INLINE void skipahead(unsigned long long n, curandStatePhilox4_32_10_t* state) {
+    state->next += (int)(n % 4);
+    cuemu::philox_advance(state, n / 4 + (state->next > 3));
+    state->next %= 4;
+}
+CUEMU_INLINE void curand_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset,
+                              curandStatePhilox4_32_10_t* state) {
+    state->key[0] = (unsigned)seed, state->key[1] = (unsigned)(seed >> 32);
+    state->counter[0] = state->counter[1] = 0;
+    state->counter[2] = (unsigned)sequence, state->counter[3] = (unsigned)(sequence >> 32);
+    state->next = state->has_normal = 0;
+    state->normal = 0.0f;
+    skipahead(offset, state);
+}
+CUEMU_INLINE unsigned curand(curandStatePhilox4_32_10_t* state) {
+    const unsigned number = state->output[state->next];
+    if (++state->next == 4) {
+        cuemu::philox_advance(state, 1);
+        state->next = 0;
+    }
+    return number;
+}
+CUEMU_INLINE uint4 curand4(curandStatePhilox4_32_10_t* state) {
+    const unsigned x = curand(state), y = curand(state), z = curand(state), w = curand(state);
+    return make_uint4(x, y, z, w);
+}
+
+namespace cuemu {
+constexpr float kUnit = 2.3283064e-10f;  // 2^-32
+CUEMU_INLINE float uniform(unsigned x) { return x * kUnit + kUnit / 2.0f; }
+CUEMU_INLINE float2 normals(unsigned x, unsigned y) {
+    const float radius = sqrtf(-2.0f * logf(uniform(x))), angle = y * (kUnit * 6.2831855f) + kUnit * 3.14159265f;
+    return make_float2(sinf(angle) * radius, cosf(angle) * radius);
+}
+}  // namespace cuemu
+
+CUEMU_INLINE float curand_uniform(curandStatePhilox4_32_10_t* state) { return cuemu::uniform(curand(state)); }
+CUEMU_INLINE double curand_uniform_double(curandStatePhilox4_32_10_t* state) {
+    const unsigned long long x = curand(state), y = curand(state);
+    return (double)(x ^ y << 21) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
+}
+CUEMU_INLINE float4 curand_uniform4(curandStatePhilox4_32_10_t* state) {
+    const uint4 v = curand4(state);
+    return make_float4(cuemu::uniform(v.x), cuemu::uniform(v.y), cuemu::uniform(v.z), cuemu::uniform(v.w));
+}
+CUEMU_INLINE float2 curand_normal2(curandStatePhilox4_32_10_t* state) {
+    const unsigned x = curand(state), y = curand(state);
+    return cuemu::normals(x, y);
+}
+CUEMU_INLINE float4 curand_normal4(curandStatePhilox4_32_10_t* state) {
+    const float2 a = curand_normal2(state), b = curand_normal2(state);
+    return make_float4(a.x, a.y, b.x, b.y);
+}
+CUEMU_INLINE float curand_normal(curandStatePhilox4_32_10_t* state) {
+    state->has_normal = !state->has_normal;
+    if (!state->has_normal) return state->normal;
+    const float2 both = curand_normal2(state);
+    state->normal = both.y;
+    return both.x;
+}
