@@ -39,7 +39,6 @@ from labkit.ops.linear_algebra import (  # noqa: F401
 )
 from labkit.ops.pointwise import (  # noqa: F401
     activation,
-    activation_pairs,
     arithmetic,
     binary,
     complex_numbers,

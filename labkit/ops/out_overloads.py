@@ -17,7 +17,6 @@ from labkit.ops.linear_algebra import (  # noqa: F401
     triangular,
 )
 from labkit.ops.pointwise import (  # noqa: F401
-    activation_pairs,
     binary,
     complex_numbers,
 )

@@ -59,7 +59,6 @@ CASES = [
     ("batch_norm", (normal(4, 3, 5), chances(3), chances(3), normal(3), normal(3)),
      {"training": False}),
     ("layer_norm", (normal(4, 3, 5), lambda r: np.array([3, 5]), normal(3, 5), normal(3, 5)), {}),
-    ("normalize", (normal(4, 3),), {}),
     ("softmax", (normal(4, 3),), {"dim": 1}),
     ("log_softmax", (normal(4, 3),), {"dim": 0}),
     ("scaled_dot_product_attention", (normal(2, 2, 4, 3), normal(2, 2, 5, 3), normal(2, 2, 5, 3)),

@@ -15,20 +15,15 @@ OTHER_LAYOUT = {A.threshold_backward.default, A.leaky_relu_backward.default}
 def calls(r, x, g, y):
     """Every activation and its way back, with random settings."""
     yes, small = r.random() < 0.5, r.choice((0.5, 1))
-    positive = y.exp() if y.is_floating_point() else y
     return [
-        (A.relu, x), (A.silu, x), (A.hardsigmoid, x), (A.hardswish, x), (A.gelu, x),
+        (A.relu, x), (A.silu, x), (A.gelu, x),
         (A.threshold, x, r.choice((0, 1.5)), r.choice((-1, 20))),
         (A.threshold_backward, g, x, small), (A.leaky_relu, x, r.choice((0.01, 0.3))),
-        (A.leaky_relu_backward, g, x, 0.2, yes), (A.elu, x, small, r.choice((1, 2)), 0.7),
-        (A.elu_backward, g, small, 2, 0.7, yes, x),
+        (A.leaky_relu_backward, g, x, 0.2, yes),
         (A.gelu_backward, g, x), (A.silu_backward, g, x),
-        (A.hardtanh, x, r.choice((-1, 0)), r.choice((1, 6))), (A.hardtanh_backward, g, x, -1, 1),
-        (A.hardsigmoid_backward, g, x), (A.hardswish_backward, g, x),
         (A.softplus, x, small, r.choice((20, 2))),
         (A.softplus_backward, g, x, small, r.choice((20, 2))),
-        (A.sigmoid_backward, g, y), (A.tanh_backward, g, y), (A.log_sigmoid_forward, x),
-        (A.log_sigmoid_backward, g, x, positive),
+        (A.sigmoid_backward, g, y), (A.tanh_backward, g, y),
     ]  # fmt: skip
 
 

@@ -266,11 +266,11 @@ OTHERS = {
     "clamp": [{"min": -1}, {"max": 0.5}, {"min": -1, "max": 0.5}], "pow": [{"exponent": 3}],
     "threshold": [{"threshold": 0.5, "value": 7}], "gelu": [{}, {"approximate": "tanh"}],
     "gelu_backward": [{}, {"approximate": "tanh"}],
-    "elu": [{"alpha": 1.5, "scale": 2, "input_scale": 0.5}], "lerp": [{"weight": 0.7}],
+    "lerp": [{"weight": 0.7}],
     "softplus_backward": [{"beta": 2, "threshold": 3}], "clamp_min": [{"min": 0.25}],
     "clamp_max": [{"max": 0.25}], "threshold_backward": [{"threshold": 0.5}],
     "leaky_relu_backward": [{"negative_slope": 0.1, "self_is_result": False}],
-    "hardtanh_backward": [{"min_val": -1, "max_val": 2}], "addcmul": [{}, {"value": -0.5}],
+    "addcmul": [{}, {"value": -0.5}],
     "addcdiv": [{"value": 2}], "add": [{"alpha": 0.25}], "sub": [{"alpha": -3}],
 }  # fmt: skip
 """Operator -> the arguments that are no tensors, of each call."""

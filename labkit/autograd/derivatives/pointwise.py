@@ -56,16 +56,9 @@ ACTIVATIONS = [
     _each("relu", "Relu", "threshold_backward(grad, result, 0)"),
     _each("silu", "Silu", "silu_self(grad, self)"),
     _each("gelu", "Gelu", "gelu_backward(grad, self, approximate=approximate)"),
-    _each("elu", "Elu", "elu_backward(grad, alpha, scale, input_scale, False, self)"),
     _each("leaky_relu", "LeakyRelu", "leaky_relu_backward(grad, self, negative_slope, False)"),
-    _each("hardtanh", "Hardtanh", "hardtanh_backward(grad, self, min_val, max_val)"),
-    _each("hardsigmoid", "Hardsigmoid", "hardsigmoid_backward(grad, self)"),
-    _each("hardswish", "Hardswish", "hardswish_backward(grad, self)"),
     _each("softplus", "Softplus", "softplus_backward(grad, self, beta, threshold)"),
     _each("threshold", "Threshold", "threshold_backward(grad, self, threshold)"),
-    row("log_sigmoid_forward", "LogSigmoidBackward0",
-        self="log_sigmoid_backward(grad, self, buffer)",
-        jvp="log_sigmoid_backward(self_t, self_p, buffer)", differentiable_outputs=(True, False)),
 ]  # fmt: skip
 
 BACKWARDS = [
@@ -85,25 +78,11 @@ BACKWARDS = [
     row("gelu_backward", "GeluBackwardBackward0",
         grad_output="gelu_backward(grad, self, approximate=approximate)",
         self="gelu_double_backward(grad, grad_output, self, approximate)"),
-    row("elu_backward", "EluBackwardBackward0",
-        grad_output="elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)",
-        self_or_result="elu_double_backward(grad, grad_output, alpha, scale, input_scale, "
-                       "is_result, self_or_result)"),
     row("leaky_relu_backward", "LeakyReluBackwardBackward0",
         grad_output="leaky_relu_backward(grad, self, negative_slope, False)", self=ZERO),
-    row("hardtanh_backward", "HardtanhBackwardBackward0",
-        grad_output="hardtanh_backward(grad, self, min_val, max_val)", self=ZERO),
-    row("hardsigmoid_backward", "HardsigmoidBackwardBackward0",
-        grad_output="hardsigmoid_backward(grad, self)", self=ZERO),
-    row("hardswish_backward", "HardswishBackwardBackward0",
-        grad_output="hardswish_backward(grad, self)",
-        self="hardswish_double_backward(grad, grad_output, self)"),
     row("softplus_backward", "SoftplusBackwardBackward0",
         grad_output="softplus_backward(grad, self, beta, threshold)",
         self="softplus_double_backward(grad * grad_output, self, beta, threshold)"),
-    row("log_sigmoid_backward", "LogSigmoidBackwardBackward0",
-        grad_output="log_sigmoid_backward(grad, self, buffer)",
-        self="log_sigmoid_double_backward(grad * grad_output, self)"),
 ]  # fmt: skip
 
 CHOICES = [

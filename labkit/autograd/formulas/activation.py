@@ -6,7 +6,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 import math
 from typing import Any
 
-from labkit.autograd.formulas.pointwise import gt, le, lt, power, zero_where
+from labkit.autograd.formulas.pointwise import gt, power, zero_where
 from labkit.autograd.state import STATE
 from labkit.ops.aten import aten
 
@@ -37,39 +37,8 @@ def gelu_double_backward(grad: Any, grad_output: Any, self: Any, approximate: st
     return grad_output * grad * normal * (2 - self * self)
 
 
-def elu_double_backward(
-    grad: Any,
-    grad_output: Any,
-    alpha: float,
-    scale: float,
-    input_scale: float,
-    is_result: bool,
-    self_or_result: Any,
-) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  elu_double_backward."""
-    negative = le(self_or_result, 0)
-    if is_result:
-        slope = grad * grad_output * input_scale * (scale * 0 + 1)
-    else:
-        curve = aten.exp.default(self_or_result * input_scale)
-        slope = grad * grad_output * input_scale * input_scale * alpha * scale * curve
-    return zero_where(aten.logical_not.default(negative), slope)
-
-
-def hardswish_double_backward(grad: Any, grad_output: Any, self: Any) -> Any:
-    """Source   tools/autograd/derivatives.yaml  hardswish_backward."""
-    inside = aten.logical_and.default(gt(self, -3.0), lt(self, 3.0))
-    return zero_where(aten.logical_not.default(inside), grad * grad_output / 3.0)
-
-
 def softplus_double_backward(grad: Any, self: Any, beta: float, threshold: float) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  softplus_double_backward."""
     x = self * beta
     slope = aten.sigmoid_backward.default(grad, aten.sigmoid.default(x)) * beta
     return zero_where(gt(x, threshold), slope)
-
-
-def log_sigmoid_double_backward(grad: Any, self: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  log_sigmoid_double_backward."""
-    sigmoid = aten.sigmoid.default(self)
-    return grad * (sigmoid - 1) * sigmoid

@@ -8,7 +8,6 @@ Source   torch/nn/functional.py
 from labkit.core.dtype import DType
 from labkit.nn.functional.faces import Tensor, face
 
-logsigmoid = face("log_sigmoid")
 gelu = face("gelu")
 softplus = face("softplus")
 
@@ -20,16 +19,6 @@ def _chosen(name: str, inplace: bool) -> Tensor:
 def relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002  PyTorch's names
     """The positive part."""
     return _chosen("relu", inplace)(input)
-
-
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
-    """The positive part, at most 6."""
-    return _chosen("relu6", inplace)(input)
-
-
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:  # noqa: A002
-    """The positive part, and below 0 an exponential towards -alpha."""
-    return _chosen("elu", inplace)(input, alpha)
 
 
 def leaky_relu(
@@ -54,28 +43,6 @@ def threshold(
 def silu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     """The input times its sigmoid."""
     return _chosen("silu", inplace)(input)
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
-    """A sigmoid of three straight pieces."""
-    return _chosen("hardsigmoid", inplace)(input)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
-    """The input times its `hardsigmoid`."""
-    return _chosen("hardswish", inplace)(input)
-
-
-def hardtanh(
-    input: Tensor,  # noqa: A002
-    min_val: float = -1.0,
-    max_val: float = 1.0,
-    inplace: bool = False,
-) -> Tensor:
-    """The input between two bounds."""
-    if min_val > max_val:
-        raise ValueError(f"min_val {min_val} cannot be greater than max_val {max_val}")
-    return _chosen("hardtanh", inplace)(input, min_val, max_val)
 
 
 def sigmoid(input: Tensor) -> Tensor:  # noqa: A002

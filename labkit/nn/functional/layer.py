@@ -76,17 +76,3 @@ def layer_norm(
 ) -> Tensor:
     """The last dimensions normalised."""
     return face("layer_norm")(input, normalized_shape, weight, bias, eps)
-
-
-def normalize(
-    input: Tensor,  # noqa: A002
-    p: float = 2.0,
-    dim: int = 1,
-    eps: float = 1e-12,
-    out: Optional = None,
-) -> Tensor:
-    """Every vector along the dimension divided by its norm, or by `eps` where that is smaller."""
-    if out is not None:
-        raise NotImplementedError("normalize(out=...) is not supported")
-    length = face("linalg_vector_norm")(input, p, [dim], True).clamp_min(eps)
-    return input / length.expand_as(input)

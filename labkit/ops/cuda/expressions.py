@@ -77,7 +77,6 @@ def _gelu_backward(given: Given, compute: DType) -> str:
 
 
 _SIGMOID = "(1 / (1 + exp(-{})))"
-_RAMP = "smaller(larger(x + 3, 0), 6)"
 
 EXPRESSIONS: dict[str, Expression] = {
     "copy_": "x", "fill_": "value", "masked_fill_": "x != 0 ? value : y",
@@ -113,13 +112,6 @@ EXPRESSIONS: dict[str, Expression] = {
     "threshold_backward": "y <= threshold ? Value(0) : x",
     "leaky_relu": "x > 0 ? x : x * negative_slope",
     "leaky_relu_backward": "y > 0 ? x : x * negative_slope",
-    "elu": "x < 0 ? expm1(x * input_scale) * (alpha * scale) : x * scale",
-    "hardtanh": "smaller(larger(x, min_val), max_val)",
-    "hardtanh_backward": "y <= min_val || y >= max_val ? Value(0) : x",
-    "hardsigmoid": f"{_RAMP} / 6",
-    "hardsigmoid_backward": "y > -3 && y < 3 ? x * Value(1.0f / 6) : Value(0)",
-    "hardswish": f"x * {_RAMP} / 6",
-    "hardswish_backward": "y <= -3 ? Value(0) : y < 3 ? x * (y / 3 + Value(0.5)) : x",
     "softplus": "x * beta > threshold ? x : log1p(exp(x * beta)) / beta",
     "softplus_backward": "y * beta > threshold ? x : x * exp(y * beta) / (exp(y * beta) + 1)",
     "gelu": _gelu, "gelu_backward": _gelu_backward,

@@ -13,20 +13,16 @@ from typing import Any
 import numpy as np
 
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.aten import aten
 from labkit.ops.pointwise.dtype_rules import (
     FLOATING_ONLY,
     FLOATING_OR_COMPLEX,
     REAL_NUMBERS,
 )
-from labkit.ops.pointwise.layouts import like_the_input
 from labkit.ops.pointwise.pointwise import Array, Pointwise, Types, pointwise
 from labkit.ops.pointwise.special_functions import erf, like, sigmoid
-from labkit.ops.registration import composite
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_SIXTH = float(np.float32(1 / 6))  # PyTorch's constant is a float for doubles too
 FUNCTION = "function"
 
 
@@ -84,38 +80,6 @@ def leaky_relu_backward(grad: Array, x: Array, slope: float, self_is_result: boo
     return np.where(x > 0, grad, grad * like(grad, slope))
 
 
-@pointwise(
-    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-    FLOATING_ONLY,
-)
-def elu(x: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
-    """Linear above 0, an exponential that levels off below."""
-    below = np.expm1(x * like(x, input_scale)) * like(x, alpha * scale)
-    return np.where(x < 0, below, x * like(x, scale))
-
-
-@pointwise(
-    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, "
-    "bool is_result, Tensor self_or_result) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def elu_backward(
-    grad: Array, alpha: float, scale: float, input_scale: float, is_result: bool, x: Array
-) -> Array:
-    """The gradient times the slope, found from the input or from the result."""
-    below, above = like(x, alpha * scale), like(x, scale)
-    if is_result:
-        if alpha < 0:
-            raise RuntimeError(
-                "In-place elu backward calculation is triggered with a negative slope which is "
-                f"not supported: {alpha}"
-            )
-        slope = like(x, input_scale) * (x + below)
-    else:
-        slope = like(x, input_scale) * below * np.exp(x * like(x, input_scale))
-    return np.where(x <= 0, grad * slope, grad * above)
-
-
 def _gelu_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     if others["approximate"] not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -163,76 +127,8 @@ def silu_backward(grad: Array, x: Array) -> Array:
     return np.asarray(grad * logistic * (1 + x * (1 - logistic)))
 
 
-def _hardtanh_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    dtype = operands[0].dtype
-    if dtype.kind == "bool":
-        raise RuntimeError("Bool inputs not supported for hardtanh")
-    if dtype.kind == "unsigned" and (others["min_val"] < 0 or others["max_val"] < 0):
-        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return REAL_NUMBERS(op, operands, others)
-
-
-@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", _hardtanh_rule,
-           variants="")  # fmt: skip
-def hardtanh(x: Array, low: float = -1, high: float = 1) -> Array:
-    """Clamped to [low, high]."""
-    return np.asarray(np.minimum(np.maximum(x, like(x, low)), like(x, high)))
-
-
-@pointwise(
-    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def hardtanh_backward(grad: Array, x: Array, low: float, high: float) -> Array:
-    """The gradient strictly inside the range."""
-    return np.where((x <= like(x, low)) | (x >= like(x, high)), like(grad, 0), grad)
-
-
-@composite("relu6(Tensor self) -> Tensor", variants="")
-def relu6(self: TensorImpl) -> Any:
-    """Clamped to [0, 6]."""
-    return aten.hardtanh.default(self, 0, 6)
-
-
-@composite("relu6_(Tensor(a!) self) -> Tensor(a!)", variants="")
-def relu6_(self: TensorImpl) -> Any:
-    """Clamped to [0, 6] in place."""
-    return aten.hardtanh_.default(self, 0, 6)
-
-
 def _hard_gate(x: Array) -> Array:
     return np.asarray(np.minimum(np.maximum(x + 3, 0), 6))
-
-
-@pointwise("hardsigmoid(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
-def hardsigmoid(x: Array) -> Array:
-    """A ramp from 0 at -3 to 1 at 3."""
-    return np.asarray(_hard_gate(x) / like(x, 6))
-
-
-@pointwise(
-    "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def hardsigmoid_backward(grad: Array, x: Array) -> Array:
-    """A sixth of the gradient on the ramp."""
-    return np.where((x > -3) & (x < 3), grad * like(grad, _SIXTH), like(grad, 0))
-
-
-@pointwise("hardswish(Tensor self) -> Tensor", FLOATING_ONLY, variants="")
-def hardswish(x: Array) -> Array:
-    """The input times its hard sigmoid."""
-    return np.asarray(x * _hard_gate(x) / like(x, 6))
-
-
-@pointwise(
-    "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def hardswish_backward(grad: Array, x: Array) -> Array:
-    """The gradient times the derivative of `hardswish`."""
-    middle = grad * (x / like(x, 3) + like(x, 0.5))
-    return np.where(x <= -3, like(grad, 0), np.where(x < 3, middle, grad))
 
 
 @pointwise(
@@ -271,25 +167,3 @@ def sigmoid_backward(grad: Array, y: Array) -> Array:
 def tanh_backward(grad: Array, y: Array) -> Array:
     """The gradient times the derivative, from the result."""
     return np.asarray(grad * np.conj(1 - y * y))
-
-
-@composite("log_sigmoid(Tensor self) -> Tensor", variants="")
-def log_sigmoid(self: TensorImpl) -> Any:
-    """The logarithm of the sigmoid."""
-    return aten.log_sigmoid_forward.default(self)[0]
-
-
-@pointwise(
-    "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
-    FLOATING_ONLY, inplace=False, out=None, variants="",
-)  # fmt: skip
-def log_sigmoid_backward(grad: Array, x: Array, buffer: Array) -> Array:
-    """The gradient times the derivative, from the exponentials kept in the buffer."""
-    below = x < 0
-    slope = np.where(below, like(x, 1), like(x, 0))
-    sign = np.where(below, like(x, 1), like(x, -1))
-    return np.asarray(grad * (slope - sign * (buffer / (1 + buffer))))
-
-
-for _name in ("hardtanh", "log_sigmoid_backward"):
-    like_the_input(_name)
