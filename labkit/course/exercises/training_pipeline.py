@@ -1,0 +1,295 @@
+"""A training pipeline: when to step, large batches in pieces, looking ahead, memory in numbers."""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._pipeline_steps import FIRST, group_size, steps_after
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.sizes import GIB, MIB
+
+NOTEBOOK = "1_fundamentals/9_training_pipeline"
+
+# --- accumulate
+
+
+def _training(rng: Rng, size: int) -> tuple[int, int, int]:
+    return rng.getrandbits(20), rng.randint(1, 2 + 2 * size), rng.randint(1, 5)
+
+
+def _whole_groups(rng: Rng, size: int) -> tuple[int, int, int]:
+    k = rng.randint(2, 4)
+    return rng.getrandbits(20), k * rng.randint(1, 2 + size), k
+
+
+class Run:
+    """A weight, its optimizer and batches of 4 samples: what an answer is given."""
+
+    def __init__(self, seed: int, count: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.w = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+        self.optimizer = torch.optim.SGD([self.w], lr=0.1, momentum=0.5)
+        self.batches = list(torch.randn(count, 4, 3, dtype=torch.float64, generator=generator))
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean over the batch."""
+        return ((batch[..., :2] @ self.w - batch[..., 2]) ** 2).mean()
+
+
+def _drive_accumulate(answer: Any, seed: int, count: int, k: int) -> list[float]:
+    run = Run(seed, count)
+    answer(run.loss, run.optimizer, run.batches, k)
+    return [float(value) for value in run.w.detach()]
+
+
+def _large_batches(seed: int, count: int, k: int) -> list[float]:
+    run = Run(seed, count)
+    for start in range(0, count, k):
+        run.optimizer.zero_grad()
+        run.loss(torch.cat(run.batches[start : start + k])).backward()
+        run.optimizer.step()
+    return [float(value) for value in run.w.detach()]
+
+
+accumulate = Exercise(
+    id="training_pipeline.accumulate",
+    case=_training,
+    expected=_large_batches,
+    drive=_drive_accumulate,
+    tolerance=1e-9,
+    minutes=10,
+    cases=60,
+    stages=(
+        Stage("one group", case=lambda rng, size: (rng.getrandbits(20), 3, 3), cases=5),
+        Stage("whole groups", case=_whole_groups),
+        Stage("any count"),
+    ),
+    hints=(
+        Hint(
+            "With a single group the weights are off already: divide each loss by the number "
+            "of batches in the group, and step once, at its end.",
+            stage="one group",
+        ),
+        Hint(
+            "One group is right, and several are not: are the gradients cleared after each step, "
+            "and only then?",
+            stage="whole groups",
+        ),
+        Hint(
+            "Only a last group that is smaller goes wrong. It needs a step too, and its losses "
+            "are divided by its own size: your group_size.",
+            stage="any count",
+        ),
+        "for i, batch in enumerate(batches): backward, and now and then a step with zero_grad.",
+    ),
+    must_fail=(
+        "steps at i % k",
+        "forgets the flush",
+        "divides by k for the partial group",
+        "never divides",
+        "zeroes gradients after every micro-batch",
+        "never zeroes",
+    ),
+)
+
+# --- lookahead
+
+
+class Broken(Exception):
+    """What a source raises."""
+
+
+class Source:
+    """Items that come one at a time; how many were fetched before each was asked for is noted."""
+
+    def __init__(self, items: list[Any], breaks_at: int | None) -> None:
+        self.items, self.breaks_at, self.fetched = items, breaks_at, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for at, item in enumerate(self.items):
+            if at == self.breaks_at:
+                raise Broken(f"item {at} cannot be read")
+            self.fetched += 1
+            yield item
+
+
+def _a_source(rng: Rng, size: int, breaks: float = 0.3) -> tuple[list[int], int, int | None]:
+    items = [rng.randint(0, 99) for _ in range(rng.randint(0, 2 * size))]
+    breaks_at = rng.randrange(len(items)) if items and rng.chance(breaks) else None
+    return items, rng.randint(1, 2 + size), breaks_at
+
+
+def _drive_lookahead(
+    answer: Any, items: list[int], depth: int, breaks_at: int | None
+) -> dict[str, Any]:
+    source = Source(items, breaks_at)
+    found: dict[str, Any] = {"items": [], "fetched when it came": [], "ended": "in order"}
+    try:
+        for item in answer(source, depth):
+            found["items"].append(item)
+            found["fetched when it came"].append(source.fetched)
+            if len(found["items"]) > len(items):
+                break
+    except Broken:
+        found["ended"] = "with the source's error"
+    return found
+
+
+def _judge_lookahead(case: Case, got: Any) -> Any:
+    items, depth, breaks_at = case.inputs
+    if isinstance(got, Raised):
+        return "lookahead(items, depth) yields the items"
+    whole = items if breaks_at is None else items[:breaks_at]
+    ended = "in order" if breaks_at is None else "with the source's error"
+    if got["ended"] != ended:
+        return Wrong("how it ends", ended)
+    if got["items"] != whole[: len(got["items"])] or (breaks_at is None and got["items"] != whole):
+        return Wrong("every item, once, in order", whole)
+    ahead = [min(at + 1 + depth, len(whole)) for at in range(len(whole))]
+    if got["fetched when it came"] != ahead[: len(got["fetched when it came"])]:
+        return Wrong("how many had been fetched when each item came", ahead)
+    return None
+
+
+lookahead = Exercise(
+    id="training_pipeline.lookahead",
+    case=_a_source,
+    judge=_judge_lookahead,
+    drive=_drive_lookahead,
+    minutes=10,
+    cases=80,
+    stages=(
+        Stage("depth 1", case=lambda rng, size: (list(range(size + 1)), 1, None), cases=9),
+        Stage("any depth", case=lambda rng, size: _a_source(rng, size, 0)),
+        Stage("errors too"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint(
+            "Items are missing at the end. When the source has ended, some are still waiting: "
+            "yield them too.",
+            when=lambda e: len(e.value["items"]) < len(e.inputs[0]) and e.inputs[2] is None,
+        ),
+        Hint(
+            "Items came twice, or in another order: use one iterator, made once.",
+            when=lambda e: e.value["items"] != e.inputs[0][: len(e.value["items"])],
+        ),
+        Hint(
+            "The source raised, and the reader was not told.",
+            when=lambda e: e.inputs[2] is not None and e.value["ended"] == "in order",
+        ),
+        Hint(
+            "When item i comes, {expected} should have been fetched: the item, and `depth` more "
+            "where there are as many.",
+            when=lambda e: "fetched" in e.property,
+        ),
+        "Keep a deque. Append what you fetch; when it holds more than depth, yield from its left.",
+        "After the loop over the source, yield what the deque still holds.",
+    ),
+    must_fail=(
+        "restarts the iterator",
+        "drops the last d",
+        "swallows the exception",
+        "fetches one too few",
+        "fetches everything first",
+        "looks one ahead whatever the depth",
+    ),
+)
+
+# --- which_number
+
+QUESTIONS = ("returnable", "largest", "rounding", "splitting")
+
+
+def _a_snapshot(rng: Rng, size: int, question: str | None = None) -> tuple[dict[str, Any], str]:
+    allocator = CachingAllocator(SimulatedDevice(4 * GIB))
+    live: list[int] = []
+    for _ in range(3 + 4 * size):
+        if live and rng.chance(0.5):
+            allocator.free(live.pop(rng.randrange(len(live))))
+        else:
+            nbytes = rng.choice((100, 5_000, 700_000, MIB + 1, 3 * MIB, 9 * MIB, 15 * MIB))
+            live.append(allocator.malloc(nbytes + rng.randint(0, 600), rng.choice((0, 0, 1))))
+    return allocator.snapshot(), question or rng.choice(QUESTIONS)
+
+
+def _number(snapshot: dict[str, Any], question: str) -> int:
+    blocks = [(s, b) for s in snapshot["segments"] for b in s["blocks"]]
+    free = [(s, b) for s, b in blocks if b["state"] == "inactive"]
+    if question == "returnable":
+        return sum(s["total_size"] for s in snapshot["segments"] if len(s["blocks"]) == 1
+                   and s["blocks"][0]["state"] == "inactive")  # fmt: skip
+    if question == "largest":
+        fitting = (b["size"] for s, b in free if (s["stream"], s["segment_type"]) == (0, "large"))
+        return max(fitting, default=0)
+    if question == "rounding":
+        return sum(b["size"] - b["requested_size"] for _, b in blocks if b["state"] != "inactive")
+    return sum(b["size"] for s, b in free if len(s["blocks"]) > 1)
+
+
+def _in_words(snapshot: dict[str, Any], question: str) -> str:
+    segments = [
+        f"[{s['segment_type']}, stream {s['stream']}: "
+        + " + ".join(
+            f"{b['size']:,} " + ("free" if b["state"] == "inactive" else "live")
+            for b in s["blocks"]
+        )
+        + "]"
+        for s in snapshot["segments"]
+    ]
+    return f"{question}: " + " ".join(segments)
+
+
+def _drawn(case: Case, got: Any, right: Any) -> Any:
+    """The snapshot of the failing case."""
+    from labkit import show
+
+    return show.memory(case.inputs[0], what_if=())
+
+
+which_number = Exercise(
+    id="training_pipeline.which_number",
+    case=_a_snapshot,
+    expected=_number,
+    show=_in_words,
+    picture=_drawn,
+    rung="boss",
+    minutes=25,
+    cases=60,
+    stages=(
+        *(
+            Stage(question, case=functools.partial(_a_snapshot, question=question), cases=12)
+            for question in QUESTIONS
+        ),
+        Stage("together"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("Only a segment that is one free block goes back.", stage="returnable"),
+        Hint(
+            "Is your block of the large pool, and of stream 0? A request of stream 0 gets no "
+            "other.",
+            stage="largest",
+        ),
+        Hint("size - requested_size, of live blocks only.", stage="rounding"),
+        Hint("Free blocks in a segment that holds more than one block.", stage="splitting"),
+        "Four questions, four sums over the blocks of all segments.",
+    ),
+    must_fail=(
+        "reserved minus allocated for everything",
+        "ignores pools",
+        "ignores streams",
+        "counts free blocks as rounding",
+        FIRST,
+    ),
+)
+
+EXERCISES = (steps_after, group_size, accumulate, lookahead, which_number)

@@ -1,0 +1,191 @@
+"""Right and wrong answers to the exercises on a training pipeline."""
+
+from collections import deque
+
+from tests.course.answers import Answers, first_hint
+
+answers = Answers("training_pipeline")
+
+# --- steps_after
+
+
+@answers.right("steps_after")
+def steps_after(count, k):
+    return [i for i in range(count) if (i + 1) % k == 0 or i + 1 == count]
+
+
+@answers.wrong("steps_after", "steps at i % k")
+def at_i(count, k):
+    return [i for i in range(count) if i % k == 0]
+
+
+@answers.wrong("steps_after", "forgets the last group")
+def whole_groups(count, k):
+    return [i for i in range(count) if (i + 1) % k == 0]
+
+
+@answers.wrong("steps_after", "steps twice at the end")
+def twice(count, k):
+    return whole_groups(count, k) + [count - 1] * bool(count)
+
+
+# --- group_size
+
+
+@answers.right("group_size")
+def group_size(at, count, k):
+    return min(k, count - at // k * k)
+
+
+@answers.wrong("group_size", "always k")
+def always_k(at, count, k):
+    return k
+
+
+@answers.wrong("group_size", "what is left of the division")
+def rest(at, count, k):
+    return k if at < count // k * k else count % k + 1
+
+
+@answers.wrong("group_size", "what is left behind the batch")
+def behind(at, count, k):
+    return min(k, count - at)
+
+
+# --- accumulate
+
+
+def made(step=steps_after, divide=group_size, zero="step"):
+    def accumulate(loss_of, optimizer, batches, k):
+        optimizer.zero_grad()
+        ends = set(step(len(batches), k))
+        for i, batch in enumerate(batches):
+            (loss_of(batch) / divide(i, len(batches), k)).backward()
+            if i in ends:
+                optimizer.step()
+            if zero == "batch" or (zero == "step" and i in ends):
+                optimizer.zero_grad()
+
+    return accumulate
+
+
+answers.right("accumulate")(made())
+answers.wrong("accumulate", "steps at i % k")(made(step=at_i))
+answers.wrong("accumulate", "forgets the flush")(made(step=whole_groups))
+answers.wrong("accumulate", "divides by k for the partial group")(made(divide=always_k))
+answers.wrong("accumulate", "never divides")(made(divide=lambda *place: 1))
+answers.wrong("accumulate", "zeroes gradients after every micro-batch")(made(zero="batch"))
+answers.wrong("accumulate", "never zeroes")(made(zero="never"))
+
+
+def test_each_mistake_of_a_loop_gets_its_own_hint():
+    exercise = answers.exercises["accumulate"]
+    assert "divide each loss" in first_hint(exercise, made(divide=lambda *place: 1))
+    assert "cleared after each step" in first_hint(exercise, made(zero="never"))
+    assert "its own size" in first_hint(exercise, made(divide=always_k))
+
+
+# --- lookahead
+
+
+def ahead(items, depth, most=None):
+    waiting = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from list(waiting)[:most]
+
+
+answers.right("lookahead")(ahead)
+
+
+@answers.wrong("lookahead", "restarts the iterator")
+def restarts(items, depth):
+    yield next(iter(items), None)
+    yield from ahead(items, depth)
+
+
+@answers.wrong("lookahead", "drops the last d")
+def drops(items, depth):
+    return ahead(items, depth, most=0)
+
+
+@answers.wrong("lookahead", "swallows the exception")
+def swallows(items, depth):
+    try:
+        yield from ahead(items, depth)
+    except Exception:
+        return
+
+
+@answers.wrong("lookahead", "fetches one too few")
+def one_too_few(items, depth):
+    return ahead(items, depth - 1)
+
+
+@answers.wrong("lookahead", "fetches everything first")
+def everything(items, depth):
+    return iter(list(items))
+
+
+@answers.wrong("lookahead", "looks one ahead whatever the depth")
+def one(items, depth):
+    return ahead(items, 1)
+
+
+def test_each_mistake_of_an_iterator_gets_its_own_hint():
+    exercise = answers.exercises["lookahead"]
+    assert "missing at the end" in first_hint(exercise, drops)
+    assert "was not told" in first_hint(exercise, swallows)
+    assert "should have been fetched" in first_hint(exercise, one_too_few)
+
+
+# --- which_number
+
+
+def number(snapshot, question, pools=("large",), streams=(0,), rounding=("active_allocated",)):
+    segments = snapshot["segments"]
+    if question == "returnable":
+        return sum(s["total_size"] for s in segments if s["allocated_size"] == 0)
+    if question == "rounding":
+        return sum(
+            b["size"] - b["requested_size"] * (b["state"] != "inactive")
+            for s in segments
+            for b in s["blocks"]
+            if b["state"] in rounding
+        )
+    free = [(s, b["size"]) for s in segments for b in s["blocks"] if b["state"] == "inactive"]
+    if question == "splitting":
+        return sum(size for s, size in free if s["allocated_size"])
+    return max(
+        (z for s, z in free if s["segment_type"] in pools and s["stream"] in streams), default=0
+    )
+
+
+@answers.right("which_number")
+def which_number(snapshot, question):
+    return number(snapshot, question)
+
+
+@answers.wrong("which_number", "reserved minus allocated for everything")
+def idle(snapshot, question):
+    return sum(s["total_size"] - s["allocated_size"] for s in snapshot["segments"])
+
+
+@answers.wrong("which_number", "ignores pools")
+def no_pools(snapshot, question):
+    return number(snapshot, question, pools=("large", "small"))
+
+
+@answers.wrong("which_number", "ignores streams")
+def no_streams(snapshot, question):
+    return number(snapshot, question, streams=(0, 1))
+
+
+@answers.wrong("which_number", "counts free blocks as rounding")
+def all_blocks(snapshot, question):
+    return number(snapshot, question, rounding=("active_allocated", "inactive"))
+
+
+test_answers = answers.tests()
