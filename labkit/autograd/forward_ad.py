@@ -6,6 +6,7 @@
         value, derivative = unpack_dual(y)
 
 Source   torch/autograd/forward_ad.py
+Differs  element-wise and linear operators have a rule; the others say that they have none
 """
 
 import itertools

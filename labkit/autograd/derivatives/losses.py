@@ -9,9 +9,7 @@ ZEROS = "aten.zeros_like.default(grad)"
 ROWS: list[Row] = [
     row("mse_loss", "MseLossBackward0",
         self=f"mse_loss_backward({BACK}, reduction)",
-        target="mse_loss_backward(grad, target, self, reduction)",
-        jvp="reduced(mse_loss_backward(self_t, self_p, target_p, 0) + "
-            "mse_loss_backward(target_t, target_p, self_p, 0), reduction)"),
+        target="mse_loss_backward(grad, target, self, reduction)"),
     row("mse_loss_backward", "MseLossBackwardBackward0",
         grad_output=f"summed_like(mse_loss_backward({BACK}, 0), grad_output.sizes, reduction, "
                     "self.numel())",

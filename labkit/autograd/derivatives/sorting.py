@@ -4,14 +4,13 @@ from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 LINEAR = "auto_linear"
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
-SELECTED_JVP = "gather_with_keepdimed_indices(self_t, dim, indices, True)"
 VALUES = (True, False)
 
 ROWS: list[Row] = [
-    row("sort", "SortBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
-    row("sort.stable", "SortBackward1", self=SELECTED, jvp=SELECTED_JVP,
+    row("sort", "SortBackward0", self=SELECTED, differentiable_outputs=VALUES),
+    row("sort.stable", "SortBackward1", self=SELECTED,
         differentiable_outputs=VALUES),
-    row("topk", "TopkBackward0", self=SELECTED, jvp=SELECTED_JVP, differentiable_outputs=VALUES),
+    row("topk", "TopkBackward0", self=SELECTED, differentiable_outputs=VALUES),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)", jvp=LINEAR),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)", jvp=LINEAR),
     *not_differentiable("argsort", "argsort.stable"),

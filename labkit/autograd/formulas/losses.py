@@ -11,13 +11,6 @@ from typing import Any
 from labkit.ops.aten import aten
 
 
-def reduced(losses: Any, reduction: int) -> Any:
-    """The losses, their mean or their sum."""
-    if reduction == 0:
-        return losses
-    return aten.mean.default(losses) if reduction == 1 else aten.sum.default(losses)
-
-
 def _shared(grad: Any, count: int, reduction: int) -> Any:
     return aten.div.Scalar(grad, count) if reduction == 1 else grad
 

@@ -103,16 +103,6 @@ def softmax_double_backward(grad: Any, grad_output: Any, dim: int, output: Any) 
     )
 
 
-def softmax_jvp(tangent: Any, result: Any, dim: int) -> Any:
-    """The tangent of a softmax."""
-    return result * (tangent - aten.sum.dim_IntList(result * tangent, [dim], True))
-
-
-def log_softmax_jvp(tangent: Any, result: Any, dim: int) -> Any:
-    """The tangent of the logarithm of a softmax."""
-    return tangent - aten.sum.dim_IntList(aten.exp.default(result) * tangent, [dim], True)
-
-
 def attention_gradients(
     grad: Any,
     query: Any,

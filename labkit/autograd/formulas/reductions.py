@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.autograd.formulas.basics import conj, ones_like, zeros
-from labkit.autograd.state import STATE
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -145,19 +144,6 @@ def evenly_distribute_backward(grad: Any, self: Any, value: Any) -> Any:
     return aten.masked_fill.Tensor(nothing, mask, grad / aten.sum.default(mask))
 
 
-def evenly_read_jvp(tangent: Any, self: Any, value: Any) -> Any:
-    """The mean tangent of all elements that are the extreme.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  evenly_read_jvp
-    """
-    mask = aten.eq.Tensor(self, value)
-    count = aten.sum.default(mask)
-    return (
-        aten.sum.default(aten.masked_fill.Scalar(tangent, aten.logical_not.default(mask), 0))
-        / count
-    )
-
-
 def value_selecting_reduction_backward(
     grad: Any, dim: int, indices: Any, sizes: Sequence[int], keepdim: bool
 ) -> Any:
@@ -172,16 +158,6 @@ def value_selecting_reduction_backward(
     return aten.scatter.src(nothing, dim, indices, grad)
 
 
-def gather_with_keepdimed_indices(tangent: Any, dim: int, indices: Any, keepdim: bool) -> Any:
-    """The tangents of the selected elements.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  gather_with_keepdimed_indices
-    """
-    full = indices if keepdim or not tangent.sizes else aten.unsqueeze.default(indices, dim)
-    out = aten.gather.default(tangent, dim, full)
-    return out if keepdim or not tangent.sizes else aten.squeeze.dim(out, dim)
-
-
 def extreme_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
     """The gradient of each extreme, shared by the elements that are it.
 
@@ -191,17 +167,6 @@ def extreme_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: boo
     result = restore_reduced_dims(result, dims, keepdim, self.dim())
     mask = aten.eq.Tensor(result, self)
     return (grad * mask) / aten.sum.dim_IntList(mask, _listed(dims), True)
-
-
-def extreme_jvp(self: Any, tangent: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
-    """The mean tangent of the elements that are the extreme.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  amaxamin_jvp
-    """
-    result = restore_reduced_dims(result, dims, keepdim, self.dim())
-    mask = aten.eq.Tensor(result, self)
-    chosen = aten.sum.dim_IntList(tangent * mask, _listed(dims), keepdim)
-    return chosen / aten.sum.dim_IntList(mask, _listed(dims), keepdim)
 
 
 def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
@@ -290,29 +255,3 @@ def cumprod_backward(grad: Any, self: Any, dim: int, result: Any) -> Any:
         tail = aten.narrow.default(grad, dim, k, size - k) * omitted
         parts.append(aten.sum.dim_IntList(tail, [dim], False))
     return aten.stack.default(parts, dim)
-
-
-def cumprod_jvp(tangent: Any, self: Any, result: Any, dim: int) -> Any:
-    """The product rule along the scan.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  cumprod_jvp
-    Differs  Where a factor is zero PyTorch sums products without one factor; so does this.
-    """
-    if not aten.sum.default(aten.eq.Scalar(self, 0)).item():
-        return result * aten.cumsum.default(tangent / self, dim)
-    if not self.dim():
-        return tangent
-    dim = maybe_wrap_dim(dim, self.dim())
-    parts = []
-    for last in range(self.sizes[dim]):
-        head = aten.narrow.default(self, dim, 0, last + 1)
-        one = ones_like(aten.narrow.default(result, dim, 0, 1))
-        others = _prod_of_others(one, head, dim)
-        weighted = others * aten.narrow.default(tangent, dim, 0, last + 1)
-        parts.append(aten.sum.dim_IntList(weighted, [dim], True))
-    return aten.cat.default(parts, dim)
-
-
-def is_recording() -> bool:
-    """True while backward is itself recorded: a formula must then be differentiable."""
-    return STATE.grad
