@@ -95,8 +95,10 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
         )
     else:
         # In CI what is optional is installed, so that no test is skipped for the lack of it.
-        compiler = sys.platform == "linux" and os.environ.get("CI") == "true"
-        wanted = {"test": True, "video": True, "gpu": on_gpu, "inspect": compiler}
+        in_ci = sys.platform == "linux" and os.environ.get("CI") == "true"
+        wanted = {
+            "test": True, "video": True, "gpu": on_gpu, "inspect": in_ci, "workshop": in_ci,
+        }  # fmt: skip
         extras = tuple(extra for extra, needed in wanted.items() if needed)
         environment = (repair if arguments.command == "repair" else ready)(root, extras)
     if arguments.command == "open":

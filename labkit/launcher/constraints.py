@@ -15,7 +15,7 @@ HEADER = """\
 # macOS. `python3 lab.py lock` writes this file anew after a change of pyproject.toml, and keeps
 # the versions that still fit; `python3 lab.py lock --all` takes the newest of every package.
 """
-EXTRAS = ("test", "video", "gpu", "inspect", "dev")
+EXTRAS = ("test", "video", "gpu", "inspect", "workshop", "dev")
 
 
 def refresh(environment: Environment, newest: bool, say: Callable[[str], None] = print) -> None:

@@ -7,15 +7,17 @@ import pytest
 
 from labkit.launcher import cli
 
+IN_CI = ("inspect", "workshop")
+
 
 @pytest.mark.parametrize(
     ("ci", "expected"),
     [
-        ("true", ("test", "video", "inspect") if sys.platform == "linux" else ("test", "video")),
+        ("true", ("test", "video", *(IN_CI if sys.platform == "linux" else ()))),
         ("", ("test", "video")),
     ],
 )
-def test_the_compiler_is_installed_in_ci_alone(monkeypatch, ci, expected):
+def test_what_few_need_is_installed_in_ci_alone(monkeypatch, ci, expected):
     asked = []
 
     def ready(root, extras):

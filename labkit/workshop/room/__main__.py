@@ -1,0 +1,78 @@
+# mypy: disallow-subclassing-any=False, disallow-untyped-decorators=False
+"""`python -m labkit.workshop.room`: the service of the hub that serves the teacher's page.
+
+Only who may use the service gets an answer, and by the hub's rules that is who runs the room.
+"""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
+from tornado.web import Application, RequestHandler, authenticated
+
+from labkit.workshop.cell import linux
+from labkit.workshop.folders import Workshop
+from labkit.workshop.room.observe import observe
+
+HERE = Path(__file__).parent
+KINDS = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
+
+
+class Guarded(HubOAuthenticated, RequestHandler):
+    """A page for the teacher."""
+
+    def set_default_headers(self) -> None:
+        """Nothing comes from elsewhere, and no other page holds this one."""
+        self.set_header("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'")
+        self.set_header("Cache-Control", "no-store")
+
+
+class File(Guarded):
+    """One of the page's three files."""
+
+    @authenticated
+    def get(self, name: str) -> None:
+        """The file, the page itself where none is named."""
+        name = name or "page.html"
+        self.set_header("Content-Type", f"{KINDS[name]}; charset=utf-8")
+        self.finish((HERE / name).read_bytes())
+
+
+class State(Guarded):
+    """What the room is doing now."""
+
+    def initialize(self, workshop: Workshop) -> None:
+        """The room that is meant."""
+        self.workshop = workshop
+
+    @authenticated
+    async def get(self) -> None:
+        """Everything the page shows, as JSON."""
+        found: dict[str, Any] = await asyncio.to_thread(observe, self.workshop)
+        self.finish(found)
+
+
+async def main() -> None:
+    """Serve until the hub stops it, or is gone itself."""
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
+    workshop = Workshop(Path(os.environ["LABKIT_WORKSHOP"]))
+    prefix = os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    application = Application(
+        [
+            (prefix + r"(|page\.js|page\.css)", File),
+            (prefix + "state", State, {"workshop": workshop}),
+            (prefix + "oauth_callback", HubOAuthCallbackHandler),
+        ],
+        cookie_secret=os.urandom(32),
+    )
+    address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+    application.listen(address.port or 0, address=address.hostname)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
