@@ -444,6 +444,10 @@ for why, answer in {
     "keeps the stride of a stretched axis": keeps_strides,
     "gives new strides as a fresh tensor has them": fresh_strides,
     "puts the missing axes last": missing_last,
+    "leaves the missing axes out": lambda sizes, strides, shape: tuple(strides),
+    "goes through the axes of the shape from the left": lambda sizes, strides, shape: tuple(
+        strides[at] if sizes[at] == n else 0 for at, n in enumerate(shape)
+    ),
 }.items():
     answers.wrong("loop_strides", why)(answer)
 

@@ -143,6 +143,11 @@ def cuts_always(block, size):
     return block.size - size >= 512
 
 
+@answers.wrong("splits", "cuts where nothing is left")
+def cuts_nothing_off(block, size):
+    return splits(block, size) or block.size == size
+
+
 @answers.wrong("splits", "never cuts")
 def cuts_never(block, size):
     return False

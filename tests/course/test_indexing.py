@@ -327,6 +327,17 @@ def always_agree(expression):
     return "agree", 0
 
 
+@answers.wrong("numpy_twin", "complains about a value where there is none")
+def looks_at_values_that_are_not_there(expression):
+    kind, *rest = expression
+    if kind == "index" or 0 not in rest[0] or numpy_twin(expression) != ("agree", 0):
+        return numpy_twin(expression)
+    _, operator, _, value = rest
+    if operator in ("//", "%") and value == 0:
+        return "differ", 3
+    return ("differ", 4) if operator == "**" and value < 0 else ("agree", 0)
+
+
 @answers.wrong("numpy_twin", "treats every raise as differ")
 def raise_is_differ(expression):
     verdict, rule = numpy_twin(expression)

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import timedelta
 
 import pytest
@@ -303,6 +304,27 @@ def fixed_port():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     return lambda world_size, number: launch(world_size, number, {"port": port}, patience=1)
+
+
+@answers.wrong("two_process_sum", "fixed port so the second run fails", make=True)
+def keeps_its_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    kept = []
+
+    def answer(world_size, number):
+        kept.append(socket.socket())
+        kept[-1].bind(("127.0.0.1", port))
+        return with_a_file(world_size, number)
+
+    return answer
+
+
+@answers.wrong("two_process_sum", "leaves a process running")
+def joins_all_but_one(world_size, number):
+    fork.Process(target=time.sleep, args=(SECONDS,), daemon=True).start()
+    return with_a_file(world_size, number)
 
 
 @answers.wrong("two_process_sum", "returns only rank 0")

@@ -85,6 +85,10 @@ for why, options in [
     ("counts parameters", {"own": False}),
     ("double-counts views", {"once": False}),
     ("double-counts views", {"size": lambda t: t.nbytes}),
+    (
+        "takes an expanded number for as large as it looks",
+        {"size": lambda t: t.nbytes if t.numel() and not any(t.stride()) else whole(t)},
+    ),
     ("keeps tensors alive afterwards", {"keep": True}),
     (ELSEWHERE, {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize * 4}),
 ]:

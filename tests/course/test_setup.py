@@ -218,6 +218,12 @@ def blames_the_driver(seen):
     return "driver", why_not_available(seen)[1]
 
 
+@answers.wrong("why_not_available", "takes what was not asked for the cause")
+def open_question_is_the_cause(seen):
+    cause, following = why_not_available(seen)
+    return (following, following) if cause == "unknown" else (cause, following)
+
+
 @answers.wrong("why_not_available", "always says reinstall")
 def reinstall(seen):
     return "build", why_not_available(seen)[1]

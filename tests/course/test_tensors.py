@@ -325,6 +325,13 @@ def contiguous_only(before, after, call):
     return row_major(before, after, call) if call[0] != "expand" else after
 
 
+@answers.wrong("metadata_from_call", "gives full and arange the default dtype")
+def always_the_default_dtype(calls):
+    *layout, dtype = metadata_from_call(calls)
+    name, _, options = calls[0]
+    return *layout, "float32" if name in ("full", "arange") and not options else dtype
+
+
 for why, rule in [
     ("row-major strides for everything", row_major),
     ("forgets the offset of select", select_without_offset),

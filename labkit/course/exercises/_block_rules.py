@@ -141,6 +141,7 @@ splits = Exercise(
     ),
     must_fail=(
         "cuts whatever the rest",
+        "cuts where nothing is left",
         "never cuts",
         "cuts off exactly 1 MiB in the large pool",
         "keeps 512 bytes in the small pool",

@@ -104,5 +104,7 @@ loop_strides = Exercise(
         "keeps the stride of a stretched axis",
         "gives new strides as a fresh tensor has them",
         "puts the missing axes last",
+        "leaves the missing axes out",
+        "goes through the axes of the shape from the left",
     ),
 )

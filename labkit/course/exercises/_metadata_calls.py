@@ -220,6 +220,7 @@ metadata_from_call = Exercise(
     ),
     must_fail=(
         "row-major strides for everything",
+        "gives full and arange the default dtype",
         "forgets the offset of select",
         "stride 1 for expanded dims",
         "full_like loses the memory format",

@@ -239,6 +239,7 @@ two_process_sum = Exercise(
         "runs one process with world size 1",
         "leaves the group initialised",
         "fixed port so the second run fails",
+        "leaves a process running",
         "returns only rank 0",
         "returns the literal answer of the example in the statement",
         "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "

@@ -162,6 +162,7 @@ saved_bytes = Exercise(
         "counts numel not bytes",
         "counts parameters",
         "double-counts views",
+        "takes an expanded number for as large as it looks",
         "misses tensors saved by custom functions",
         "keeps tensors alive afterwards",
         ELSEWHERE,

@@ -116,14 +116,6 @@ honest_timer = Exercise(
             when=_is_launch,
         ),
         Hint(
-            "Something was still running when your clock started: there was earlier work in the "
-            "queue, or your own warm-up was still in it.",
-            when=lambda evidence: (
-                evidence.inputs[0]["earlier"] > 0
-                and _per_call(evidence) > _right_per_call(evidence)
-            ),
-        ),
-        Hint(
             "The first call starts things up: time it by itself, up to an empty queue, and then "
             "start a second clock for the others.",
             when=lambda evidence: (
@@ -270,6 +262,7 @@ why_not_available = Exercise(
     must_fail=(
         "always blames the driver",
         "always says reinstall",
+        "takes what was not asked for the cause",
         "ignores the build string",
         "treats an empty visible-devices variable as unset",
         "remembers the answer of the first random case and returns it for all later cases",
