@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -10,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from labkit.cuda.emulator.driver import EmulatorDriver
-from labkit.cuda.errors import CudaError
+from labkit.cuda.errors import CudaError, KernelFailure
 from labkit.cuda.programs import errors
 from labkit.cuda.programs.builds import Pass, Program
+from labkit.cuda.programs.calls_blas import BlasCalls
 from labkit.cuda.programs.calls_launch import LaunchCalls, Reported
 from labkit.cuda.programs.calls_memory import MemoryCalls
 from labkit.cuda.programs.calls_streams import StreamCalls
@@ -24,6 +26,8 @@ from labkit.cuda.programs.wire import Answer, ProgramEnded, Question, Wire
 DEFAULT_TIMEOUT_S = 60.0
 _AFTER_FAILURE = ("cudaDeviceReset", "cudaFree", "cudaFreeHost", "cudaGetDeviceProperties")
 _MOST_LEAKS = 3
+_IDLE_S = 0.05
+"""Longer without a question, and queued work goes on by itself."""
 
 
 def run_program(
@@ -63,27 +67,37 @@ class _Run:
         module = ProgramModule(driver.worker, program, host)
         self._session = Session(driver, module, self._result, trace, self._call_host)
         self._calls: dict[str, Call] = calls_of(
-            MemoryCalls(self._session), StreamCalls(self._session), LaunchCalls(self._session)
-        )
+            MemoryCalls(self._session), StreamCalls(self._session), LaunchCalls(self._session),
+            BlasCalls(self._session),
+        )  # fmt: skip
         self._calls |= {"host_fault": self._host_fault, "device_only": self._device_only}
         self._printed = io.StringIO()
         self._wire: Wire
+        self._host_calls: Wire
 
     def run(self, arguments: list[str], output: int | None) -> ProgramResult:
-        ours, theirs = socket.socketpair()
+        (ours, theirs), (calls, called) = socket.socketpair(), socket.socketpair()
         arena = self._driver.arena
-        told = (theirs.fileno(), arena.fd, f"{arena.base:x}", arena.reserved, arena.capacity)
-        with ours, theirs:
+        told = (
+            theirs.fileno(),
+            called.fileno(),
+            arena.fd,
+            f"{arena.base:x}",
+            arena.reserved,
+            arena.capacity,
+        )
+        with ours, theirs, calls, called:
             process = subprocess.Popen(
                 [f"./{Path(self._result.program).stem}", *arguments],
                 executable=self._host,
                 env={**os.environ, "LABKIT_PROGRAM": " ".join(map(str, told))},
-                pass_fds=(theirs.fileno(), arena.fd),
+                pass_fds=(theirs.fileno(), called.fileno(), arena.fd),
                 stdout=output,
                 stderr=output,
             )
             theirs.close()
-            self._wire = Wire(ours)
+            called.close()
+            self._wire, self._host_calls = Wire(ours), Wire(calls)
             try:
                 self._serve()
                 status = process.wait()
@@ -98,7 +112,19 @@ class _Run:
     def _serve(self) -> None:
         with contextlib.suppress(ProgramEnded):
             while True:
+                self._work_until_asked()
                 self._answer(self._wire.question())
+
+    def _work_until_asked(self) -> None:
+        """While the program asks nothing for a while, the device goes on by itself."""
+        while self._driver.queue.pending and not self._session.failed:
+            if _readable(_IDLE_S, self._wire):
+                return
+            with contextlib.redirect_stdout(self._printed):
+                try:
+                    self._driver.queue.step()
+                except KernelFailure as error:
+                    self._session.kernel_failed(error)
 
     def _answer(self, question: Question) -> None:
         """One call has been answered; kernels that ran for it have printed."""
@@ -131,9 +157,12 @@ class _Run:
 
     def _call_host(self, function: int, argument: int, stream: int | None) -> None:
         """The program's own function has returned; what it asks meanwhile is answered."""
-        self._wire.call_host(function, argument, stream, self._take_printed())
-        while (question := self._wire.question()).name != "host_function_done":
-            self._answer(question)
+        self._host_calls.call(function, argument, stream, self._take_printed())
+        while not (readable := _readable(None, self._wire, self._host_calls)) or (
+            self._host_calls not in readable
+        ):
+            self._answer(self._wire.question())
+        self._host_calls.called()
 
     def _host_fault(self, question: Question) -> None:
         address, writes = question.numbers[:2]
@@ -166,3 +195,8 @@ class _Run:
             self._result.add(
                 ProgramFinding("crash", f"the program ended with {name}", session.path, 0)
             )
+
+
+def _readable(seconds: float | None, *wires: Wire) -> list[Wire]:
+    """Those of the wires that have something to say within so many seconds; None: for ever."""
+    return select.select(wires, [], [], seconds)[0]

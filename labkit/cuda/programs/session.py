@@ -99,5 +99,5 @@ def calls_of(*holders: object) -> dict[str, Call]:
         name: getattr(holder, name)
         for holder in holders
         for name in dir(holder)
-        if name.startswith("cuda")
+        if name.startswith(("cuda", "cublas"))
     }

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 _QUESTION = struct.Struct("<48sQ9qQ")
 _REPLY = struct.Struct("<II4qQQ")
-_ANSWER, _CALL_HOST = 0, 1
 
 
 class ProgramEnded(Exception):
@@ -35,7 +34,7 @@ class Answer:
 
 
 class Wire:
-    """The socket to a program, which waits for every answer."""
+    """A socket to a program: its questions and their answers, or the calls of its functions."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -50,25 +49,28 @@ class Wire:
 
     def answer(self, error: int, answer: Answer, printed: str) -> None:
         """The call returns, after what kernels printed is on the program's standard output."""
-        self._send(_ANSWER, error, answer.values, printed, answer.data)
+        self._send(error, answer.values, printed, answer.data)
 
-    def call_host(self, function: int, argument: int, stream: int | None, printed: str) -> None:
-        """The program has been told to call a function of its own; a question will say when done.
+    def call(self, function: int, argument: int, stream: int | None, printed: str) -> None:
+        """The program has been told to call a function of its own; one byte will say when done.
 
         stream   of a callback in the old form, which is told of it
         """
-        values = (function, argument, int(stream is not None), stream or 0)
-        self._send(_CALL_HOST, 0, values, printed, b"")
+        self._send(0, (function, argument, int(stream is not None), stream or 0), printed, b"")
 
-    def _send(
-        self, kind: int, error: int, values: tuple[int, ...], printed: str, data: bytes
-    ) -> None:
+    def fileno(self) -> int:
+        """What to poll."""
+        return self._connection.fileno()
+
+    def called(self) -> None:
+        """The function that was called has returned."""
+        self._receive(1)
+
+    def _send(self, error: int, values: tuple[int, ...], printed: str, data: bytes) -> None:
         text = printed.encode(errors="surrogateescape")
-        filled = (*values, 0, 0, 0, 0)[:4]
+        head = _REPLY.pack(error, 0, *(*values, 0, 0, 0, 0)[:4], len(text), len(data))
         try:
-            self._connection.sendall(
-                _REPLY.pack(kind, error, *filled, len(text), len(data)) + text + data
-            )
+            self._connection.sendall(head + text + data)
         except OSError:
             raise ProgramEnded from None
 

@@ -23,14 +23,13 @@ struct Question {  // then `size` bytes; labkit/cuda/programs/wire.py has the sa
     int64_t numbers[9];
     uint64_t size;
 };
-struct Reply {  // then `printed` and `size` bytes
-    uint32_t kind, error;
+struct Reply {  // or a function to call; then `printed` and `size` bytes
+    uint32_t error, unused;
     int64_t values[4];
     uint64_t printed, size;
 };
-enum : uint32_t { kAnswer, kCallHost };
 
-int wire = -1;
+int wire = -1, calls = -1;
 char *base, *mapped;
 size_t reserved, capacity;
 pthread_mutex_t turn = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -51,13 +50,38 @@ void write_all(const void* from, size_t size) {
     }
 }
 
-void read_all(void* to, size_t size) {
+void read_all(int from, void* to, size_t size) {
     char* at = static_cast<char*>(to);
     while (size) {
-        const ssize_t got = read(wire, at, size);
+        const ssize_t got = read(from, at, size);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) _exit(125);
         at += got, size -= static_cast<size_t>(got);
+    }
+}
+
+void show_printed(int from, const Reply& reply) {
+    std::string printed(reply.printed, 0);
+    read_all(from, &printed[0], printed.size());
+    if (!printed.empty()) fwrite(printed.data(), 1, printed.size(), stdout);
+}
+
+// Host functions are called by a thread of their own, as a driver does, whatever the others wait for.
+void* call_host_functions(void*) {
+    for (;;) {
+        Reply call;
+        read_all(calls, &call, sizeof(call));
+        show_printed(calls, call);
+        const auto function = reinterpret_cast<cudaHostFn_t>(call.values[0]);
+        const auto callback = reinterpret_cast<cudaStreamCallback_t>(call.values[0]);
+        void* const argument = reinterpret_cast<void*>(call.values[1]);
+        if (call.values[2]) {
+            callback(reinterpret_cast<cudaStream_t>(call.values[3]), cudaSuccess, argument);
+        } else {
+            function(argument);
+        }
+        const char done = 1;
+        if (write(calls, &done, 1) != 1) _exit(125);
     }
 }
 
@@ -95,21 +119,23 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         for (int i = 0; i < 256 && !in_program(place); ++i) place = words[i];
         put_question("host_fault", place, {number(address), writes}, nullptr, 0);
         Reply reply;
-        read_all(&reply, sizeof(reply));
+        read_all(wire, &reply, sizeof(reply));
     }
     ::signal(signal, SIG_DFL);  // the access is repeated, and ends the program
 }
 
 __attribute__((constructor(101))) void open_device() {
     const char* told = getenv("LABKIT_PROGRAM");
-    unsigned long long fields[5];
-    if (!told || sscanf(told, "%llu %llu %llx %llu %llu", &fields[0], &fields[1], &fields[2], &fields[3], &fields[4]) != 5) {
+    unsigned long long fields[6];
+    if (!told || sscanf(told, "%llu %llu %llu %llx %llu %llu", &fields[0], &fields[1], &fields[2], &fields[3],
+                         &fields[4], &fields[5]) != 6) {
         leave("this program was compiled for labkit: start it with `labkit run`");
     }
     wire = static_cast<int>(fields[0]);
-    const int memory = static_cast<int>(fields[1]);
-    base = reinterpret_cast<char*>(fields[2]);
-    reserved = fields[3], capacity = fields[4];
+    calls = static_cast<int>(fields[1]);
+    const int memory = static_cast<int>(fields[2]);
+    base = reinterpret_cast<char*>(fields[3]);
+    reserved = fields[4], capacity = fields[5];
     const int nothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
     if (mmap(base, reserved, PROT_NONE, nothing, -1, 0) != base) leave("labkit: no room for device memory");
     mapped = static_cast<char*>(mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0));
@@ -140,32 +166,21 @@ Answer ask(const char* name, const void* site, std::initializer_list<int64_t> nu
     pthread_mutex_lock(&turn);
     put_question(name, site, numbers, data, size);
     Answer answer;
-    for (;;) {
-        Reply reply;
-        read_all(&reply, sizeof(reply));
-        std::string printed(reply.printed, 0);
-        read_all(&printed[0], printed.size());
-        if (!printed.empty()) fwrite(printed.data(), 1, printed.size(), stdout);
-        if (reply.kind == kCallHost) {
-            const auto function = reinterpret_cast<void (*)(void*)>(reply.values[0]);
-            const auto callback = reinterpret_cast<cudaStreamCallback_t>(reply.values[0]);
-            void* const argument = reinterpret_cast<void*>(reply.values[1]);
-            if (reply.values[2]) {
-                callback(reinterpret_cast<cudaStream_t>(reply.values[3]), cudaSuccess, argument);
-            } else {
-                function(argument);
-            }
-            put_question("host_function_done", site, {}, nullptr, 0);
-            continue;
-        }
-        answer.error = static_cast<cudaError_t>(reply.error);
-        memcpy(answer.values, reply.values, sizeof(answer.values));
-        answer.data.resize(reply.size);
-        read_all(&answer.data[0], reply.size);
-        break;
-    }
+    Reply reply;
+    read_all(wire, &reply, sizeof(reply));
+    show_printed(wire, reply);
+    answer.error = static_cast<cudaError_t>(reply.error);
+    memcpy(answer.values, reply.values, sizeof(answer.values));
+    answer.data.resize(reply.size);
+    read_all(wire, &answer.data[0], reply.size);
     pthread_mutex_unlock(&turn);
     return answer;
+}
+
+void expect_calls() {
+    static pthread_t caller;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, [] { pthread_create(&caller, nullptr, call_host_functions, nullptr); });
 }
 
 cudaError_t noted(cudaError_t error) {

@@ -24,6 +24,7 @@ Answer ask(const char* name, const void* site, std::initializer_list<int64_t> nu
 cudaError_t tell(const char* name, const void* site, std::initializer_list<int64_t> numbers, const void* data = nullptr,
                  size_t size = 0);
 cudaError_t noted(cudaError_t error);
+void expect_calls();  // host functions may be called from now on
 
 char* window(const void* device);       // where this process reaches device memory; null: no device address
 uint64_t offset_of(const void* place);  // in the program's file

@@ -114,9 +114,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return tell("cudaStreamWaitEvent", CUEMU_SITE, {number(stream), number(event)});
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+    cuemu::expect_calls();
     return tell("cudaLaunchHostFunc", CUEMU_SITE, {number(stream), reinterpret_cast<int64_t>(callback), number(data), 1});
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+    cuemu::expect_calls();
     return tell("cudaLaunchHostFunc", CUEMU_SITE, {number(stream), reinterpret_cast<int64_t>(function), number(data), 0});
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return tell("cudaEventDestroy", CUEMU_SITE, {number(event)}); }

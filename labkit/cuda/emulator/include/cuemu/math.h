@@ -50,6 +50,8 @@ template <class T, Only<T, float> = 0> CUEMU_INLINE float fma(T x, T y, T z) { r
 template <class T, Only<T, float> = 0> CUEMU_INLINE float abs(T x) { return fabsf(x); }
 template <class T, Only<T, double> = 0> CUEMU_INLINE double abs(T x) { return ::fabs(x); }
 template <class T, Only<T, long long> = 0> CUEMU_INLINE long long abs(T x) { return x < 0 ? -x : x; }
+template <class A, class B> CUEMU_INLINE unsigned umin(A x, B y) { return (unsigned)y < (unsigned)x ? y : x; }
+template <class A, class B> CUEMU_INLINE unsigned umax(A x, B y) { return (unsigned)x < (unsigned)y ? y : x; }
 #define CUEMU_ASKED(NAME, T, ANSWER) \
     template <class A, Only<A, T> = 0> CUEMU_INLINE bool NAME(A x) { return ANSWER; }
 #define CUEMU_ASKED2(NAME, ANSWER) CUEMU_ASKED(NAME, float, ANSWER) CUEMU_ASKED(NAME, double, ANSWER)
@@ -180,8 +182,6 @@ CUEMU_INLINE unsigned long long __umul64hi(unsigned long long x, unsigned long l
 }
 CUEMU_INLINE int __mul24(int x, int y) { return x * y; }
 CUEMU_INLINE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
-CUEMU_INLINE unsigned umin(unsigned x, unsigned y) { return y < x ? y : x; }
-CUEMU_INLINE unsigned umax(unsigned x, unsigned y) { return x < y ? y : x; }
 CUEMU_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
     return (unsigned)(((((unsigned long long)hi << 32) | lo) << (shift & 31)) >> 32);
 }

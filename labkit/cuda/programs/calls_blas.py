@@ -1,0 +1,100 @@
+"""cuBLAS's matrix products, as a reference for the kernels of a program."""
+
+import ctypes
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.cuda.errors import InvalidValueError
+from labkit.cuda.operation import Operation
+from labkit.cuda.programs.session import Session
+from labkit.cuda.programs.wire import Answer, Question
+
+_GEMM = struct.Struct("<10i2d3Q3q")
+_TYPES = (np.float32, np.float64, np.float16)
+_NOT_TRANSPOSED = 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix on the device, column by column.
+
+    leading   elements from one column to the next
+    """
+
+    address: int
+    rows: int
+    columns: int
+    leading: int
+    dtype: Any
+
+    @property
+    def size_bytes(self) -> int:
+        """From its first byte to its last."""
+        elements = self.leading * (self.columns - 1) + self.rows
+        return elements * np.dtype(self.dtype).itemsize if self.rows and self.columns else 0
+
+    def array(self, reachable: int) -> NDArray[Any]:
+        """Its elements, where this process reaches them."""
+        size = np.dtype(self.dtype).itemsize
+        memory = memoryview((ctypes.c_char * self.size_bytes).from_address(reachable))
+        strides = (size, size * self.leading)
+        return np.ndarray((self.rows, self.columns), self.dtype, memory, strides=strides)
+
+
+class BlasCalls:
+    """The products, queued on the handle's stream."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def cublasGemm(self, question: Question) -> Answer:
+        a_op, b_op, m, n, k, lda, ldb, ldc, batch, kind, alpha, beta, a, b, c, *strides = (
+            _GEMM.unpack(question.data)
+        )
+        if min(m, n, k) < 0 or kind >= len(_TYPES):
+            raise InvalidValueError(f"a product of {m} x {k} and {k} x {n} matrices")
+        a_shape = (m, k) if a_op == _NOT_TRANSPOSED else (k, m)
+        b_shape = (k, n) if b_op == _NOT_TRANSPOSED else (n, k)
+        leadings = ((a_shape, lda), (b_shape, ldb), ((m, n), ldc))
+        if any(leading < max(1, rows) for (rows, _), leading in leadings):
+            raise InvalidValueError(f"leading dimensions {lda}, {ldb}, {ldc} are too small")
+        dtype = _TYPES[kind]
+        size = np.dtype(dtype).itemsize
+        products = [
+            (
+                Matrix(a + i * strides[0] * size, *a_shape, lda, dtype),
+                Matrix(b + i * strides[1] * size, *b_shape, ldb, dtype),
+                Matrix(c + i * strides[2] * size, m, n, ldc, dtype),
+            )
+            for i in range(batch)
+        ]
+        for matrix in (one for product in products for one in product):
+            self._session.driver.transfers.check(matrix.address, matrix.size_bytes, "matrix")
+
+        def call() -> None:
+            for left, right, out in products:
+                self._multiply(left, right, out, (a_op, b_op), alpha, beta)
+
+        stream = self._session.stream(question.numbers[0])
+        self._session.driver.submit(stream, Operation("host", "gemm", call=call))
+        return Answer()
+
+    def _multiply(
+        self,
+        left: Matrix,
+        right: Matrix,
+        out: Matrix,
+        ops: tuple[int, int],
+        alpha: float,
+        beta: float,
+    ) -> None:
+        arena = self._session.driver.arena
+        a, b, c = (one.array(arena.reachable(one.address)) for one in (left, right, out))
+        a = a if ops[0] == _NOT_TRANSPOSED else a.T
+        b = b if ops[1] == _NOT_TRANSPOSED else b.T
+        product = alpha * (a.astype(np.float64) @ b.astype(np.float64))
+        c[...] = product + (beta * c.astype(np.float64) if beta else 0.0)
