@@ -76,6 +76,8 @@ def _front_matter_problems(notebook: Notebook, name: str) -> Iterator[str]:
     if plan is None:
         yield f"{name} is not in the plan (labkit/course/plan.yaml)"
     else:
+        if "title" in plan:
+            yield "the plan has a title for it: that of the notebook is enough"
         for key in ("needs", "claims"):
             if sorted(about[key]) != sorted(plan[key]):
                 yield f"{key} differ from the plan: {sorted({*about[key]} ^ {*plan[key]})}"

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._orders_drawn import tensors_drawn
 
 OPERATORS = ("add", "mul", "div", "where", "pow")
 
@@ -88,6 +89,7 @@ derivative_row = Exercise(
     id="autograd_engine.derivative_row",
     case=_row_case,
     expected=_row_truth,
+    picture=lambda case, got, right: tensors_drawn(got, right),
     rules=(
         "formulas of your own: not torch.autograd, not sum_to_size",
         "at zero, pow follows PyTorch: a gradient that is a limit of nothing is 0",

@@ -7,6 +7,14 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._leaf_mistakes import (
+    asks_too_much,
+    binds_again,
+    grad_too_often,
+    has,
+    only_grad_wrong,
+    records,
+)
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Statement = tuple[Any, ...]
@@ -217,48 +225,6 @@ def _recorded(case: Case, got: Any, right: Any) -> Any:
     return eval("graph(*roots, simple=True)", called, run.names)
 
 
-def _wrong_names(evidence: Any) -> list[tuple[str, tuple[bool, ...], tuple[bool, ...]]]:
-    """(name, the answer's facts, the right ones), each in the order of `_named`."""
-    got = evidence.value if isinstance(evidence.value, dict) else {}
-    return [
-        (name, tuple(got.get(name, {}).values()), tuple(right.values()))
-        for name, right in evidence.right.items()
-        if got.get(name) != right
-    ]
-
-
-def _has(evidence: Any, wanted: str) -> bool:
-    return any(op == wanted for _, op, *_ in evidence.inputs[0])
-
-
-def _records(evidence: Any) -> bool:
-    """Whether a value got a history, or requires grad, that should not."""
-    return any(
-        got[:2] in ((False, True), (False, False)) and right[0]
-        for _, got, right in _wrong_names(evidence)
-    )
-
-
-def _asks_too_much(evidence: Any) -> bool:
-    """Whether the first wrong value is no float, and requires grad or has a history."""
-    name, got, right = _wrong_names(evidence)[0]
-    made_by = [op for target, op, *_ in evidence.inputs[0] if target == name][-1]
-    return made_by in ("greater", "to") and right[0] and got[:2] != (True, False)
-
-
-def _only_grad_wrong(evidence: Any) -> bool:
-    return all(got[:2] == right[:2] for _, got, right in _wrong_names(evidence))
-
-
-def _binds_again(evidence: Any) -> bool:
-    bound = [target for target, *_ in evidence.inputs[0] if target]
-    return len(bound) > len(set(bound))
-
-
-def _grad_too_often(evidence: Any) -> bool:
-    return _only_grad_wrong(evidence) and not _wrong_names(evidence)[0][2][2]
-
-
 def _program_of(*allowed: str) -> Any:
     """Cases of these operations alone, tensors aside: what is left of a random program."""
 
@@ -363,34 +329,34 @@ leaf_or_not = Exercise(
             "result() gets recording=False under no_grad. Then the new Value has no history and "
             "requires no grad, whatever its inputs are.",
             when=lambda evidence: (
-                not _only_grad_wrong(evidence) and _has(evidence, "no_grad") and _records(evidence)
+                not only_grad_wrong(evidence) and has(evidence, "no_grad") and records(evidence)
             ),
         ),
         Hint(
             "A bool or an integer never requires grad, and has no history: `>` makes bools, and a "
             "cast may make integers.",
-            when=lambda evidence: not _only_grad_wrong(evidence) and _asks_too_much(evidence),
+            when=lambda evidence: not only_grad_wrong(evidence) and asks_too_much(evidence),
         ),
         Hint(
             "A result that requires grad needs three things: recording, a float dtype, and an "
             "input that requires grad at this very line. Its history is those inputs.",
-            when=lambda evidence: not _only_grad_wrong(evidence),
+            when=lambda evidence: not only_grad_wrong(evidence),
         ),
         Hint(
             "A name that is bound again does not cut the history of the tensor it stood for. "
             "reach() follows objects, from history to history.",
-            when=lambda evidence: _only_grad_wrong(evidence) and _binds_again(evidence),
+            when=lambda evidence: only_grad_wrong(evidence) and binds_again(evidence),
         ),
         Hint(
             "A grad that is not there. A gradient stays in a leaf that requires grad at this very "
             "moment, and in a value with history that retains. retain_grad() on a leaf does "
             "nothing.",
-            when=_grad_too_often,
+            when=grad_too_often,
         ),
         Hint(
             "A grad that you miss. Backward may start at a leaf; and a gradient reaches everything "
             "in the history, and in its history.",
-            when=_only_grad_wrong,
+            when=only_grad_wrong,
         ),
         "A leaf is a Value without history. Whether it requires grad is another question.",
         "reach() is a walk: a list of Values still to visit, and a set of those seen.",

@@ -19,6 +19,7 @@ ONE = ("neg", "sin", "tanh")
 TWO = ("add", "sub", "mul", "atan2")
 LONG = 5_000
 """Nodes in a row in the longest cases."""
+MOST_DRAWN = 40
 
 Step = tuple[Any, ...]
 
@@ -187,6 +188,16 @@ def _show_formula(steps: list[Step], library: str, reverse: bool) -> str:
     return f"the graph, in {library}, of the last value of\n" + "\n".join(lines) + more
 
 
+def _graph_drawn(case: Any, got: Any, right: Any) -> Any:
+    """The graph that the text is about; None where it is too large to read."""
+    from labkit import show
+
+    steps, _, reverse = case.inputs
+    if len(steps) > MOST_DRAWN:
+        return None
+    return show.graph(_root(steps, "torch", reverse)[0], simple=True)
+
+
 def _texts(evidence: Any) -> tuple[list[str], list[str]]:
     return evidence.value["text"].splitlines(), evidence.right["text"].splitlines()
 
@@ -217,6 +228,7 @@ read_the_graph = Exercise(
     drive=_drive_graph,
     smaller=_fewer_steps,
     show=_show_formula,
+    picture=_graph_drawn,
     tolerance=1e-6,
     cases=120,
     minutes=30,

@@ -15,9 +15,11 @@ from labkit.course.exercises._engine_graphs import (
     engine_case,
     judge_engine,
     one_root,
+    right_order,
     several_roots,
     shown,
 )
+from labkit.course.exercises._orders_drawn import engine_drawn, tensors_drawn
 from labkit.course.exercises._ready_nodes import arrive, next_node
 
 NOTEBOOK = "3_internals/4_autograd_engine"
@@ -104,6 +106,7 @@ custom_function = Exercise(
     case=_function_case,
     expected=_function_truth,
     drive=_drive_function,
+    picture=lambda case, got, right: tensors_drawn(got, right),
     rules=(
         "n is an int: no gradient",
     ),
@@ -142,6 +145,7 @@ engine_loop = Exercise(
     id="autograd_engine.engine_loop",
     case=engine_case,
     judge=judge_engine,
+    picture=lambda case, got, right: engine_drawn(case, got, right_order(*case.inputs)),
     drive=drive_engine,
     show=shown,
     rules=(

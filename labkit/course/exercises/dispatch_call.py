@@ -6,6 +6,7 @@ from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._orders_drawn import hops_drawn
 from labkit.dispatch import tls
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
@@ -165,6 +166,7 @@ predict_the_hops = Exercise(
     rules=("labkit.core is allowed, labkit.dispatch is not; nothing is run",),
     case=_some_calls,
     drive=_drive_hops,
+    picture=hops_drawn,
     cases=160,
     stages=(
         Stage("redispatch", only=lambda calls, table: _has_only(table, "on", "end")),
