@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,9 @@ def modulus(dtype: DType) -> int:
     ) else 101  # fmt: skip
 
 
-@cache
-def _bytes(dtype: DType) -> bytes:
-    counting = (torch.arange(4096) % modulus(dtype)).to(TORCH_DTYPES[dtype.name])
+@lru_cache(maxsize=64)
+def _bytes(dtype: DType, elements: int) -> bytes:
+    counting = (torch.arange(elements) % modulus(dtype)).to(TORCH_DTYPES[dtype.name])
     return bytes(counting.view(torch.uint8).numpy().tobytes())
 
 
@@ -60,7 +60,7 @@ def pair(elements: int, dtype: DType) -> tuple[torch.Tensor, Tensor]:
     if elements == 0:
         empty = torch.empty(0, dtype=TORCH_DTYPES[dtype.name])
         return empty, labkit.empty(0, dtype=dtype)
-    data = _bytes(dtype)[: elements * dtype.itemsize]
+    data = _bytes(dtype, max(elements, 4096))[: elements * dtype.itemsize]
     first = torch.frombuffer(bytearray(data), dtype=TORCH_DTYPES[dtype.name])
     array = np.frombuffer(bytearray(data), np.uint8)
     data_ptr = DataPtr(array.ctypes.data, CPU, array, lambda context: None)

@@ -16,7 +16,7 @@ try:
     import av
     import av.logging
 except ImportError:  # the extra `video`
-    av = None  # type: ignore[assignment]
+    av = None  # type: ignore[assignment, unused-ignore]  # where it is installed
 
 Codec = Literal["ffv1", "mjpeg"]
 PIXELS = {"ffv1": "bgr0", "mjpeg": "yuvj444p"}

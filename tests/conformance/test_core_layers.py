@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import labkit
-from labkit.conformance import indexing, report, views
+from labkit.conformance import indexing, report, sides, views
 from labkit.core import promotion as promotion_rules
 from labkit.core import strides as stride_rules
 from labkit.ops.indexing import advanced_indexing
@@ -81,3 +81,12 @@ def test_the_printed_program_repeats_the_difference(monkeypatch, layer, module, 
         strides.append(names["y"].stride())
     assert f"  strides: torch {strides[0]}, labkit {strides[1]}" in found
     assert strides[0] != strides[1]
+
+
+@pytest.mark.parametrize("elements", [0, 4096, 6720])
+def test_both_sides_have_all_the_elements(elements):
+    """What is written into a tensor without elements may itself have more than 4,096."""
+    theirs, ours = sides.pair(elements, labkit.uint16)
+    assert len(theirs) == len(ours) == elements
+    assert ours.storage().nbytes == 2 * elements
+    assert ours.tolist() == theirs.tolist()
