@@ -51,7 +51,7 @@ template <class T, int which> __global__ void pattern(float* out) {
 def launches():
     """(name, what runs it with the options it is given) of every launch, in order."""
     for rungs in LADDERS.values():
-        for rung in rungs:
+        for rung in (rung for rung in rungs if not rung.gpu_only):
             problem = rung.problem(np.random.default_rng(0), rung.probe_shape)
             problem.launches = problem.launches[:1]
             yield rung.name, lambda rung=rung, problem=problem, **o: rung.run(problem, **o)[0]

@@ -101,6 +101,23 @@ def test_char_is_signed_whatever_the_compiler_takes_it_for(emulator, tmp_path, m
     assert x[0] == -1
 
 
+def test_a_compiler_that_checks_its_calls_keeps_what_a_kernel_prints(
+    emulator, tmp_path, monkeypatch
+):
+    """Ubuntu's makes __printf_chk of printf and __memcpy_chk of memcpy: a trace saw neither."""
+    other = tmp_path / "g++"
+    asks = "-D_FORTIFY_SOURCE=2"
+    other.write_text(f'#!/bin/sh\nexec {build.find_compiler().path} {asks} "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CXX", str(other))
+    body = 'printf("one %d\\n", x[1]); memcpy(x + 2, x, 8);'
+    kernel = cuda.RawModule("#include <cstring>\n" + KERNEL % body).get_function("k")
+    x = np.array([0, 7, 0], np.int32)  # room for one number more, and two are copied
+    report = kernel(1, 1, (x,), trace=cuda.Trace())
+    assert report.printed == "one 7\n"
+    assert "writes bytes 8 to 15 of x, which has 12" in str(report)
+
+
 def test_a_compiler_without_its_link_time_optimiser_builds_the_worker_all_the_same(
     tmp_path, monkeypatch
 ):

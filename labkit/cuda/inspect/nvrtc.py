@@ -103,6 +103,8 @@ def compile_source(
     path = Path(path)
     folders = [*([path.resolve().parent] if path.exists() else []), KERNELS]
     given = [f"--gpu-architecture={arch}", "-lineinfo", "--ptxas-options=-v"]
+    if int(version().partition(".")[0]) >= 13:  # beside a driver: what comes from it has no log
+        given.append("--no-cache")
     given += [f"-I{folder}" for folder in (*folders, *libraries.headers(nvrtc.root))]
     if not any(option.startswith(("-std", "--std")) for option in options):
         given.append("-std=c++17")
