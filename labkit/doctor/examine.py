@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,10 @@ def cache() -> Finding:
         cost = "What is compiled is forgotten when its process ends: each start costs seconds more."
         remedy = "set LABKIT_CACHE to a folder of your own"
         return Finding(part, "broken", str(why), cost, remedy)
-    sizes = [path.stat().st_size for path in folder.iterdir()]
+    sizes = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another process finished with it just now
+            sizes.append(path.stat().st_size)
     found = f"{folder.parent}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
     meaning = "Kept for you alone, and checked before it is loaded. It may be deleted at any time."
     return Finding(part, "ok", found, meaning)

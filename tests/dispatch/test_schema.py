@@ -150,7 +150,7 @@ def test_a_real_tensor_brings_the_set_pytorch_keeps(overloaded):
 
 @pytest.mark.parametrize(
     "text",
-    ["f(Tensr x) -> Tensor", "f(Tensor x) -> Foo", "f(Optional x) -> int", "f(Dimname x) -> int",
+    ["f(Tensr x) -> Tensor", "f(Tensor x) -> Foo", "f(Optional x) -> int",
      "f(foo.B x) -> int", "f(Tensor[] x, Tnesor[] y) -> int", "f(t x) -> t"],
 )  # fmt: skip
 def test_an_operator_of_unknown_types_is_refused(text):

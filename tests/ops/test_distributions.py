@@ -45,6 +45,7 @@ def same(operator, x, args, seed, **kwargs):
     return found or ("" if ends else "the generators end in different states")
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="2.11 draws 16-bit numbers otherwise")
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("distribution", IN_PLACE)
 def test_floating_numbers_are_pytorchs_to_the_bit(distribution, dtype):

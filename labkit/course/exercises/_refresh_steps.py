@@ -1,5 +1,6 @@
 """The small steps of the stale cells: what is refreshed, a row of seven slots, a boxed counter."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -175,7 +176,14 @@ Call = tuple[str, str]
 
 def _some_calls(rng: Rng, size: int) -> tuple[list[Call]]:
     names = ("double", "negative", "shape")
+    _meta_is_ready()
     return ([(rng.choice(names), rng.choice(("cpu", "meta"))) for _ in range(1 + size)],)
+
+
+@functools.cache
+def _meta_is_ready() -> None:
+    """The first operation on a meta tensor imports PyTorch's decompositions: seconds of CPU."""
+    _counted([(name, "meta") for name in ("double", "negative", "shape")])
 
 
 @handed_out
