@@ -26,6 +26,7 @@ dependencies = ["torch>=2.11,<2.14", "tinydep>=1"]
 [project.optional-dependencies]
 test = ["packaging"]
 gpu = []
+video = []
 """
 
 
