@@ -12,7 +12,7 @@ from labkit.cuda.emulator.module import Function, Module, refuse_large_static_sh
 from labkit.cuda.emulator.worker import Command, Worker, WorkerRefused
 from labkit.cuda.errors import CudaError, InvalidValueError
 from labkit.cuda.programs.builds import Program
-from labkit.cuda.programs.symbols import symbols
+from labkit.cuda.programs.symbols import FUNCTION, OBJECT, symbols
 
 
 class ProgramModule(Module):
@@ -30,7 +30,9 @@ class ProgramModule(Module):
         self._built = {}
         self._loaded = {}
         self.host = host
-        self._names = {one.offset: one.name for one in symbols(host) if one.name}
+        self._names = {
+            one.offset: one.name for one in symbols(host) if one.kind in (OBJECT, FUNCTION)
+        }
         self._kernels: dict[tuple[int, int], Function] = {}
         self._defined: dict[tuple[bool, int, tuple[int, int]], int] = {}
 

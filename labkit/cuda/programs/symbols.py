@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_SYMTAB, UNDEFINED, TLS = 2, 0, 6
+_SYMTAB, UNDEFINED, _LOCAL = 2, 0, 0
+OBJECT, FUNCTION, FILE, TLS = 1, 2, 4, 6
 
 
 class Symbol(NamedTuple):
-    """One entry of an ELF file's .symtab."""
+    """One entry of an ELF file's .symtab; a local name stands behind its source file's."""
 
     name: str
     offset: int
@@ -29,11 +30,14 @@ def symbols(path: Path) -> Iterator[Symbol]:
     for section in sections:
         if section[1] != _SYMTAB:
             continue
-        names = sections[section[6]][4]
+        names, source = sections[section[6]][4], ""
         for at in range(section[4], section[4] + section[5], _SYMBOL.size):
             name, info, _, index, value, size = _SYMBOL.unpack_from(data, at)
             end = data.index(b"\0", names + name)
-            yield Symbol(data[names + name : end].decode(), value, size, info & 15, index)
+            text = data[names + name : end].decode()
+            source = text if info & 15 == FILE else source
+            text = f"{source}:{text}" if text and info >> 4 == _LOCAL else text
+            yield Symbol(text, value, size, info & 15, index)
 
 
 def undefined_thread_locals(path: Path) -> list[str]:

@@ -1,4 +1,5 @@
 // expect: sum 2016
+// expect: four words from the next lane: 1 11 21 31
 // expect: largest of each tile: 7 15 23 31 39 47 55 63
 // Cooperative groups: a block, and tiles of eight threads that reduce by shuffles.
 #include <cooperative_groups.h>
@@ -6,6 +7,13 @@
 #include <cstdio>
 
 namespace cg = cooperative_groups;
+
+__global__ void wide(uint4* out) {
+    const unsigned lane = threadIdx.x;
+    uint4 mine = make_uint4(lane, lane + 10, lane + 20, lane + 30);
+    mine = cg::tiled_partition<32>(cg::this_thread_block()).shfl_down(mine, 1);
+    if (lane == 0) *out = mine;
+}
 
 __global__ void reduce(int* sum, int* largest) {
     cg::thread_block block = cg::this_thread_block();
@@ -26,7 +34,14 @@ int main() {
     *sum = 0;
     reduce<<<1, 64>>>(sum, largest);
     cudaDeviceSynchronize();
-    std::printf("sum %d\nlargest of each tile:", *sum);
+    uint4* words;
+    cudaMallocManaged(&words, sizeof(uint4));
+    wide<<<1, 32>>>(words);
+    cudaDeviceSynchronize();
+    std::printf("sum %d\n", *sum);
+    std::printf("four words from the next lane: %u %u %u %u\n", words->x, words->y, words->z, words->w);
+    std::printf("largest of each tile:");
+    cudaFree(words);
     for (int i = 0; i < 8; ++i) std::printf(" %d", largest[i]);
     std::printf("\n");
     cudaFree(sum);

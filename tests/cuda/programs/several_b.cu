@@ -1,7 +1,8 @@
 // The second file of several_a.cu.
 #include "several.h"
 
-static __global__ void square(int* x) { *x = *x * *x; }
+static __device__ int offset = 0;
+static __global__ void square(int* x) { *x = *x * *x + offset; }
 
 int doubled_and_squared(int value) {
     int* x;

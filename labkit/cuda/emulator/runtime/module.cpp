@@ -51,13 +51,17 @@ void read_symbols(Module& module, const char* file, bool program) {
         if (sections[s].sh_type != SHT_SYMTAB) continue;
         const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(file + sections[s].sh_offset);
         const char* names = file + sections[sections[s].sh_link].sh_offset;
+        std::string source;  // of the local symbols that follow
         for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); ++i) {
             const auto& symbol = symbols[i];
             const char* name = names + symbol.st_name;
             const int type = ELF64_ST_TYPE(symbol.st_info);
             const auto value = static_cast<int64_t>(symbol.st_value);
+            if (type == STT_FILE) source = name;
+            const bool local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
+            const std::string linked = local ? source + ":" + name : name;
             if (program && symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_OBJECT)) {
-                module.symbols.emplace(name, value);
+                module.symbols.emplace(linked, value);
             }
             if (symbol.st_shndx == SHN_UNDEF) {
                 if (strncmp(name, "cuemu_block_", 12) == 0) module.can_block = true;
@@ -69,7 +73,7 @@ void read_symbols(Module& module, const char* file, bool program) {
                        strncmp(name, "_ZN5cuemu", 9) != 0 && name[0] != '.' &&
                        (sections[symbol.st_shndx].sh_flags & SHF_ALLOC)) {
                 module.globals.push_back(split(demangled(name), value, symbol.st_size));
-                module.globals.back().linked = name;
+                module.globals.back().linked = linked;
                 const std::string section = section_names + sections[symbol.st_shndx].sh_name;
                 module.globals.back().writable = section == ".data" || section == ".bss";  // no more after relocation
             }
@@ -144,7 +148,7 @@ bool Module::define(const std::string& kernel, const std::string& thunk_name, ui
         uint32_t param_count;
     };
     const auto* thunk = reinterpret_cast<const Thunk*>(base + table->second);
-    kernel_functions.push_back(demangled(kernel.c_str()));
+    kernel_functions.push_back(demangled(kernel.c_str() + kernel.rfind(':') + 1));
     kernel_names.push_back(kernel);
     index = static_cast<uint32_t>(kernels.size());
     kernels.push_back({kernel_names.back().c_str(), thunk->thread, thunk->block, thunk->params, thunk->param_count,
@@ -216,7 +220,7 @@ Module* load_module(const char* path, bool program, std::string& error) {
 void copy_variables(const Module& from, const Module& to) {
     for (const Symbol& source : from.globals) {
         for (const Symbol& target : to.globals) {
-            const bool same = source.name == target.name && source.owner == target.owner && source.size == target.size;
+            const bool same = source.linked == target.linked && source.size == target.size;
             if (same && target.writable) memcpy(to.base + target.offset, from.base + source.offset, source.size);
         }
     }

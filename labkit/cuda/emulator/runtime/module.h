@@ -17,7 +17,7 @@ struct Symbol {
     int64_t offset;           // shared: from this thread's anchor; others: from the module's base
     size_t size;
     bool writable = false;
-    std::string linked = {};  // its mangled name
+    std::string linked = {};  // its mangled name; of a local one, behind its file's and a colon
 };
 
 struct Module {

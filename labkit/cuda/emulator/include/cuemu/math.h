@@ -125,6 +125,11 @@ CUEMU_DIRECTED(rz, float, double, f, to_zero)
 CUEMU_DIRECTED(rd, double, long double, d, down)
 CUEMU_DIRECTED(ru, double, long double, d, up)
 CUEMU_DIRECTED(rz, double, long double, d, to_zero)
+CUEMU_INLINE double __dsqrt_rd(double x) { return cuemu::down<double>(sqrtl((long double)x)); }
+CUEMU_INLINE double __dsqrt_ru(double x) { return cuemu::up<double>(sqrtl((long double)x)); }
+CUEMU_INLINE double __dsqrt_rn(double x) { return sqrt(x); }
+CUEMU_INLINE double __drcp_rd(double x) { return cuemu::down<double>(1.0L / x); }
+CUEMU_INLINE double __drcp_ru(double x) { return cuemu::up<double>(1.0L / x); }
 CUEMU_INLINE float __fsqrt_rd(float x) { return cuemu::down<float>(sqrt((double)x)); }
 CUEMU_INLINE float __fsqrt_ru(float x) { return cuemu::up<float>(sqrt((double)x)); }
 CUEMU_INLINE float __frcp_rd(float x) { return cuemu::down<float>(1.0 / x); }

@@ -38,6 +38,15 @@ template <class T> CUEMU_INLINE T narrow(uint64_t wide) {
 #define CUEMU_SHUFFLE(NAME, OP, ARGUMENT)                                                     \
     template <class T>                                                                        \
     CUEMU_INLINE T NAME(unsigned mask, T value, ARGUMENT operand, int width = 32) {           \
+        if constexpr (sizeof(T) > 8) { /* word by word */                                     \
+            uint64_t words[(sizeof(T) + 7) / 8] = {};                                         \
+            __builtin_memcpy(words, &value, sizeof(T));                                       \
+            for (uint64_t& word : words) {                                                    \
+                word = cuemu_block_warp(OP, mask, word, (uint32_t)operand, width);            \
+            }                                                                                 \
+            __builtin_memcpy(&value, words, sizeof(T));                                       \
+            return value;                                                                     \
+        } else                                                                                \
         return cuemu::narrow<T>(                                                              \
             cuemu_block_warp(OP, mask, cuemu::widen(value), (uint32_t)operand, width));       \
     }
