@@ -5,6 +5,7 @@
 #define CUBLASAPI
 #endif
 #define CUBLAS_V2_H_
+#define CUBLAS_API_H_  // what public headers look for
 
 typedef enum {
     CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1, CUBLAS_STATUS_ALLOC_FAILED = 3,
