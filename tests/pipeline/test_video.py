@@ -148,7 +148,7 @@ while True:
             kept = len(journal)
     except FileNotFoundError:
         assert kept == 0
-    if kills > 40:
+    if kills > 15:
         os.waitpid(go(), 0)
         break
 print(kills)
