@@ -20,6 +20,7 @@ COMMANDS = {
     "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
     "video": ("labkit.pipeline.command", "a dark film made bright: decode, a network, encode"),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
+    "site": ("labkit.workshop.site", "the course as pages that work without a server"),
     "workshop": ("labkit.workshop.command", "teach with it: the plan, the room, grades"),
 }
 """Sub-command -> (module, help). A module offers `add_arguments(parser)` and `run(arguments)`,

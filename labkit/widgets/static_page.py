@@ -24,8 +24,11 @@ HIDDEN = {"predict", "backstage"}
 """Tags of cells whose source the notebook hides; nbconvert does not ask for `source_hidden`."""
 
 
-def render_page(notebook: Any, title: str) -> str:
-    """The HTML page of a notebook that has been run, its widget state in its metadata."""
+def render_page(notebook: Any, title: str, above: str = "") -> str:
+    """The HTML page of a notebook that has been run, its widget state in its metadata.
+
+    above   HTML that stands before the notebook
+    """
     from nbconvert import HTMLExporter
     from nbconvert.filters import Highlight2HTML
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
@@ -48,7 +51,7 @@ def render_page(notebook: Any, title: str) -> str:
 <title>{html.escape(title)}</title>
 <style>{_read("static_page.css")}{light}
 @media (prefers-color-scheme: dark) {{ {dark} }}</style></head>
-<body><main>{body.replace('.ipynb"', '.html"')}</main>
+<body>{above}<main>{body.replace('.ipynb"', '.html"')}</main>
 <script type="application/json" id="lk-widgets">{widgets}</script>
 <script>{_read("static_page.js")}</script>
 </body></html>

@@ -1,8 +1,12 @@
-"""`labkit workshop`: what to say, and the room to say it in."""
+"""`labkit workshop`: what to say, the room to say it in, and the notebooks out and in."""
 
 import argparse
+import sys
+from pathlib import Path
 
 from labkit.workshop import start
+from labkit.workshop.collect import collect
+from labkit.workshop.folders import Workshop, release
 from labkit.workshop.plan import plan_text, workshops
 
 
@@ -14,11 +18,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (plan, room):
         action.add_argument("--hours", type=int, choices=list(workshops()["programmes"]), default=2)
     start.add_arguments(room)
+    given = actions.add_parser("release", help="the notebooks without a line of their solutions")
+    taken = actions.add_parser("collect", help="a copy of every learner's notebooks")
+    for action in (given, taken):
+        action.add_argument("out", type=Path, help="the folder to write")
+    taken.add_argument("--folder", type=Path, default=Path("workshop"), help="of the workshop")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do one action."""
     if arguments.action == "start":
         return start.run(arguments)
-    print(plan_text(arguments.hours))
+    if arguments.action == "plan":
+        print(plan_text(arguments.hours))
+        return 0
+    try:
+        print("\n".join(_notebooks(arguments)))
+    except (OSError, ValueError) as trouble:
+        print(f"labkit workshop {arguments.action}: {trouble}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _notebooks(arguments: argparse.Namespace) -> list[str]:
+    """What was written, in lines."""
+    if arguments.action == "release":
+        return [str(path) for path in release(arguments.out)]
+    place = Workshop(arguments.folder.resolve())
+    if not place.roster.exists():
+        raise ValueError(f"{place.root} is no workshop's folder: name it with --folder")
+    found = collect(place, arguments.out)
+    return [
+        f"{arguments.out / name}  {len(chapters)} notebooks" for name, chapters in found.items()
+    ]

@@ -4,19 +4,29 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from labkit.core.host_compiler import CompilerMissing
 from labkit.course.progress_file import record_open
 from labkit.course.your_machine import network
 from labkit.course.your_machine.inventory import Sitting, inventory
 from labkit.course.your_machine.last_run import LastRun, keep_run, last_run, told
 from labkit.course.your_machine.new_cases import keep_case
 from labkit.course.your_machine.picture import calls_said, curves, picture
-from labkit.course.your_machine.seating import StepLost, Trouble, seated
-from labkit.course.your_machine.training import STEPS, TOLERANCE, Trained, caching, trained
+from labkit.course.your_machine.seating import Trouble, seated
+from labkit.course.your_machine.training import (
+    STEPS,
+    TOLERANCE,
+    Trained,
+    caching,
+    done_step,
+    trained,
+)
 
 TIMES = (
     "Microseconds per call here, with what turns the call into the exercise's question. "
     "A kernel's are the emulator's: they say nothing about a GPU."
 )
+NAMED = 4
+"""Parts that a sentence names."""
 
 
 def machine() -> "Machine":
@@ -50,13 +60,20 @@ class Machine:
         answers = self.answers
         if not answers:
             return Share(0, len(self.sittings), None)
+        try:
+            first, run = self._two_steps(answers)
+        except CompilerMissing as error:
+            return Share(len(answers), len(self.sittings), None, why=str(error))
+        return Share(len(answers), len(self.sittings), run, first)
+
+    def _two_steps(self, answers: dict[str, Any]) -> tuple[LastRun, LastRun]:
         with caching(), seated([one.seat for one in self.sittings], answers) as run:
-            step = network.labkits(1)
-            try:
-                step(0)
-            except StepLost:
-                step(0)
-        return Share(len(answers), len(self.sittings), told(run))
+            step = network.labkits(2)
+            done_step(step, 0)  # fills the dispatch tables, which later steps find filled
+            first = told(run)
+            run.count_anew()
+            done_step(step, 1)
+        return first, told(run)
 
     def export(self, folder: str | Path) -> Path:
         """A folder with your parts, their tests, the loss curve, and `python -m my_machine`."""
@@ -83,17 +100,44 @@ class Machine:
 
 
 class Share:
-    """How much of one training step is the learner's."""
+    """How much of one training step is the learner's.
 
-    def __init__(self, parts: int, seats: int, run: LastRun | None) -> None:
-        self.parts, self.seats, self.run = parts, seats, run
+    first  the step before: it also fills the dispatch tables
+    why    there was no step, although there are parts
+    """
+
+    def __init__(
+        self,
+        parts: int,
+        seats: int,
+        run: LastRun | None,
+        first: LastRun | None = None,
+        why: str = "an exercise that passes its check becomes the first",
+    ) -> None:
+        self.parts, self.seats, self.run, self.first = parts, seats, run, first or LastRun()
+        self.why = why
+
+    @property
+    def called(self) -> str:
+        """How often each part was called in both steps, the busiest first."""
+        runs = [self.first, *([self.run] if self.run else [])]
+        both: dict[str, int] = {}
+        for run in runs:
+            for name, (_, yours) in run.calls.items():
+                both[name] = both.get(name, 0) + yours
+        busiest = sorted((name for name in both if both[name]), key=lambda name: -both[name])
+        told_ = [f"{name.partition('.')[2]} {both[name]:,} times" for name in busiest[:NAMED]]
+        more = f", and {len(busiest) - NAMED} more" if len(busiest) > NAMED else ""
+        return f"Called in the first two steps: {', '.join(told_)}{more}." if told_ else ""
 
     def __repr__(self) -> str:
         text = f"Your machine now has {self.parts} of {self.seats} parts"
         if self.run is None:
-            return f"{text}. An exercise that passes its check becomes the first."
+            return f"{text}: {self.why}."
         text += f"; {self.run.percent} of the calls of a training step go through your code."
-        return "\n".join([text, *(f"Taken out: {why}" for why in self.run.troubles.values())])
+        troubles = {**self.first.troubles, **self.run.troubles}
+        taken_out = [f"Taken out: {why}" for why in troubles.values()]
+        return "\n".join(line for line in (text, self.called, *taken_out) if line)
 
     def _repr_html_(self) -> str:
         return f"<div>{escape(repr(self)).replace(chr(10), '<br>')}</div>"

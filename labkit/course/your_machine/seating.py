@@ -222,6 +222,11 @@ class SeatedRun:
         self.asks = {name: Ask(name, answer, self) for name, answer in answers.items()}
         refill_tables()
 
+    def count_anew(self) -> None:
+        """What went through so far does not count."""
+        for tally in self.tallies.values():
+            tally.calls, tally.yours, tally.seconds, tally.labkits_seconds = 0, 0, 0.0, 0.0
+
     def on_thread(self) -> bool:
         """Whether it is the run's own thread that asks."""
         return threading.get_ident() == self.thread

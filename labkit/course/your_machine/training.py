@@ -63,14 +63,16 @@ def trained(
 
 
 def _losses(step: network.Step, steps: int) -> list[float]:
-    """The loss of every step; one in whose middle a part was taken out is done again."""
-    found = []
-    for number in range(steps):
-        try:
-            found.append(step(number))
-        except StepLost:
-            found.append(step(number))
-    return found
+    """The loss of every step."""
+    return [done_step(step, number) for number in range(steps)]
+
+
+def done_step(step: network.Step, number: int) -> float:
+    """The loss of a step; one in whose middle a part was taken out is done again."""
+    try:
+        return step(number)
+    except StepLost:
+        return step(number)
 
 
 @contextlib.contextmanager

@@ -10,11 +10,12 @@ import pytest
 
 from labkit import course
 from labkit.cli import main
+from labkit.core.host_compiler import CompilerMissing
 from labkit.course import progress_file
 from labkit.course.checks import CheckFailed
 from labkit.course.exercises import find
 from labkit.course.progress_file import state_of
-from labkit.course.your_machine import kept_parts, last_run, new_cases
+from labkit.course.your_machine import kept_parts, last_run, new_cases, page
 from labkit.course.your_machine.kept_parts import keep
 from labkit.course.your_machine.last_run import LastRun
 from labkit.course.your_machine.picture import curves
@@ -60,24 +61,35 @@ def test_a_part_is_shown_with_its_code_beside_labkits():
 
 def test_a_part_that_the_check_let_through_is_found_at_work_and_becomes_a_case(emulator):
     assert course.check(ID, nearly, seed=3).kept
-    page = course.machine().train(steps=2)
-    (trouble,) = page.troubles
+    trained = course.machine().train(steps=2)
+    (trouble,) = trained.troubles
     assert trouble.seat.exercise == ID and trouble.inputs[0][0] > 30
-    assert page.done.is_equal and "taken out: strides.needed" in repr(page)
+    assert trained.done.is_equal and "taken out: strides.needed" in repr(trained)
     assert "✗" in course.machine()._repr_html_().partition("your part was taken out")[0]
     assert not state_of(ID).passed
     with pytest.raises(CheckFailed, match=re.escape(str(trouble.inputs[0]))):
         course.check(ID, nearly, seed=3)
     assert course.check(ID, needed, seed=3)
-    page = course.machine().train(steps=1)
-    assert page.troubles == [] and page.done.run.tallies[ID].yours > 50
+    trained = course.machine().train(steps=1)
+    assert trained.troubles == [] and trained.done.run.tallies[ID].yours > 50
 
 
 def test_one_step_says_how_much_of_it_is_yours(emulator):
-    assert repr(course.machine().step()).startswith("Your machine now has 0 of 22 parts.")
+    assert repr(course.machine().step()).startswith("Your machine now has 0 of 22 parts: an")
     keep(find(ID), needed)
     share = course.machine().step()
     assert "1 of 22 parts; " in repr(share) and 0.05 < share.run.share < 0.6
+    calls = share.first.calls[ID][1] + share.run.calls[ID][1]
+    assert f"Called in the first two steps: needed {calls:,} times." in repr(share)
+
+
+def test_without_a_compiler_a_chapter_still_comes_to_its_end(monkeypatch):
+    def missing(*_):
+        raise CompilerMissing("no C++ compiler was found")
+
+    keep(find(ID), needed)
+    monkeypatch.setattr(page, "caching", missing)
+    assert "1 of 22 parts: no C++ compiler was found" in repr(course.machine().step())
 
 
 def test_percent_never_says_all_where_one_call_is_missing():

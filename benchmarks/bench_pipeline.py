@@ -1,0 +1,90 @@
+"""The video job's machinery beside its bounds, and the job's settings beside the naive one.
+
+Stages are real work that releases Python's lock: pictures are packed by zlib. The bound of stages
+side by side is the longest of them. It takes two idle cores to reach it: the other stages together
+need less than the longest one. On a machine that is busy with other work the goals are missed.
+"""
+
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from labkit.bench import Bench
+from labkit.pipeline.scene import Scene
+from labkit.pipeline.staged import prefetch, staged
+from labkit.pipeline.video import Model, Processing, Settings, enhance_film, make_example
+
+PICTURES = [Scene(height=270, width=480).recorded(index).tobytes() for index in range(24)]
+NAIVE = Settings(model=Model(train_steps=0))
+GOAL_OF_TWO, GOAL_OF_THREE = 1 / 0.95, 1 / 0.90
+
+
+def packed(share: float) -> Callable[[bytes], bytes]:
+    """Pack this share of a picture, and hand the picture on."""
+
+    def stage(picture: bytes) -> bytes:
+        zlib.compress(picture[: int(share * len(picture))])
+        return picture
+
+    return stage
+
+
+FETCH, TRAIN, WRITE = packed(0.3), packed(1), packed(0.3)
+
+
+def alone() -> None:
+    """The longest stage, with nothing beside it."""
+    for picture in PICTURES:
+        TRAIN(picture)
+
+
+def one_after_the_other() -> None:
+    """All three stages of a picture, then the next picture."""
+    for picture in PICTURES:
+        WRITE(TRAIN(FETCH(picture)))
+
+
+def prefetched() -> None:
+    """Fetching in a thread of its own, training in this one."""
+    for picture in prefetch(map(FETCH, PICTURES)):
+        TRAIN(picture)
+
+
+def in_three_stages() -> None:
+    """Each of three stages in a thread of its own."""
+    for _ in staged(map(FETCH, PICTURES), TRAIN, WRITE):
+        pass
+
+
+class Job:
+    """The video job from one film to another, each time anew."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="labkit-bench-"))
+        make_example(self.folder / "in.mkv", Scene(height=135, width=240))
+
+    def done_with(self, **changes: object) -> Callable[[], object]:
+        """The job as a function, with these settings of its processing."""
+        settings = replace(NAIVE, processing=Processing(**changes))
+        return lambda: enhance_film(self.folder / "in.mkv", self.folder / "out.mkv", settings)
+
+    def clean_up(self) -> None:
+        """Its films are gone."""
+        shutil.rmtree(self.folder)
+
+
+def BENCHES() -> Iterator[Bench]:
+    """Threads beside their bound first, then what the settings do to a whole job."""
+    yield Bench("prefetch / its bound", prefetched, alone, GOAL_OF_TWO, calls=1, work=24)
+    yield Bench("three stages / their bound", in_three_stages, alone, GOAL_OF_THREE, 1, 24)
+    yield Bench("three stages / one thread", in_three_stages, one_after_the_other, None, 1, 24)
+    job = Job()
+    try:
+        naive = job.done_with()
+        yield Bench("job, overlap / naive", job.done_with(overlap=True), naive, None, 1, 24)
+        yield Bench("job, batches of 8 / naive", job.done_with(batch_size=8), naive, None, 1, 24)
+    finally:
+        job.clean_up()

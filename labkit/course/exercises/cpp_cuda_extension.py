@@ -1,0 +1,320 @@
+"""An LSTM-like cell as an operator of one's own: its fake kernel, its gradient, its CUDA kernel.
+
+Per element of a row, with the three gates side by side in `gates`:
+
+    cell = old_cell + sigmoid(input) * elu(candidate)
+    h    = tanh(cell) * sigmoid(output)
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from labkit.course import kernel_bench
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.kernel_bench import Found
+
+NOTEBOOK = "2_core_code/11_cpp_cuda_extension"
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+# --- gate_places
+
+
+def _a_place(rng: Rng, size: int) -> tuple[int, int]:
+    width = rng.randint(1, 3 + 2 * size)
+    return rng.randint(0, width * rng.randint(1, 4) - 1), width
+
+
+def _places(i: int, width: int) -> tuple[int, int, int]:
+    row, j = divmod(i, width)
+    first = row * 3 * width + j
+    return first, first + width, first + 2 * width
+
+
+gate_places = Exercise(
+    id="cpp_cuda_extension.gate_places",
+    rung="warm-up",
+    case=_a_place,
+    expected=_places,
+    show=lambda i, width: f"element {i}, width {width}",
+    cases=80,
+    minutes=3,
+    hints=(
+        Hint(
+            "The first is right, and the others are not: a gate is width numbers wide.",
+            when=lambda e: isinstance(e.value, tuple) and e.value[:1] == e.right[:1],
+        ),
+        "Which row is element i in, and which place of the row? A row of gates has 3 * width.",
+        "row, j = divmod(i, width): the first of the three is at row * 3 * width + j.",
+    ),
+    must_fail=(
+        "takes the gates for three whole arrays",
+        "puts the three side by side",
+        "takes a row of gates for width long",
+        FIRST,
+    ),
+)
+
+# --- fake_kernel
+
+
+def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype]:
+    dtype = rng.choice((torch.float32, torch.float64, torch.bfloat16))
+    return rng.randint(0, 2 + size), rng.randint(1, 3 + size), dtype
+
+
+@handed_out
+def _described(outputs: Any) -> Any:
+    return [(tuple(x.shape), x.stride(), x.dtype, x.device.type) for x in outputs]
+
+
+def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype) -> Any:
+    gates = torch.empty(batch, 3 * width, dtype=dtype, device="meta")
+    old_cell = torch.empty(width, batch, dtype=dtype, device="meta").t()
+    return _described(answer(gates, old_cell))
+
+
+def _right_fake(batch: int, width: int, dtype: torch.dtype) -> Any:
+    like = torch.empty(batch, width, dtype=dtype, device="meta")
+    return _described((like, like))
+
+
+fake_kernel = Exercise(
+    id="cpp_cuda_extension.fake_kernel",
+    rung="warm-up",
+    case=_shapes,
+    expected=_right_fake,
+    drive=_drive_fake,
+    show=lambda batch, width, dtype: (
+        f"gates [{batch}, {3 * width}], old_cell [{batch}, {width}] by columns, {dtype}"
+    ),
+    cases=60,
+    minutes=3,
+    hints=(
+        Hint(
+            "The shape is another one: both results are as large as old_cell.",
+            when=lambda e: e.value[0][0] != e.right[0][0],
+        ),
+        Hint(
+            "The strides are old_cell's own. The C++ kernel makes contiguous results, whatever "
+            "strides its inputs have.",
+            when=lambda e: e.value[0][1] != e.right[0][1],
+        ),
+        "old_cell.new_empty(old_cell.shape) has its dtype and device, and is contiguous.",
+    ),
+    must_fail=(
+        "keeps the strides of old_cell",
+        "as wide as the gates",
+        "always float32",
+        "one result only",
+    ),
+)
+
+# --- lltm_backward
+
+Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def _a_step(which: str) -> Any:
+    def case(rng: Rng, size: int) -> Four:
+        batch = rng.choice((1, rng.randint(1, 3), 0 if size > 3 else 2))
+        width = rng.randint(1, 2 + size // 2)
+        made = rng.generator()
+
+        def numbers(columns: int, scale: float = 1.5) -> torch.Tensor:
+            return scale * torch.randn(batch, columns, dtype=torch.float64, generator=made)
+
+        grads = {
+            "h": (numbers(width), torch.zeros(batch, width, dtype=torch.float64)),
+            "cell": (torch.zeros(batch, width, dtype=torch.float64), numbers(width)),
+        }.get(which, (numbers(width), numbers(width)))
+        return *grads, numbers(3 * width), numbers(width)
+
+    return case
+
+
+def _gradients(grad_h: Any, grad_cell: Any, gates: Any, old_cell: Any) -> Any:
+    gates, old_cell = gates.detach().requires_grad_(), old_cell.detach().requires_grad_()
+    with torch.enable_grad():
+        first, second, third = gates.chunk(3, 1)
+        cell = old_cell + first.sigmoid() * torch.nn.functional.elu(third)
+        h = cell.tanh() * second.sigmoid()
+    return torch.autograd.grad((h, cell), (gates, old_cell), (grad_h, grad_cell))
+
+
+def _part(index: int) -> Any:
+    """Whether this third of the gates' gradient, and only it, is wrong."""
+
+    def wrong(evidence: Evidence) -> bool:
+        yours, right = evidence.value[0].chunk(3, 1), evidence.right[0].chunk(3, 1)
+        off = [not torch.allclose(a, b) for a, b in zip(yours, right, strict=True)]
+        return off == [i == index for i in range(3)]
+
+    return wrong
+
+
+lltm_backward = Exercise(
+    id="cpp_cuda_extension.lltm_backward",
+    case=_a_step("both"),
+    expected=_gradients,
+    show=lambda grad_h, grad_cell, gates, old_cell: (
+        f"grad_h {grad_h.tolist()}, grad_cell {grad_cell.tolist()}, gates {gates.tolist()}, "
+        f"old_cell {old_cell.tolist()}"
+    ),
+    stages=(
+        Stage("grad_cell", case=_a_step("cell")),
+        Stage("grad_h", case=_a_step("h")),
+        Stage("both"),
+    ),
+    cases=60,
+    tolerance=1e-9,
+    minutes=14,
+    banned=("torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward"),
+    hints=(
+        Hint(
+            "Only the output gate's third is wrong. It has part in h alone: h = tanh(cell) * o.",
+            when=_part(1),
+        ),
+        Hint(
+            "Only the input gate's third is wrong. The slope of a sigmoid s is s * (1 - s).",
+            when=_part(0),
+        ),
+        Hint(
+            "Only the candidate's third is wrong. elu has slope 1 above 0, and exp(x) below.",
+            when=_part(2),
+        ),
+        Hint(
+            "h is made of the cell too. So two gradients meet in the cell: grad_cell, and what "
+            "comes back from h through tanh.",
+            stage="grad_h",
+        ),
+        "Start from the cell: d_cell = grad_cell + grad_h * o * (1 - tanh(cell)**2). The old cell "
+        "gets it unchanged.",
+    ),
+    must_fail=(
+        "forgets the gradient through the old cell state",
+        "leaves grad_cell out",
+        "leaves out what comes from h",
+        "gives elu the slope 1 everywhere",
+        "computes in float32",
+        "mixes up two gates",
+    ),
+)
+
+# --- lltm_cuda_rung
+
+RIGHT = {
+    "the launch": "runs",
+    "h and cell": "right everywhere",
+    "findings": [],
+    "bytes around the arrays": "untouched",
+    "times a gate is read": 1.0,
+    "sectors": "as few as neighbours need",
+}
+CLOSE = 1e-5
+
+
+def _a_launch(rng: Rng, size: int) -> tuple[int, int, int, Any, int]:
+    batch, width = (1, 4) if size == 0 else (rng.randint(1, 3), rng.randint(1, 20 * size))
+    block = 32 if size == 0 else rng.choice((32, 64, 96))
+    return batch, width, block, rng.choice(("forward", "reverse")), rng.randint(0, 999)
+
+
+def _one_row(rng: Rng, size: int) -> tuple[int, int, int, Any, int]:
+    _, width, block, order, seed = _a_launch(rng, size)
+    return 1, width, block, order, seed
+
+
+@handed_out
+def _values(gates: Any, old_cell: Any) -> tuple[Any, Any]:
+    width = old_cell.shape[1]
+    first, second, third = (gates[:, k * width : (k + 1) * width] for k in range(3))
+    elu = np.where(third > 0, third, np.expm1(np.minimum(third, 0)))
+    cell = old_cell + elu / (1 + np.exp(-first))
+    return np.tanh(cell) / (1 + np.exp(-second)), cell
+
+
+def _drive_rung(answer: Any, batch: int, width: int, block: int, order: Any, seed: int) -> Found:
+    rng = np.random.default_rng(seed)
+    gates = rng.standard_normal((batch, 3 * width)).astype(np.float32)
+    old_cell = rng.standard_normal((batch, width)).astype(np.float32)
+    results = [np.full((batch, width), np.nan, np.float32) for _ in range(2)]
+    done = kernel_bench.launch(
+        answer(), "lltm", math.ceil(batch * width / block), block,
+        (gates, old_cell, *results, batch, width), order=order, trace=True,
+    )  # fmt: skip
+    if done.report is None:
+        return Found({"the launch": done.failure})
+    wrong = [
+        name
+        for name, got, right in zip(
+            ("h", "cell"), done.arrays[2:4], _values(gates.astype(float), old_cell.astype(float)),
+            strict=True,
+        )
+        if not np.allclose(np.reshape(got, right.shape), right, atol=CLOSE)
+    ]  # fmt: skip
+    every = [*done.report.select(space="global")]
+    wasted = sum(one.sectors - one.ideal_sectors for one in every)
+    reads = [*done.report.select(access="read", array=done.names[0])]
+    found = {
+        "the launch": "runs",
+        "h and cell": f"{' and '.join(wrong)} wrong" if wrong else "right everywhere",
+        "findings": done.findings[:2],
+        "bytes around the arrays": done.outside or "untouched",
+        "times a gate is read": sum(one.lanes for one in reads) / gates.size,
+        "sectors": f"{wasted} more than neighbours need"
+        if wasted > sum(one.requests for one in every)
+        else RIGHT["sectors"],
+    }
+    return Found(found).seen_in(done.report)
+
+
+def _about(*words: str) -> Any:
+    return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
+
+
+lltm_cuda_rung = Exercise(
+    id="cpp_cuda_extension.lltm_cuda_rung",
+    case=_a_launch,
+    expected=lambda *_: RIGHT,
+    drive=_drive_rung,
+    returns=(Found,),
+    picture=kernel_bench.drawn,
+    show=lambda batch, width, block, order, seed: (
+        f"batch {batch}, width {width}, blocks of {block} threads, order {order}"
+    ),
+    stages=(Stage("one row", case=_one_row, cases=6), Stage("any batch")),
+    cases=16,
+    seconds=60.0,
+    processes=True,
+    minutes=14,
+    hints=(
+        Hint(
+            "A thread beyond batch * width touched memory that is not yours.",
+            when=_about("out of bounds", "written around"),
+        ),
+        Hint(
+            "A gate is read more than once. Keep the number in a variable.",
+            when=_about("times a gate"),
+        ),
+        Hint(
+            "Neighbouring threads read places that lie far apart. Which index varies with "
+            "threadIdx.x? Let j, the place in the row, be the one.",
+            when=_about("sectors"),
+        ),
+        Hint("A row of gates has 3 * width numbers: where does row 1 begin?", stage="any batch"),
+        "Your gate_places, in CUDA: row = i / width, j = i % width.",
+    ),
+    must_fail=(
+        "one thread per row",
+        "reads gates four times",
+        "unguarded tail",
+        "block size baked to the test width",
+        "takes the gates for three whole arrays",
+        "elu without its lower half",
+    ),
+)
+
+EXERCISES = (gate_places, fake_kernel, lltm_backward, lltm_cuda_rung)
