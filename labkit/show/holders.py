@@ -1,13 +1,16 @@
 """`show.holders`: who holds whom, from names to tensors to storages, statement by statement."""
 
+from __future__ import annotations
+
 import ast
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from labkit.widgets.graph.graph_view import GraphView
+
+if TYPE_CHECKING:
+    import torch
 
 Pair = tuple[int, int]
 
@@ -32,6 +35,8 @@ def holders(
     Raises   ValueError    no statement, none that makes a tensor, or no step `at`
              SyntaxError   the program is not Python
     """
+    import torch  # the other pictures do without
+
     source = textwrap.dedent(program).strip("\n")
     namespace: dict[str, Any] = {"torch": torch, **(using or {})}
     drawing = _Drawing(bases)
@@ -59,6 +64,8 @@ class _Drawing:
 
     def add(self, text: str, namespace: Mapping[str, Any]) -> None:
         """What exists after this statement."""
+        import torch
+
         before, self._present = self._present, {}
         edges: set[int] = set()
         counts: dict[int, int] = {}
@@ -111,6 +118,8 @@ class _Drawing:
 
 def _tensors(namespace: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """The names that lead to tensors, each with its tensor; those of a list, one by one."""
+    import torch
+
     for name, value in namespace.items():
         for one in value if isinstance(value, list | tuple) else [value]:
             if isinstance(one, torch.Tensor):

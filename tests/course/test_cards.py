@@ -62,7 +62,7 @@ def test_progress_lists_what_is_open():
     text = repr(progress())
     assert "0_start_here" in text
     assert "1 of 2  repair_the_race (not tried), read_the_banner (optional)" in text
-    assert "places" not in text
+    assert " places" not in text
     assert ">1 of 2</td>" in progress()._repr_html_()
 
 

@@ -25,9 +25,9 @@ def cells():
 
 
 def literal(name):
-    """The text that a notebook's cell assigns to a name."""
+    """The kernel that a notebook's cell assigns to a name."""
     for source in cells():
-        if re.search(rf"^{name} = r?\"", source, re.MULTILINE):
+        if re.search(rf"^{name} = r?\"", source, re.MULTILINE) and "__global__" in source:
             for statement in ast.parse(source).body:
                 if isinstance(statement, ast.Assign) and statement.targets[0].id == name:
                     return ast.literal_eval(statement.value)
