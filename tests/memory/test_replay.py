@@ -117,6 +117,16 @@ def test_a_retry_before_growth_is_not_an_empty_cache():
     assert replay(snapshot).device_frees == 0
 
 
+@pytest.mark.parametrize("last", ["segment_free", "free_completed"])
+def test_a_trace_that_ends_while_a_request_grows_is_read_to_its_end(last):
+    entries = [
+        {"action": last, "addr": 1 << 40, "size": 2 * MIB, "stream": 0},
+        {"action": "segment_alloc", "addr": 1 << 41, "size": 2 * MIB, "stream": 0},
+    ]
+    kinds = [request.kind for request in requests(entries, {1 << 40})]
+    assert kinds == [{"segment_free": "empty_cache", "free_completed": "complete"}[last]]
+
+
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("h[12]00/*.gz")), ids=name_of)
 def test_recordings_of_a_real_card(path):
     """Two cards under torch 2.11, streams held back, 2 % of the memory: nothing simulated."""

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING
@@ -150,11 +149,13 @@ def _run_from(entries: Sequence[dict[str, Any]], start: int) -> _Run:
         if first < 0 and entries[end]["action"] in _RELEASES:
             first = end
         end += 1
-    then = entries[end]["action"] if end < len(entries) else "end"
-    if then != "oom" and then not in _GROWTHS:
+    behind = end
+    while behind < len(entries) and entries[behind]["action"] in _GROWTHS:
+        behind += 1
+    grew = behind > end
+    if behind == len(entries) or not (grew or entries[behind]["action"] == "oom"):
         return _Run(first, end)
-    cause = next(e for e in islice(entries, end, None) if e["action"] not in _GROWTHS)
-    return _Run(end if first < 0 and then == "oom" else first, end, cause)
+    return _Run(end if first < 0 and not grew else first, end, entries[behind])
 
 
 def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list[dict[str, Any]]:
