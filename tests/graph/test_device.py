@@ -1,0 +1,128 @@
+"""On the emulator: fused and plain graphs agree; the fused one launches and moves less."""
+
+import pytest
+import torch
+from torch import nn
+
+from labkit import graph
+from tests.graph.programs import poisoned
+
+
+class Block(nn.Module):
+    """A residual block with a sigmoid gate, and a linear layer behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(4, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.conv2, self.norm2 = nn.Conv2d(8, 8, 3, stride=2, groups=2), nn.BatchNorm2d(8)
+        self.shortcut, self.last = nn.Conv2d(4, 8, 3, stride=2), nn.Linear(9, 4)
+
+    def forward(self, x):
+        y = torch.relu(self.norm1(self.conv1(x)))
+        y = torch.sigmoid(self.norm2(self.conv2(y)[..., :3, :3])) * 2 + self.shortcut(x)
+        return self.last(torch.relu(y).flatten(2))
+
+
+def fused(before):
+    for one in (graph.use_shelf_kernels, graph.fold_batch_norm, graph.fuse_pointwise):
+        before = one(before).graph
+    return before
+
+
+def test_the_fused_block_launches_less_moves_less_and_agrees(emulator):
+    x = torch.randn(1, 4, 7, 7)
+    block = poisoned(Block(), 0)
+    before = graph.capture(block, x)
+    plain = graph.run_on_device(before, x, driver=emulator)
+    rewritten = graph.run_on_device(fused(before), x, driver=emulator)
+    with torch.no_grad():
+        expected = block(x)
+    for run in (plain, rewritten):
+        torch.testing.assert_close(run.result, expected, rtol=1e-4, atol=1e-4)
+        assert not any(report.findings for report in run.reports)
+    assert (len(plain.launches), len(rewritten.launches)) == (12, 7)
+    assert rewritten.bytes_moved < plain.bytes_moved
+    nodes = {launch.node for launch in rewritten.launches}
+    assert nodes == {"conv_bn_relu", "conv2d_1", "batch_norm_1", "conv2d_2", "linear",
+                     "fused_sigmoid_mul_add_relu_1"}  # fmt: skip
+
+
+def test_a_chain_moves_each_input_once_and_its_result_once(emulator):
+    x, y = torch.randn(2, 8, 64), torch.randn(2, 8, 64)
+
+    def chain(x, y):
+        return ((x * y).sigmoid() + x * 2 - y).clamp(-0.5, 0.5).abs()
+
+    before = graph.capture(chain, x, y)
+    (node,) = graph.fuse_pointwise(before).graph.graph.find_nodes(op="call_module")
+    assert len(node.args) == 2  # each of them is read twice
+    plain = graph.run_on_device(before, x, y, driver=emulator)
+    one = graph.run_on_device(graph.fuse_pointwise(before).graph, x, y, driver=emulator)
+    size = x.numel() * 4
+    assert [len(plain.launches), plain.bytes_moved] == [7, 17 * size]
+    assert [len(one.launches), one.bytes_moved] == [1, 3 * size]
+    torch.testing.assert_close(one.result, chain(x, y))
+
+
+LAYOUTS = {
+    "a row": ((3, 4, 5), (5,)),
+    "a column": ((3, 4, 5), (4, 1)),
+    "both at once": ((3, 1, 5), (4, 1)),
+    "a number": ((3, 4), ()),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_broadcast_inputs_are_read_where_they_lie(layout, emulator):
+    first, second = (torch.randn(shape) for shape in LAYOUTS[layout])
+
+    def program(x, y):
+        return (x + y) * y.t() if layout == "none" else (x + y) * 2 - y
+
+    before = graph.capture(program, first, second)
+    run = graph.run_on_device(graph.fuse_pointwise(before).graph, first, second, driver=emulator)
+    assert [launch.node for launch in run.launches] == ["fused_add_mul_sub"]
+    torch.testing.assert_close(run.result, program(first, second))
+
+
+def test_turned_and_channels_last_inputs_keep_their_strides(emulator):
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    y = torch.randn(5, 4).t()
+
+    def program(x, y):
+        return (x * y).tanh() - y
+
+    before = graph.capture(program, x, y)
+    run = graph.run_on_device(graph.fuse_pointwise(before).graph, x, y, driver=emulator)
+    torch.testing.assert_close(run.result, program(x, y))
+    assert run.result.stride() == program(x, y).stride()
+
+
+def test_an_operator_without_a_kernel_is_named(emulator):
+    x = torch.randn(4, 4)
+    with pytest.raises(NotImplementedError, match=r"aten\.cumsum"):
+        graph.run_on_device(graph.capture(lambda x: x.cumsum(0), x), x, driver=emulator)
+    norm = nn.BatchNorm2d(1)
+    x = torch.randn(2, 1, 2, 2)
+    with pytest.raises(NotImplementedError):
+        graph.run_on_device(graph.capture(norm, x), x, driver=emulator)
+
+
+def test_the_source_says_what_it_does():
+    before = graph.capture(lambda x, row: (x + 2 * row).relu(), torch.randn(3, 4), torch.randn(4))
+    rewrite = graph.fuse_pointwise(before)
+    assert rewrite.done == ["add, relu are fused_add_relu"]
+    (kernel,) = rewrite.graph.children()
+    assert kernel.source.splitlines()[5:] == [
+        "// add, relu",
+        'extern "C" __global__ void fused_add_relu(const float* x, const float* mul, '
+        "float* out, long long n) {",
+        "    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;",
+        "    if (i >= n) return;",
+        "    const float v_x = x[i];",
+        "    const float v_mul = mul[i % 4];",
+        "    const float v_add = v_x + v_mul;",
+        "    const float v_relu = larger(v_add, 0);",
+        "    out[i] = v_relu;",
+        "}",
+    ]
