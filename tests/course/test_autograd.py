@@ -1,5 +1,6 @@
 """The exercises of 2_core_code/6_autograd: right answers pass, every known wrong answer fails."""
 
+import heapq
 import math
 from collections import Counter
 from types import SimpleNamespace
@@ -237,6 +238,37 @@ def test_the_hint_of_leaf_or_not_fits_the_mistake(mistake, stage, hint):
     assert hint in said.text.lower() or hint in said.text
 
 
+def by_plain_recursion():
+    result, _ = by_rules()
+
+    def reach(root):
+        if root.requires and (root.retains or not root.history):
+            root.has_grad = True
+        for value in root.history:
+            reach(value)
+
+    return result, reach
+
+
+answers.wrong("leaf_or_not", LARGE)(by_plain_recursion())
+
+
+def test_recursion_is_right_on_small_programs_and_is_told_to_go_in_once():
+    exercise = find("autograd.leaf_or_not")
+    *small, large = outcomes(exercise, by_plain_recursion(), 5)
+    assert {outcome.state for outcome in small} == {"done"}
+    said = next(one for one in exercise.hints if one.fits(large.failures[0]))
+    assert "a set of those seen" in said.text
+
+
+def test_no_stage_of_leaf_or_not_is_done_by_its_stub():
+    def untouched(*_):
+        raise NotImplementedError
+
+    found = outcomes(find("autograd.leaf_or_not"), (untouched, untouched), 5)
+    assert {outcome.state for outcome in found} == {"open"}
+
+
 answers.wrong("leaf_or_not", BANNED)(executes)
 answers.wrong("leaf_or_not", BANNED)(executes_with_labkit)
 
@@ -452,6 +484,44 @@ for why, answer in {
     ),
 }.items():
     answers.wrong("waits", why)(answer)
+
+
+def sender(add=True, down=True, when=lambda count: count == 0, push=heapq.heappush, sign=-1):
+    """`send`, with switches for its mistakes."""
+
+    def send(after, g, buffers, waiting, ready):
+        buffers[after] = (buffers.get(after, 0.0) if add else 0.0) + g
+        waiting[after] -= down
+        if when(waiting[after]):
+            push(ready, (sign * after.number, after))
+
+    return send
+
+
+answers.right("send")(sender())
+for why, answer in {
+    "keeps the last gradient alone": sender(add=False),
+    "does not count down": sender(down=False),
+    "lets a node run at its first gradient": sender(when=lambda count: True),
+    "lets no node run": sender(when=lambda count: False),
+    "appends to the heap": sender(push=list.append),
+    "takes the node made first": sender(sign=1),
+}.items():
+    answers.wrong("send", why)(answer)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "hint"),
+    [
+        ({"add": False}, "got lost"),
+        ({"down": False}, "still to come"),
+        ({"push": list.append}, "append only puts it last"),
+    ],
+)
+def test_the_hint_of_send_fits_the_mistake(mistake, hint):
+    exercise = find("autograd.send")
+    wrong = next(one for one in outcomes(exercise, sender(**mistake), 5) if one.state == "wrong")
+    assert hint in next(one for one in exercise.hints if one.fits(wrong.failures[0])).text
 
 
 def test_what_was_recorded_is_drawn_with_the_leaf_by_its_name():

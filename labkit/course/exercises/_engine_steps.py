@@ -1,10 +1,11 @@
-"""The small steps of the engine chapter: a formula, and how many gradients a node waits for."""
+"""The steps of the engine chapter: a formula, how many gradients come, where each of them goes."""
 
+import heapq
 import math
 from collections import Counter
 from typing import Any
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 
@@ -103,5 +104,120 @@ waits = Exercise(
         "counts the edges that leave a node",
         "lets somebody wait at None",
         "counts the edges of the first node alone",
+    ),
+)
+
+
+# --- send
+
+
+class Waiting:
+    """A node of a graph that gradients are sent to: its number says when it was made."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _sent(rng: Rng, size: int) -> tuple[dict[str, int], list[tuple[str, float]]]:
+    """The number of each node, and (node, gradient) in the order of sending; not all have all."""
+    names = [f"n{at}" for at in range(1 + size // 2)]
+    numbers = dict(zip(names, rng.sample(range(40), len(names)), strict=True))
+    sends = [(name, rng.randint(-8, 8) / 4) for name in names for _ in range(rng.randint(1, 3))]
+    rng.shuffle(sends)
+    return numbers, sends
+
+
+def _sent_once(rng: Rng, size: int) -> tuple[dict[str, int], list[tuple[str, float]]]:
+    numbers, sends = _sent(rng, size)
+    return numbers, list(dict(sends).items())
+
+
+def _drive_send(
+    answer: Any, numbers: dict[str, int], sends: list[tuple[str, float]]
+) -> dict[str, Any]:
+    """What is in the buffers, who still waits, and who leaves the heap, in order."""
+    nodes = {name: Waiting(name, number) for name, number in numbers.items()}
+    waiting = Counter(nodes[name] for name, _ in sends)
+    waiting[nodes[sends[-1][0]]] += len(sends) > 1  # its last gradient has not come yet
+    buffers: dict[Waiting, float] = {}
+    ready: list[tuple[int, Waiting]] = []
+    for name, grad in sends:
+        answer(nodes[name], grad, buffers, waiting, ready)
+    left = [heapq.heappop(ready) for _ in range(len(ready))]
+    return {
+        "buffers": {node.name: grad for node, grad in buffers.items()},
+        "still waits for": {node.name: count for node, count in waiting.items() if count},
+        "leaves ready": [one[1].name if isinstance(one, tuple) else repr(one) for one in left],
+    }
+
+
+def _all_sent(numbers: dict[str, int], sends: list[tuple[str, float]]) -> dict[str, Any]:
+    buffers: dict[str, float] = {}
+    for name, grad in sends:
+        buffers[name] = buffers.get(name, 0.0) + grad
+    late = {sends[-1][0]: 1} if len(sends) > 1 else {}
+    return {
+        "buffers": buffers,
+        "still waits for": late,
+        "leaves ready": sorted(buffers.keys() - late, key=lambda name: -numbers[name]),
+    }
+
+
+def _in_words(numbers: dict[str, int], sends: list[tuple[str, float]]) -> str:
+    sent = ", ".join(f"{grad} to {name}" for name, grad in sends)
+    more = f"; {sends[-1][0]} waits for one more" if len(sends) > 1 else ""
+    return f"numbers {numbers}; sent {sent}{more}"
+
+
+def _wrong_in(evidence: Evidence, part: str) -> bool:
+    got = evidence.value
+    return isinstance(got, dict) and bool(got[part] != evidence.right[part])
+
+
+send = Exercise(
+    id="autograd.send",
+    case=_sent,
+    expected=_all_sent,
+    drive=_drive_send,
+    show=_in_words,
+    cases=100,
+    minutes=6,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    stages=(
+        Stage("one gradient each", case=_sent_once, cases=30),
+        Stage("several"),
+    ),
+    hints=(
+        Hint(
+            "A gradient got lost. The first one for a node becomes its buffer; each later one is "
+            "added to what the buffer holds.",
+            when=lambda e: _wrong_in(e, "buffers"),
+        ),
+        Hint(
+            "waiting[after] says how many gradients are still to come. One has come now.",
+            when=lambda e: _wrong_in(e, "still waits for"),
+        ),
+        Hint(
+            "The pair is (-after.number, after), and heapq.heappush(ready, pair) puts it where it "
+            "belongs. append only puts it last.",
+            when=lambda e: (
+                isinstance(e.value, dict)
+                and sorted(e.value["leaves ready"]) == sorted(e.right["leaves ready"])
+            ),
+        ),
+        "Three steps: add the gradient to the buffer, count down, and push the node where the "
+        "count is 0 now.",
+    ),
+    must_fail=(
+        "keeps the last gradient alone",
+        "does not count down",
+        "lets a node run at its first gradient",
+        "lets no node run",
+        "appends to the heap",
+        "takes the node made first",
     ),
 )

@@ -111,6 +111,16 @@ def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
     return (program,)
 
 
+def _any_program(rng: Rng, size: int) -> tuple[list[Statement]]:
+    """One of many kinds of statement, or a large one of products, with 2 to its length ways."""
+    if size < 7 or rng.chance(0.85):
+        return _a_program(rng, size)
+    product = ("b", "mul", "b", "b")
+    many = [product] * rng.randint(28, 40)
+    start = [("a", "tensor", rng.choice(FLOATS), True), ("b", "mul", "a", "a")]
+    return ([*start, *many, ("", "backward", "b")],)
+
+
 def _a_statement(rng: Rng, run: _Run) -> Statement:
     asks = run.asks()
     tied = [name for name in asks if not run.names[name].is_leaf]
@@ -245,8 +255,7 @@ def _program_of(*allowed: str) -> Any:
     return case
 
 
-LEAVES = ("Parameter", "detach", "requires_grad_")
-OPERATIONS = (*LEAVES, "view", "contiguous", "mul", "greater")
+OPERATIONS = ("Parameter", "detach", "requires_grad_", "view", "contiguous", "mul", "greater")
 MODES = (*OPERATIONS, "to", "no_grad", "enable_grad", "end")
 
 
@@ -308,23 +317,29 @@ def _result_of(op: str, arguments: list[Any]) -> tuple[str, list[Value]]:
 leaf_or_not = Exercise(
     id="autograd.leaf_or_not",
     stages=(
-        Stage("leaves", case=_program_of(*LEAVES)),
         Stage("operations", case=_program_of(*OPERATIONS)),
         Stage("casts", case=_program_of(*OPERATIONS, "to")),
         Stage("grad mode", case=_program_of(*MODES)),
-        Stage("who has a grad"),
+        Stage("who has a grad", case=_a_program, cases=60),
+        Stage("many ways"),
     ),
     rules=PLAIN_PYTHON,
-    case=_a_program,
+    case=_any_program,
     expected=_facts,
     drive=_replay,
     smaller=_fewer_statements,
     show=_python,
     picture=_recorded,
     cases=200,
+    seconds=1.0,
     minutes=15,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint(
+            "Every line of this program uses `b` twice, so there are 2 to the 28 ways or more from "
+            "the root to `a`. Go into a Value once: keep a set of those seen.",
+            when=lambda evidence: evidence.kind == "time",
+        ),
         Hint(
             "result() gets recording=False under no_grad. Then the new Value has no history and "
             "requires no grad, whatever its inputs are.",
@@ -367,6 +382,8 @@ leaf_or_not = Exercise(
         "grad everywhere after backward",
         "ignores retain_grad",
         "ignores casts",
+        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
+        "or waiting for ever)",
         "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
         "remembers the answer of the first random case and returns it for all later cases",
         "returns the literal answer of the example in the statement",

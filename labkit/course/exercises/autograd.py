@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
-from labkit.course.exercises._engine_steps import formula, waits
+from labkit.course.exercises._engine_steps import formula, send, waits
 from labkit.course.exercises._leaves import leaf_or_not
 
 NOTEBOOK = "2_core_code/6_autograd"
@@ -270,4 +270,4 @@ read_the_graph = Exercise(
     ),
 )
 
-EXERCISES = (formula, waits, leaf_or_not, read_the_graph)
+EXERCISES = (formula, waits, send, leaf_or_not, read_the_graph)

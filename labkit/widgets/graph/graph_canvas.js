@@ -12,7 +12,7 @@ const graphCanvas = (() => {
     active: "#E69F00",
     ready: "#56B4E9",
     done: "#009E73",
-    waiting: "#8C8C00",
+    waiting: "#8E6BD8",
     error: "#D55E00",
   };
   const colourOf = (kinds, kind, otherwise) =>

@@ -9,7 +9,7 @@ from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Pict
 NODE_WIDTH, LAYER_HEIGHT, BOX_HEIGHT = 132, 62, 30
 MOST_NODES = 150
 STATE_COLOURS = {
-    "active": "#E69F00", "ready": "#56B4E9", "done": "#009E73", "waiting": "#8C8C00",
+    "active": "#E69F00", "ready": "#56B4E9", "done": "#009E73", "waiting": "#8E6BD8",
     "error": "#D55E00",
 }  # fmt: skip
 LINE_LENGTH = 92

@@ -3,7 +3,7 @@ const SAID = {
   active: "runs now",
   ready: "has all its gradients",
   done: "has run",
-  waiting: "waits for a gradient",
+  waiting: "has some gradients, waits for more",
   error: "stops",
 };
 
@@ -106,6 +106,9 @@ function render({ model, el }) {
             .map(([name, colour]) =>
               lk.swatch(colour, model.get("simple") ? SAID[name] : name, "lk-fill"),
             )
+        : []),
+      ...(model.get("simple") && frames.some(({ notes }) => notes)
+        ? [lk.swatch("var(--lk-cell)", "no gradient yet", "lk-fill lk-graph-untouched")]
         : []),
     );
     fit(true);
