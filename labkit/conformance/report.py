@@ -16,6 +16,7 @@ LAYERS = {
     "iterator": "labkit.conformance.iterator",
     "allocator": "labkit.conformance.allocator",
     "autograd": "labkit.conformance.autograd",
+    "amp": "labkit.conformance.amp",
     "torch_device": "labkit.conformance.torch_device",
 }
 """Layer name -> module. A module offers `compare(seed, size)`, yielding one `Comparison` per

@@ -4,6 +4,7 @@ A new module adds its line.
 """
 
 from labkit.ops import (  # noqa: F401
+    amp_kernels,
     cpu_fallback,
     out_overloads,
     out_variants,

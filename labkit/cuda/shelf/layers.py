@@ -10,6 +10,7 @@ from labkit.cuda.shelf import (
     pooling,
     softmax,
     squeeze_excite,
+    unscale,
 )
 from labkit.cuda.shelf.rung import Rung
 
@@ -29,6 +30,7 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "adam": optimizers.ADAM,
     "histogram": histogram.RUNGS,
     "convert": convert.RUNGS,
+    "unscale": unscale.RUNGS,
     "max_pool2d": pooling.MAX,
     "max_pool2d_backward": pooling.MAX_BACKWARD,
     "avg_pool2d": pooling.AVG,

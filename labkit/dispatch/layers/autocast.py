@@ -1,13 +1,14 @@
 """Autocast as a layer: cast, then call again with this layer excluded.
 
-Asks of a tensor: `dtype`, and `to(dtype)`.
+Asks of a tensor: `dtype`, and `to(dtype)`. `labkit.amp` adds PyTorch's lists and the cache.
 
 Source   aten/src/ATen/autocast_mode.h  CastPolicy, WrapFunction_
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.thread_local_state import CarriedLocal
 from labkit.dispatch import tls
@@ -17,12 +18,21 @@ from labkit.dispatch.library import Library, RegistrationHandle
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.situation import Next, Situation
 
+Policy = Callable[[Any, DispatchKey, list[Any]], list[Any]]
+"""What an operator is called with instead: of the operator, the autocast key and its arguments."""
 
-class _Dtype(CarriedLocal):
-    lower_precision: Any = "bfloat16"
+
+class _LowerPrecision(CarriedLocal):
+    dtypes: Mapping[DispatchKey, Any] = {}
+    """Autocast key -> what lower_precision operators cast to. Never changed in place."""
 
 
-_DTYPE = _Dtype()
+_LOCAL = _LowerPrecision()
+
+
+def lower_precision_dtype(key: DispatchKey) -> Any:
+    """What operators of the lower-precision list cast to in the innermost region; None outside."""
+    return _LOCAL.dtypes.get(key)
 
 
 class Autocast:
@@ -30,22 +40,28 @@ class Autocast:
 
     device   "CPU", "CUDA", ...
     dtype    what lower_precision operators cast to
+    enabled  False: the key is excluded inside, whatever stood around it
 
     Source   torch/amp/autocast_mode.py  autocast
-    Differs  No cache of cast weights.
     """
 
-    def __init__(self, device: str = "CPU", dtype: Any = "bfloat16") -> None:
-        self.key = DispatchKeySet(f"Autocast{device}")
+    def __init__(
+        self, device: str = "CPU", dtype: Any = "bfloat16", *, enabled: bool = True
+    ) -> None:
+        self.key = DispatchKey[f"Autocast{device}"]
         self.dtype = dtype
+        self.enabled = enabled
+        self._saved: list[tuple[DispatchKeySet, Mapping[DispatchKey, Any]]] = []
 
     def __enter__(self) -> None:
-        self._saved = (tls.excluded(), _DTYPE.lower_precision)
-        tls.set_local(tls.included(), self._saved[0] - self.key)
-        _DTYPE.lower_precision = self.dtype
+        excluded = tls.excluded()
+        self._saved.append((excluded, _LOCAL.dtypes))
+        key = DispatchKeySet(self.key)
+        tls.set_local(tls.included(), excluded - key if self.enabled else excluded | key)
+        _LOCAL.dtypes = {**_LOCAL.dtypes, self.key: self.dtype}
 
     def __exit__(self, *_exception: object) -> None:
-        excluded, _DTYPE.lower_precision = self._saved
+        excluded, _LOCAL.dtypes = self._saved.pop()
         tls.set_local(tls.included(), excluded)
 
 
@@ -55,13 +71,17 @@ def contract(keys: DispatchKeySet, now: Situation) -> Next:
     return Next("call", text, situation=now.excluding(DispatchKeySet(keys.slot_key())))
 
 
-def _policy(to_dtype: Callable[[], Any]) -> Callable[..., None]:
+def casting(policy: Policy) -> Callable[..., None]:
+    """A boxed kernel that calls its operator again with what the policy makes of the arguments.
+
+    Both run with the key excluded: a cast is not itself cast.
+    """
+
     @declares(contract)
     def kernel(op: Any, keys: DispatchKeySet, stack: list[Any]) -> None:
-        target = to_dtype()
-        with tls.ExcludeDispatchKeyGuard(keys.slot_key()):
-            cast = map_stack(stack, lambda value: _cast(value, target))
-            put_results(stack, op.call_boxed(cast))
+        key = keys.slot_key()
+        with tls.ExcludeDispatchKeyGuard(key):
+            put_results(stack, op.call_boxed(policy(op, key, stack)))
 
     return kernel
 
@@ -71,8 +91,18 @@ def _cast(value: Any, dtype: Any) -> Any:
     return value.to(dtype) if is_floating and str(value.dtype) != str(dtype) else value
 
 
-lower_precision = _policy(lambda: _DTYPE.lower_precision)
-fp32 = _policy(lambda: "float32")
+@casting
+def lower_precision(_op: Any, key: DispatchKey, stack: list[Any]) -> list[Any]:
+    """Every floating argument in the region's type."""
+    return map_stack(stack, lambda value: _cast(value, lower_precision_dtype(key)))
+
+
+@casting
+def fp32(_op: Any, _key: DispatchKey, stack: list[Any]) -> list[Any]:
+    """Every floating argument in float32."""
+    return map_stack(stack, lambda value: _cast(value, "float32"))
+
+
 POLICIES = {"lower_precision": lower_precision, "fp32": fp32}
 
 

@@ -1,4 +1,4 @@
-"""Products of float32 matrices by the last rung of `kernels/sgemm`.
+"""Products of matrices: float32 by `kernels/sgemm`, 16-bit floats by `kernels/hgemm`.
 
 Source   aten/src/ATen/native/cuda/Blas.cpp
 Differs  operands that do not lie row by row are copied first, where cuBLAS takes either layout;
@@ -7,9 +7,10 @@ Differs  operands that do not lie row by row are copied first, where cuBLAS take
 
 from typing import Any
 
+from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import blocks, check_floats, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, blocks, check_device, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.linear_algebra import blas as host
 from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
@@ -17,23 +18,44 @@ from labkit.ops.shape import view
 from labkit.ops.tensors import copy
 
 TILE = 64  # rows and columns of the product per block
+_RUNGS = {
+    dtypes.float32: (("sgemm", "4_vectorised"), 256),
+    dtypes.float16: (("hgemm", "2_wmma_tiled"), 128),
+    dtypes.bfloat16: (("hgemm", "2_wmma_tiled", "bfloat16"), 128),
+}
+"""Element type -> the kernel, and its threads per block. The sums are float32 in all of them."""
+
+
+def _check(*tensors: TensorImpl) -> None:
+    """Pass for one element type that a kernel multiplies, on one device.
+
+    Raises   NoKernel       another element type, or several
+             RuntimeError   tensors on several devices
+    """
+    check_device(*tensors)
+    for tensor in tensors:
+        if tensor.dtype not in _RUNGS or tensor.dtype is not tensors[0].dtype:
+            raise NoKernel(
+                "its kernels multiply float32 or halves, both sides alike, "
+                f"and got {tensor.dtype.name}"
+            )
 
 
 def _multiply(out: TensorImpl, a: TensorImpl, b: TensorImpl) -> None:
     """Queue `out = a b` for matrices that lie row by row."""
     (m, k), n = a.sizes, b.sizes[1]
     if out.numel():
-        kernel = shelf("sgemm", "4_vectorised")
-        to = written(out)
-        kernel((blocks(n, TILE), blocks(m, TILE)), (256,), (read(a), read(b), to, m, n, k))
+        rung, threads = _RUNGS[out.dtype]
+        kernel, to = shelf(*rung), written(out)
+        kernel((blocks(n, TILE), blocks(m, TILE)), (threads,), (read(a), read(b), to, m, n, k))
 
 
 def product(a: TensorImpl, b: TensorImpl) -> TensorImpl:
     """[M, K] by [K, N], or as many pairs of them as the first dimension of both says.
 
-    Raises   NoKernel   not float32
+    Raises   NoKernel   neither float32 nor a 16-bit float
     """
-    check_floats(a, b)
+    _check(a, b)
     shape = (*a.sizes[:-1], b.sizes[-1])
     out = tensor_impl.empty(shape, a.dtype, a.device)
     a, b = copy.contiguous(a), copy.contiguous(b)
@@ -75,7 +97,7 @@ def addmm(
     """`beta * self + alpha * (mat1 @ mat2)`; `self` broadcasts to [M, N]."""
     host.check_mm(mat1, mat2)
     own = view.expand(self, (mat1.sizes[0], mat2.sizes[1]))
-    check_floats(self, mat1, mat2)
+    _check(self, mat1, mat2)
     return _added(own, product(mat1, mat2), beta, alpha)
 
 
@@ -86,5 +108,5 @@ def baddbmm(
     """`beta * self + alpha * (batch1 @ batch2)`; `self` broadcasts to [B, M, N]."""
     host.check_bmm(batch1, batch2)
     own = view.expand(self, (*batch1.sizes[:2], batch2.sizes[2]))
-    check_floats(self, batch1, batch2)
+    _check(self, batch1, batch2)
     return _added(own, product(batch1, batch2), beta, alpha)
