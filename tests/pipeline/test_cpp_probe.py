@@ -26,3 +26,14 @@ def test_a_view_holds_the_storage_and_for_autograd_its_base():
 def test_borrowed_memory_has_no_allocator():
     assert cpp_probe.has_allocator(torch.zeros(4))
     assert not cpp_probe.has_allocator(torch.from_numpy(np.zeros(4)))
+
+
+def test_release_hands_the_count_over_and_frees_nothing():
+    found = cpp_probe.hand_over()
+    assert found["copied"] == (2, 0) and found["copy gone"] == (1, 0)
+    assert found["released"] == found["reclaimed"] == (1, 0)
+    assert found["gone"] == (0, 1)
+
+
+def test_a_class_may_inherit_from_the_storage():
+    assert not cpp_probe.storage_is_final()
