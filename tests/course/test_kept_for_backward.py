@@ -216,41 +216,60 @@ def test_nothing_is_left_by_the_tests():
     gc.collect()
 
 
-# --- stays
+# --- mean_of
+
+answers.right("mean_of")(lambda step, n: sum(step().item() for _ in range(n)) / n)
 
 
-def stays_if(keeps):
-    """The bytes of all blocks of the segments for which keeps(the blocks' lives) is true."""
-
-    def answer(segments):
-        kept = [blocks for blocks in segments if keeps([live for _, live in blocks])]
-        return sum(size for blocks in kept for size, _ in blocks)
-
-    return answer
+@answers.right("mean_of")
+def without_grad(step, n):
+    with torch.no_grad():
+        return torch.stack([step() for _ in range(n)]).mean().item()
 
 
-def live_blocks(segments):
-    return sum(size for blocks in segments for size, live in blocks if live)
+def a_list_of_losses(step, n):
+    losses = [step() for _ in range(n)]
+    return sum(losses).item() / n
 
 
-answers.right("stays")(stays_if(any))
-answers.wrong("stays", "counts live blocks alone")(live_blocks)
-answers.wrong("stays", "counts every segment")(stays_if(lambda lives: True))
-answers.wrong("stays", "keeps a segment only if all of it is live")(stays_if(all))
-answers.wrong("stays", "looks at the first block of a segment alone")(
-    stays_if(lambda lives: lives[0])
-)
+def a_running_total(step, n):
+    total = 0
+    for _ in range(n):
+        total += step()
+    return total.item() / n
 
 
-@answers.wrong("stays", FIRST, make=True)
-def remembers_the_first_segments():
-    kept = []
+def a_tensor(step, n):
+    return torch.stack([step().detach() for _ in range(n)]).mean()
 
-    def answer(segments):
-        kept.append(stays_if(any)(segments))
-        return kept[0]
 
-    return answer
+for why, answer in [
+    ("collects losses with their graphs", a_list_of_losses),
+    ("adds up losses with their graphs", a_running_total),
+    ("returns a tensor", a_tensor),
+    ("returns the sum", lambda step, n: sum(step().item() for _ in range(n))),
+]:
+    answers.wrong("mean_of", why)(answer)
+
+
+@answers.wrong("saved_bytes", "gives saved_by a tensor, not a function")
+def calls_the_model(model, x):
+    return model(x)()
+
+
+@answers.wrong("saved_bytes", "counts buffers")
+def without_buffers(model, x):
+    owned = {storage(t) for t in model.parameters()}
+    found = {}
+
+    def pack(tensor):
+        found[storage(tensor)] = whole(tensor)
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held = model(x)
+    del held
+    return sum(size for at, size in found.items() if at not in owned)
 
 
 @pytest.mark.parametrize(
@@ -258,12 +277,15 @@ def remembers_the_first_segments():
     [
         ("beside", nothing_owned, "by what own holds"),
         ("beside", beside_if(lambda t, mine: t is mine), "by what own holds"),
-        ("beside", beside_if(reads_one, key=id), "counted twice"),
+        ("beside", beside_if(reads_one, key=id), "Too much"),
+        ("beside", beside_if(reads_one, size=lambda t: t.nbytes), "An expanded tensor"),
         ("beside", beside_if(reads_one, size=lambda t: 1), "Too little"),
-        ("saved_bytes", lambda model, x: count(model, x, own=False), "what the model itself holds"),
-        ("stays", live_blocks, "live blocks alone"),
-        ("stays", stays_if(lambda lives: True), "goes back"),
-        ("stays", stays_if(all), "One live block is enough"),
+        ("saved_bytes", lambda model, x: count(model, x, own=False), "holds"),
+        ("saved_bytes", calls_the_model, "lambda: model(x)"),
+        ("saved_bytes", without_buffers, "model.buffers() as well"),
+        ("mean_of", a_list_of_losses, "Earlier graphs were alive"),
+        ("mean_of", a_running_total, "records the addition"),
+        ("mean_of", a_tensor, "Return a Python number"),
     ],
 )
 def test_the_first_hint_is_about_the_mistake(name, answer, said):
@@ -284,13 +306,6 @@ def test_what_is_owned_is_drawn_beside_the_rest():
     assert exercise.right(Case(([x, x, w.view(2, 2)], [w]))) == 8
     assert exercise.picture(Case(([x, w.view(2, 2)], [w])), 24, 8) is not None
     assert exercise.show([], [w]).startswith("tensors: none. own: float32[4] over A (16 bytes)")
-
-
-def test_the_failing_segments_are_drawn():
-    exercise = find("kept_for_backward.stays")
-    segments = [[(512, True), (1536, False)], [(4096, False)]]
-    assert exercise.expected(segments) == 2048
-    assert exercise.picture(Case((segments,)), 512, 2048) is not None
 
 
 test_answers = answers.tests()

@@ -48,7 +48,7 @@ def _drawn(case: Any, got: Any, right: Any) -> Any:
     tensors, own = case.inputs
     names = [f"tensors[{at}]" for at in range(len(tensors))]
     names += [f"own[{at}]" for at in range(len(own))]
-    return show.strides(*tensors, *own, names=names)
+    return show.strides(*tensors, *own, names=names, simple=True)
 
 
 def _is_off_by_own(evidence: Evidence) -> bool:
@@ -82,8 +82,15 @@ beside = Exercise(
             when=lambda e: e.value < e.right,
         ),
         Hint(
-            "Too much. Some storage is counted twice, or an expanded tensor is counted as large "
-            "as it looks: use storage(t) as the key of a dictionary.",
+            "Too much. An expanded tensor shows the same numbers several times, and t.nbytes "
+            "counts them each time. Ask its storage: t.untyped_storage().nbytes().",
+            when=lambda e: (
+                e.value > e.right
+                and any(t.nbytes > t.untyped_storage().nbytes() for t in e.inputs[0])
+            ),
+        ),
+        Hint(
+            "Too much. Some storage is counted twice: use storage(t) as the key of a dictionary.",
             when=lambda e: e.value > e.right,
         ),
         "Begin with the storages of own: a set of storage(t). Then it is weigh() of the chapter, "

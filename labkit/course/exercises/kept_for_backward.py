@@ -1,16 +1,17 @@
-"""What backward keeps, weighed in two steps; and what stays reserved when nobody holds it."""
+"""What backward keeps: losses without their graphs, and the bytes of a graph in two steps."""
 
 import functools
 import gc
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Stage
 from labkit.course.exercises._beside import beside
-from labkit.course.exercises._drawn_segments import Segments, drawn
+from labkit.course.exercises._mean_loss import mean_of
 from labkit.course.exercises._small_models import Step, a_model, unwatched
 
 NOTEBOOK = "1_fundamentals/6b_kept_for_backward"
@@ -80,14 +81,10 @@ def _graph(case: Case, got: Any, right: Any) -> Any:
     return show.graph(result) if result.requires_grad else None
 
 
-def _weights(evidence: Evidence) -> list[int]:
-    model = evidence.inputs[0]
-    return [tensor.nbytes for tensor in (*model.parameters(), *model.buffers())]
-
-
-def _off_by_weight(evidence: Evidence) -> bool:
+def _is_off_by(evidence: Evidence, tensors: Iterable[torch.Tensor]) -> bool:
+    """Too much by some of these tensors, each of them once."""
     off = evidence.value["bytes"] - evidence.right["bytes"]
-    sums = functools.reduce(lambda s, n: s | {one + n for one in s}, _weights(evidence), {0})
+    sums = functools.reduce(lambda s, t: s | {one + t.nbytes for one in s}, tensors, {0})
     return off > 0 and off in sums
 
 
@@ -113,7 +110,7 @@ saved_bytes = Exercise(
         Stage("one layer", case=unwatched("sin", "relu", "tanh", "exp", "cube")),
         Stage("weights left out", case=unwatched("scale", "shift")),
         Stage("views of weights", case=unwatched("linear", "tied")),
-        Stage("nothing alive afterwards"),
+        Stage("all together, nothing left alive"),
     ),
     minutes=8,
     hints=(
@@ -124,10 +121,20 @@ saved_bytes = Exercise(
             when=lambda e: e.value["tensors alive afterwards"] > 0,
         ),
         Hint(
+            "saved_by calls what it is given. model(x) has been called already, and is a tensor: "
+            "saved_by(lambda: model(x)).",
+            when=lambda e: e.kind == "raised" and "not callable" in e.got,
+        ),
+        Hint(
+            "Too high by a buffer: shift adds a tensor that nobody trains, and the model holds it. "
+            "Leave out model.buffers() as well.",
+            when=lambda e: _is_off_by(e, e.inputs[0].buffers()),
+        ),
+        Hint(
             "Too high by what the model itself holds. Collect the storages of parameters and of "
             "buffers, and leave those out. Compare storages, not tensors: linear saves its weight "
             "transposed, another tensor over the same storage.",
-            when=_off_by_weight,
+            when=lambda e: _is_off_by(e, [*e.inputs[0].parameters(), *e.inputs[0].buffers()]),
         ),
         Hint(
             "Too little. Leave out only what is among the saved tensors: not every parameter is "
@@ -161,6 +168,8 @@ saved_bytes = Exercise(
     must_fail=(
         "counts numel not bytes",
         "counts parameters",
+        "counts buffers",
+        "gives saved_by a tensor, not a function",
         "double-counts views",
         "takes an expanded number for as large as it looks",
         "misses tensors saved by custom functions",
@@ -170,75 +179,4 @@ saved_bytes = Exercise(
     ),
 )
 
-
-# --- stays
-
-
-def _some_segments(rng: Rng, size: int) -> tuple[Segments]:
-    """Segments with live and free blocks; some are free as a whole, some are one block."""
-    sizes = (512, 1024, 1536, 4096, 1 << 20)
-    segments = []
-    for _ in range(rng.randint(0 if size else 1, 1 + size)):
-        share = rng.choice((0.0, 0.3, 0.7))
-        count = rng.randint(1, 4)
-        segments.append([(rng.choice(sizes), rng.chance(share)) for _ in range(count)])
-    return (segments,)
-
-
-def _reserved(segments: Segments) -> int:
-    whole = [sum(size for size, _ in blocks) for blocks in segments]
-    alive = [any(live for _, live in blocks) for blocks in segments]
-    return sum(size for size, lives in zip(whole, alive, strict=True) if lives)
-
-
-def _segments_drawn(case: Case, got: Any, right: Any) -> Any:
-    """The segments of the failing case, as they were before empty_cache."""
-    (segments,) = case.inputs
-    return drawn(segments, "before empty_cache") if segments else None
-
-
-def _live_bytes(evidence: Evidence) -> int:
-    (segments,) = evidence.inputs
-    return sum(size for blocks in segments for size, live in blocks if live)
-
-
-def _all_bytes(evidence: Evidence) -> int:
-    (segments,) = evidence.inputs
-    return sum(size for blocks in segments for size, _ in blocks)
-
-
-stays = Exercise(
-    id="kept_for_backward.stays",
-    case=_some_segments,
-    expected=_reserved,
-    picture=_segments_drawn,
-    rung="warm-up",
-    cases=150,
-    minutes=4,
-    hints=(
-        Hint(
-            "These are the bytes of the live blocks alone. A free block beside a live one cannot "
-            "go back either: its segment stays.",
-            when=lambda e: e.value == _live_bytes(e) and e.value < e.right,
-        ),
-        Hint(
-            "These are the bytes of all segments. A segment without a live block goes back.",
-            when=lambda e: e.value == _all_bytes(e),
-        ),
-        Hint(
-            "Too little. One live block is enough to keep its segment; not all need be live.",
-            when=lambda e: isinstance(e.value, int) and e.value < e.right,
-        ),
-        "First decide which segments stay: any(live for size, live in blocks). Then add up all of "
-        "their blocks.",
-    ),
-    must_fail=(
-        "counts live blocks alone",
-        "counts every segment",
-        "keeps a segment only if all of it is live",
-        "looks at the first block of a segment alone",
-        FIRST,
-    ),
-)
-
-EXERCISES = (beside, saved_bytes, stays)
+EXERCISES = (mean_of, beside, saved_bytes)
