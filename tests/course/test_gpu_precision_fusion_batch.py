@@ -56,17 +56,36 @@ def made(clear="first", autocast=True, convert=False, step="last"):
             optimizer.zero_grad()
         if step == "last":
             optimizer.step()
+        if clear == "last":
+            optimizer.zero_grad()
 
     return mixed_step
 
 
+@answers.wrong("mixed_step", "goes backward inside of autocast")
+def all_inside(model, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+
 answers.right("mixed_step")(made())
 answers.wrong("mixed_step", "never clears the gradients")(made(clear="never"))
+answers.wrong("mixed_step", "clears them after its step, not before")(made(clear="last"))
 answers.wrong("mixed_step", "clears them before the optimizer has used them")(made(clear="late"))
 answers.wrong("mixed_step", "computes in 32 bits")(made(autocast=False))
 answers.wrong("mixed_step", "turns the weights into 16 bits")(made(convert=True))
 answers.wrong("mixed_step", "never steps")(made(step="never"))
 answers.wrong("mixed_step", "steps before the gradients are there")(made(step="first"))
+
+
+def test_each_mistake_of_a_step_gets_its_own_hint():
+    exercise = answers.exercises["mixed_step"]
+    assert "went backward before you" in first_hint(exercise, made(clear="last"))
+    assert "ends before backward" in first_hint(exercise, all_inside)
+    assert "in 32 bits" in first_hint(exercise, made(autocast=False))
+
 
 # --- traffic
 

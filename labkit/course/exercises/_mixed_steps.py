@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -60,42 +60,54 @@ bytes_of_step = Exercise(
 
 
 class Watched(nn.Module):  # type: ignore[misc]
-    """A small network that remembers in what mode it was called."""
+    """A small network that remembers in what mode it went forward and backward."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.weight = nn.Parameter(torch.randn(3, 4, generator=generator))
-        self.seen: list[str] = []
+        self.forwards, self.backwards = list[str](), list[str]()
 
     def forward(self, x: Tensor) -> Tensor:
         """The rows of x times the weight, in the precision of the mode."""
         result = nn.functional.linear(x, self.weight)
-        self.seen.append(str(result.dtype).removeprefix("torch."))
+        self.forwards.append(str(result.dtype).removeprefix("torch."))
+        if result.requires_grad:
+            result.register_hook(self._goes_backward)
         return result
 
+    def _goes_backward(self, gradient: Tensor) -> None:
+        inside = torch.is_autocast_enabled("cpu")
+        self.backwards.append("inside of autocast" if inside else "outside")
 
-def _training(rng: Rng, size: int) -> tuple[int, int]:
-    return rng.getrandbits(20), 1 + size % 3
+
+def _training(rng: Rng, steps: int, old: float) -> Case:
+    return Case((rng.getrandbits(20), steps, old))
 
 
-def _drive_step(answer: Any, seed: int, steps: int) -> dict[str, Any]:
-    """What is true after `steps` calls of the answer; the gradients of before are left in place."""
+def _any_training(rng: Rng, size: int) -> Case:
+    return _training(rng, 1 + size % 3, rng.choice((0, 1, -100)))
+
+
+def _drive_step(answer: Any, seed: int, steps: int, old: float) -> dict[str, Any]:
+    """What is true after `steps` calls of the answer, when every gradient was `old` before."""
     generator = torch.Generator().manual_seed(seed + 1)
     model = Watched(seed)
+    if old:
+        model.weight.grad = torch.full_like(model.weight, old)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(steps):
         x, y = (torch.randn(5, n, generator=generator) for n in (4, 3))
         answer(model, optimizer, x, y)
     return {
-        "steps": steps,
-        "the network computed in": model.seen,
+        "forward, in": model.forwards,
+        "backward": model.backwards,
         "the weights are": str(model.weight.dtype).removeprefix("torch."),
         "weights": model.weight.detach().float(),
     }
 
 
-def _right_step(seed: int, steps: int) -> dict[str, Any]:
+def _right_step(seed: int, steps: int, old: float) -> dict[str, Any]:
     def answer(model: nn.Module, optimizer: Any, x: Tensor, y: Tensor) -> None:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
@@ -103,38 +115,54 @@ def _right_step(seed: int, steps: int) -> dict[str, Any]:
         loss.backward()
         optimizer.step()
 
-    return _drive_step(answer, seed, steps)
+    return _drive_step(answer, seed, steps, old)
+
+
+def _said(seed: int, steps: int, old: float) -> str:
+    before = f"each gradient was {old} before" if old else "no gradient before"
+    return f"steps: {steps}, {before}, weights and batches from seed {seed}"
 
 
 mixed_step = Exercise(
     id="gpu_precision_fusion_batch.mixed_step",
-    case=_training,
+    case=_any_training,
     expected=_right_step,
     drive=_drive_step,
     tolerance=1e-5,
     rung="warm-up",
     minutes=4,
     cases=30,
+    show=_said,
     stages=(
-        Stage("one step", case=lambda rng, size: (rng.getrandbits(20), 1), cases=10),
+        Stage("one step", case=lambda rng, size: _training(rng, 1, 0), cases=10),
+        Stage("an old gradient", case=lambda rng, size: _training(rng, 1, -100), cases=10),
         Stage("several steps"),
     ),
     hints=(
         Hint(
-            "The second step goes wrong: rule 3. What does it find in the gradients?",
-            stage="several steps",
-        ),
-        Hint(
             "The network computed in 32 bits: call it inside of `with torch.autocast(...)`.",
-            when=lambda e: "float32" in e.value["the network computed in"],
+            when=lambda e: "float32" in e.value["forward, in"],
         ),
         Hint(
             "The network was not called once per step.",
-            when=lambda e: len(e.value["the network computed in"]) != e.value["steps"],
+            when=lambda e: len(e.value["forward, in"]) != e.inputs[1],
+        ),
+        Hint(
+            "The block of autocast ends before backward: only the forward half is inside.",
+            when=lambda e: "inside of autocast" in e.value["backward"],
         ),
         Hint(
             "The weights themselves stay float32: autocast makes copies.",
             when=lambda e: e.value["the weights are"] != "float32",
+        ),
+        Hint(
+            "Somebody went backward before you: {input}. Your step added to that, and so the "
+            "weights moved along the old gradient too. When must it be cleared?",
+            stage="an old gradient",
+        ),
+        Hint(
+            "The second step goes wrong: rule 3. What does it find in the gradients?",
+            stage="several steps",
         ),
         "Empty the gradients, compute the loss in autocast, go backward, let the optimizer step.",
         "Four calls: optimizer.zero_grad(), mse_loss(model(x), y), loss.backward(), "
@@ -142,7 +170,9 @@ mixed_step = Exercise(
     ),
     must_fail=(
         "never clears the gradients",
+        "clears them after its step, not before",
         "clears them before the optimizer has used them",
+        "goes backward inside of autocast",
         "computes in 32 bits",
         "turns the weights into 16 bits",
         "never steps",
