@@ -7,6 +7,7 @@ from pathlib import Path
 from labkit.workshop import start
 from labkit.workshop.collect import collect
 from labkit.workshop.folders import Workshop, release
+from labkit.workshop.oral import oral_exams, oral_text
 from labkit.workshop.plan import plan_text, workshops
 
 
@@ -18,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (plan, room):
         action.add_argument("--hours", type=int, choices=list(workshops()["programmes"]), default=2)
     start.add_arguments(room)
+    oral = actions.add_parser("oral", help="five questions on a capstone, and what to expect")
+    oral.add_argument("chapter", choices=list(oral_exams()))
     given = actions.add_parser("release", help="the notebooks without a line of their solutions")
     taken = actions.add_parser("collect", help="a copy of every learner's notebooks")
     for action in (given, taken):
@@ -31,6 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         return start.run(arguments)
     if arguments.action == "plan":
         print(plan_text(arguments.hours))
+        return 0
+    if arguments.action == "oral":
+        print(oral_text(arguments.chapter))
         return 0
     try:
         print("\n".join(_notebooks(arguments)))

@@ -205,3 +205,18 @@ def test_a_view_of_other_elements_is_asked_for_its_node_where_nothing_is_recorde
         said_by(SimpleNamespace(tensor=m.tensor, no_grad=m.no_grad), program) for m in (lab, torch)
     )
     assert ours == theirs == [["AsStridedBackward0"]]
+
+
+def test_a_view_of_a_banned_view_is_banned_for_the_reason_that_counts():
+    def program(m, log):
+        x = m.tensor([1.0, 2.0, 3.0, 4.0], True)
+        for outer in (m.no_grad, m.inference_mode, m.enable_grad):
+            for made in (lambda v: v[:2], lambda v: v.split(2)[0]):
+                y = x * 1
+                with outer():
+                    before = y[:4]
+                view, further = made(before), made(made(before))
+                log.attempt(lambda view=view: view.mul_(2).tolist())
+                log.attempt(lambda view=further: view.mul_(2).tolist())
+
+    assert_same(program)

@@ -43,6 +43,17 @@ def _unrecorded() -> CreationMeta:
     return CreationMeta.INFERENCE_MODE if STATE.inference else CreationMeta.NO_GRAD_MODE
 
 
+def propagated(before: CreationMeta, own: CreationMeta) -> CreationMeta:
+    """What a view of a view carries: it may be written no sooner than the view it was made of.
+
+    before  what that one carries; own: how this one came to be
+
+    Source   torch/csrc/autograd/variable.h  propagate_creation_meta
+    """
+    kept = own is CreationMeta.DEFAULT or before is CreationMeta.INFERENCE_MODE
+    return before if kept else own
+
+
 def _link(
     parent: TensorImpl,
     view: TensorImpl,
@@ -55,8 +66,7 @@ def _link(
     meta = ViewMeta()
     above = parent.autograd_meta
     if above is not None and above.is_view:
-        if creation is CreationMeta.DEFAULT:
-            creation = above.creation
+        creation = propagated(above.creation, creation)
         if above.view_fn is not None or again is not None:
             meta.view_fn = _chained(parent, view, above.view_fn, again)
     else:
