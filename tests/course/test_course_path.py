@@ -137,6 +137,7 @@ def test_chapters_not_written_are_not_drawn(monkeypatch):
     assert [stop.name for stop in stops_of("gradients")] == [
         "0_start_here", "1_fundamentals/1_introduction",
         "3_internals/5_hooks", "3_internals/5b_versions", "3_internals/5c_checkpoint",
+        "6_capstones/3_the_view_that_forgot",
     ]  # fmt: skip
 
 

@@ -212,3 +212,12 @@ def test_the_minus_of_reverse_is_lost_under_the_old_rule():
     with _chained_views.pytorch_of_2020():
         gradients = _chained_views.outcome(lab, program)["gradients"]
     assert gradients[2] == [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0]
+
+
+def test_a_rule_not_written_yet_is_told_from_a_refusal_in_backward_too():
+    def stub(before, own):
+        raise NotImplementedError
+
+    program = [("view", 0, "transpose"), ("view", 0, "unbind"), ("write", 2, 2.0)]
+    with pytest.raises(NotImplementedError), _chained_views.views_by(stub):
+        _chained_views.outcome(lab, program)

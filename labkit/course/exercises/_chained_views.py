@@ -119,6 +119,8 @@ def _gradient(view: Any, x: Any) -> Any:
     x.grad = None
     try:
         view.sum().backward(retain_graph=True)
+    except NotImplementedError:  # backward makes views as well
+        raise
     except RuntimeError as error:
         return _sentence(error)
     return None if x.grad is None else x.grad.flatten().tolist()
