@@ -125,7 +125,7 @@ reshape_or_copy = Exercise(
     judge=_judge_reshape,
     cases=1500,
     sizes=8,
-    minutes=25,
+    minutes=30,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
