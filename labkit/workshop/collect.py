@@ -30,7 +30,7 @@ def collect(workshop: Workshop, out: Path) -> dict[str, list[str]]:
 
 def _copy(notebooks: Path, file: str, target: Path) -> bool:
     source = notebooks / file
-    work = _own_bytes(source)
+    work = own_bytes(source)
     if work is None:
         return False
     copy = target / file
@@ -39,7 +39,7 @@ def _copy(notebooks: Path, file: str, target: Path) -> bool:
     return True
 
 
-def _own_bytes(source: Path) -> bytes | None:
+def own_bytes(source: Path) -> bytes | None:
     """What a plain file holds; None for anything else, and for one that links lead to."""
     try:
         if source.parent.resolve(strict=True) != source.parent:

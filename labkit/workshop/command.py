@@ -4,11 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from labkit.course.notebook_form import read_notebook
+from labkit.launcher.problem import Problem
 from labkit.workshop import start
 from labkit.workshop.collect import collect
 from labkit.workshop.folders import Workshop, release
+from labkit.workshop.grading.grade import GRADES, grade
+from labkit.workshop.grading.marks import exercises_of
 from labkit.workshop.oral import oral_exams, oral_text
-from labkit.workshop.plan import plan_text, workshops
+from labkit.workshop.plan import plan_text, stops, workshops
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     oral.add_argument("chapter", choices=list(oral_exams()))
     given = actions.add_parser("release", help="the notebooks without a line of their solutions")
     taken = actions.add_parser("collect", help="a copy of every learner's notebooks")
-    for action in (given, taken):
+    marks = actions.add_parser("grade", help="run every answer, and enter it into nbgrader's book")
+    for action in (given, taken, marks):
         action.add_argument("out", type=Path, help="the folder to write")
-    taken.add_argument("--folder", type=Path, default=Path("workshop"), help="of the workshop")
+    for action in (taken, marks):
+        action.add_argument("--folder", type=Path, default=Path("workshop"), help="of the workshop")
+    marks.add_argument(
+        "--chapters", nargs="+", metavar="NAME", help="default: those of the workshop's programme"
+    )
+    marks.add_argument(
+        "--trust-learners", action="store_true", help="run answers as yourself, without walls"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         print("\n".join(_notebooks(arguments)))
-    except (OSError, ValueError) as trouble:
+    except (Problem, OSError, ValueError) as trouble:
         print(f"labkit workshop {arguments.action}: {trouble}", file=sys.stderr)
         return 1
     return 0
@@ -53,7 +65,29 @@ def _notebooks(arguments: argparse.Namespace) -> list[str]:
     place = Workshop(arguments.folder.resolve())
     if not place.roster.exists():
         raise ValueError(f"{place.root} is no workshop's folder: name it with --folder")
+    if arguments.action == "grade":
+        return _graded(place, arguments)
     found = collect(place, arguments.out)
     return [
         f"{arguments.out / name}  {len(chapters)} notebooks" for name, chapters in found.items()
     ]
+
+
+def _graded(place: Workshop, arguments: argparse.Namespace) -> list[str]:
+    out = arguments.out.resolve()
+    if arguments.chapters:
+        asked = {chapter: _all_exercises(place, chapter) for chapter in arguments.chapters}
+    else:
+        asked = {s.chapter: s.exercises for s in stops(place.settings["hours"]) if s.exercises}
+    grade(place, out, asked, walls=not arguments.trust_learners)
+    return [
+        f"The points: {out / GRADES}; a page for each learner: {out / 'feedback'}",
+        f"nbgrader's book, to read and correct: cd {out} && jupyter lab, then Nbgrader, Formgrader",
+    ]
+
+
+def _all_exercises(place: Workshop, chapter: str) -> tuple[str, ...]:
+    notebook = place.course / "notebooks" / f"{chapter}.ipynb"
+    if not notebook.is_file():
+        raise ValueError(f"{chapter!r} is no chapter; one is '2_core_code/3_strides'")
+    return tuple(exercises_of(read_notebook(notebook)))

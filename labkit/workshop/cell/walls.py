@@ -8,9 +8,10 @@ who is no other user, the walls are the same, and only the kernel's word stands 
 import os
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labkit.workshop.cell import linux
 
@@ -37,6 +38,15 @@ class Cell:
     own: tuple[str, ...]
     notebooks: tuple[str, str]
     memory: int
+
+
+def from_json(described: Mapping[str, Any]) -> Cell:
+    """The cell that JSON describes: it has lists where a cell has tuples."""
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in described.items()
+    }
+    return Cell(**fields)
 
 
 def enter(cell: Cell) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from labkit.workshop.cell import linux
 from labkit.workshop.cell.keeper import REQUEST_BYTES, keep
-from labkit.workshop.cell.walls import Cell, enter
+from labkit.workshop.cell.walls import enter, from_json
 
 IMPORTED = (
     "torch", "labkit", "labkit.show", "labkit.course", "labkit.course.checks",
@@ -84,8 +84,7 @@ def _answer(connection: socket.socket, listening: socket.socket) -> None:
 def _be_cell(connection: socket.socket, request: dict[str, Any]) -> None:
     """In the helper: the cell is made, its number said, and the helper gone."""
     try:
-        cell = Cell(**{key: _tuples(value) for key, value in request["cell"].items()})
-        pid = enter(cell)
+        pid = enter(from_json(request["cell"]))
     except OSError as error:
         connection.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
         os._exit(1)
@@ -98,10 +97,6 @@ def _be_cell(connection: socket.socket, request: dict[str, Any]) -> None:
         os.dup2(log.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     keep(request["environment"], request["arguments"], request["folder"])
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def ask(address: Path, request: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
