@@ -1,0 +1,276 @@
+"""A pipeline of threads: how fast it can be, how it ends, and how long its queue should be."""
+
+import threading
+import time
+from typing import Any
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._loader_steps import prefetcher
+from labkit.course.exercises._stage_steps import (
+    FIRST,
+    film_time,
+    longest_wait,
+    most_frames,
+)
+from labkit.pipeline.queues import through
+
+NOTEBOOK = "5_optimization/5_pipeline"
+
+# --- stage_pipeline
+
+
+class Broken(Exception):
+    """What the source or a stage of a case raises."""
+
+
+class Watched:
+    """A source and stages that note who calls them, how often, and how far ahead the source is.
+
+    breaks   (0 for the source or the number of a stage from 1, frame), or None
+    """
+
+    def __init__(self, count: int, stages: int, room: int, breaks: tuple[int, int] | None) -> None:
+        self.count, self.breaks = count, breaks
+        self.threads: dict[int, threading.Thread] = {}
+        self.taken = self.given = 0
+        self.too_far = threading.Event()
+        self.most = stages + 2 + (stages + 1) * room
+        self.stages = [self._stage(number) for number in range(1, stages + 1)]
+
+    def source(self) -> Any:
+        """Frames 0, 1, 2, ..."""
+        for frame in range(self.count):
+            self._seen(0, frame)
+            self.taken += 1
+            if self.taken > self.given + self.most:
+                self.too_far.set()
+            yield frame
+
+    def _stage(self, number: int) -> Any:
+        def stage(frame: int) -> int:
+            self._seen(number, frame % 1000)
+            return frame + 1000
+
+        return stage
+
+    def _seen(self, number: int, frame: int) -> None:
+        self.threads[number] = threading.current_thread()
+        if self.breaks == (number, frame):
+            raise Broken(f"frame {frame}")
+
+
+def _drive_stages(answer: Any, count: int, stages: int, room: int, breaks: tuple[int, int] | None,
+                  takes: int | None, looks: bool) -> dict[str, Any]:  # fmt: skip
+    """What came out, how it ended, and which threads there were and still are.
+
+    takes   the reader stops behind so many; looks: it waits a moment behind the first
+    """
+    before = set(threading.enumerate())
+    watched = Watched(count, stages, room, breaks)
+    frames = iter(answer(watched.source(), watched.stages, room))
+    found, ended = list[int](), "in order"
+    try:
+        while takes is None or len(found) < takes:
+            try:
+                found.append(next(frames))
+            except StopIteration:
+                break
+            watched.given += 1
+            if looks and len(found) == 1:
+                watched.too_far.wait(0.2)
+        else:
+            ended = "the reader stopped"
+            frames.close()
+    except Broken as error:
+        ended = f"Broken: {error}"
+    began = time.monotonic()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(max(0, began + 2 - time.monotonic()))
+    return {
+        "frames": [frame % 1000 for frame in found],
+        "ended": ended,
+        "threads": len({threading.current_thread(), *watched.threads.values()}),
+        "the source ran too far ahead": watched.too_far.is_set(),
+        "threads left": len(set(threading.enumerate()) - before),
+    }
+
+
+def _judge_stages(case: Case, got: Any) -> Any:
+    if isinstance(got, Raised):
+        return "stage_pipeline(source, stages, room) yields the frames"
+    count, stages, room, breaks, takes, _ = case.inputs
+    whole = list(range(count if breaks is None else min(count, breaks[1])))
+    ended = "in order" if breaks is None else f"Broken: frame {breaks[1]}"
+    if takes is not None and takes <= len(whole):
+        whole, ended = whole[:takes], "the reader stopped"
+    if got["frames"] != whole:
+        return Wrong("every frame before the end, once, in order", whole)
+    if got["ended"] != ended:
+        return Wrong("how it ends", ended)
+    if got["the source ran too far ahead"]:
+        return Wrong(f"at most {room} items wait in each queue")
+    if len(whole) == count and count and got["threads"] != stages + 2:
+        return Wrong("the source, each stage and the reader have a thread each", stages + 2)
+    if got["threads left"]:
+        return Wrong("no thread is left", 0)
+    return None
+
+
+def _a_pipeline(rng: Rng, size: int, breaks: bool = True, stops: bool = True) -> tuple[Any, ...]:
+    count, stages, room = rng.randint(0, 4 + 4 * size), rng.randint(1, 3), rng.randint(1, 3)
+    fails = (rng.randint(0, stages), rng.randrange(count)) if breaks and count else None
+    takes = rng.randint(1, count) if stops and count and rng.chance(0.5) else None
+    return count, stages, room, fails if rng.chance(0.6) else None, takes, False
+
+
+def _told(count: int, stages: int, room: int, breaks: Any, takes: Any, looks: bool) -> str:
+    text = f"{count} frames, {stages} stages, room {room}"
+    if breaks is not None:
+        who = f"stage {breaks[0]}" if breaks[0] else "the source"
+        text += f"; {who} raises at frame {breaks[1]}"
+    return text + (f"; the reader stops behind {takes} frames" if takes is not None else "")
+
+
+stage_pipeline = Exercise(
+    id="pipeline.stage_pipeline",
+    case=_a_pipeline,
+    judge=_judge_stages,
+    drive=_drive_stages,
+    show=_told,
+    minutes=15,
+    cases=30,
+    seconds=5,
+    waits=4,
+    stages=(
+        Stage("in order", case=lambda rng, size: _a_pipeline(rng, size, False, False), cases=10),
+        Stage("bounded", case=lambda rng, size: (90, 1 + size % 3, 1 + size // 3, None, None, True),
+              cases=4),
+        Stage("errors", case=lambda rng, size: (
+            9 + size, 2, 2, (rng.randint(0, 2), rng.randint(0, 8)), None, False), cases=15),
+        Stage("the reader stops", case=lambda rng, size: (
+            30 + size, 2, 2, None, rng.randint(1, 8), False), cases=10),
+        Stage("together"),
+    ),
+    rules=("queue and threading do: no torch, no labkit",),
+    banned=TORCH_AND_LABKIT,
+    processes=True,
+    apart=True,
+    hints=(
+        Hint("The source went on although nobody took: give each Queue its room.",
+             when=lambda e: "wait in each queue" in e.property),
+        Hint("{input}: it waits for ever. Somebody waits for a frame or for an END that nobody "
+             "sends: send END also when the loop was left by an error.",
+             when=lambda e: e.kind == "time" and e.inputs[3] is not None),
+        Hint("The error was lost. Catch it in the thread, and put it into the queue.",
+             when=lambda e: e.inputs[3] is not None and "how it ends" in e.property),
+        Hint("{input}: threads are left, they wait in put. In a `finally`, tell the source to stop "
+             "and take out what is still under way, up to END.",
+             when=lambda e: "no thread is left" in e.property),
+        Hint("Frames went missing, or came in another order: one thread for each stage, and one "
+             "queue between two of them.", when=lambda e: "every frame" in e.property),
+        "Put pairs (frame, error) into the queues: one of the two is None.",
+        "A stage hands a pair with an error on as it is.",
+        "Read the last queue through one results = items(queue), in the loop and in the `finally`: "
+        "once END has come, it is at its end and does not wait again.",
+    ),
+    must_fail=(
+        "unbounded queues",
+        "hangs on error",
+        "loses the tail",
+        "order lost with two workers",
+        "one thread does it all",
+        "swallows the error",
+        "the source's error is lost",
+        "leaves threads when the reader stops",
+        "fetches everything first",
+    ),
+)  # fmt: skip
+
+# --- queue_sizing
+
+Frames = tuple[list[int], int, int, int]
+
+
+def _sized(arrivals: list[int], work: int, most_wait: int, most_room: int) -> tuple[int, int]:
+    best = (0, len(arrivals) + 1)
+    for room in range(most_room + 1):
+        line = through(arrivals, [work] * len(arrivals), room)
+        if max(line.waits, default=0) <= most_wait and line.dropped < best[1]:
+            best = room, line.dropped
+    return best
+
+
+def _a_camera(rng: Rng, size: int, bursts: bool = True, waits: bool = True) -> Frames:
+    work, now, arrivals = rng.randint(3, 9), 0, list[int]()
+    while len(arrivals) < 4 + 6 * size:
+        burst = rng.randint(1, 2 + size) if bursts else 1
+        arrivals += [now + n for n in range(burst)]
+        now += max(burst, rng.randint(work - 1, work + 3) * burst)
+    most_wait = rng.randint(work, work * (2 + size)) if waits else 10**6
+    return arrivals, work, most_wait, rng.randint(1, 4 + size)
+
+
+def _line_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The right room at work: who waits, who is worked on, who is dropped."""
+    from labkit import show
+
+    arrivals, work, _, _ = case.inputs
+    if len(arrivals) > 25:
+        return None
+    line = through(arrivals, [work] * len(arrivals), right[0])
+    spans = [{"lane": "worked on", "name": f"{at}", "start": begin, "end": begin + work}
+             for at, begin in zip(line.entered, line.left, strict=True)]  # fmt: skip
+    spans += [{"lane": "waits", "name": f"{at} waits", "start": at, "end": begin, "kind": "host"}
+              for at, begin in zip(line.entered, line.left, strict=True) if begin > at]  # fmt: skip
+    return show.timeline(spans, unit="ms", title=f"room {right[0]}: {right[1]} dropped; by arrival")
+
+
+queue_sizing = Exercise(
+    id="pipeline.queue_sizing",
+    case=_a_camera,
+    expected=_sized,
+    picture=_line_drawn,
+    minutes=10,
+    cases=60,
+    stages=(
+        Stage("one by one", case=lambda rng, size: _a_camera(rng, size, False, False), cases=10),
+        Stage("bursts", case=lambda rng, size: _a_camera(rng, size, True, False), cases=25),
+        Stage("not too late"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint(
+            "More room than memory allows.",
+            when=lambda e: isinstance(e.value, tuple) and e.value[0] > e.inputs[3],
+        ),
+        Hint(
+            "So few are dropped with {got}, but less room does it as well: take the smallest.",
+            when=lambda e: e.value[1] == e.right[1] and e.value[0] > e.right[0],
+        ),
+        Hint(
+            "With this room some frame waits longer than most_wait.",
+            when=lambda e: e.value[0] > e.right[0],
+        ),
+        Hint(
+            "More room would drop fewer, and nobody would wait too long.",
+            when=lambda e: e.value[0] < e.right[0],
+        ),
+        "Try every room from 0 to most_room with `line`.",
+        "Keep the first one that drops fewer than all before it, among those whose longest wait "
+        "is allowed.",
+    ),
+    must_fail=(
+        "rate times latency only",
+        "ignores jitter",
+        "ignores memory",
+        "mean wait instead of the longest",
+        "reports no drops whenever the mean rate fits",
+        "takes the largest of equals",
+        "ignores the wait",
+        FIRST,
+    ),
+)
+
+EXERCISES = (film_time, most_frames, stage_pipeline, longest_wait, queue_sizing, prefetcher)
