@@ -15,6 +15,7 @@ from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CHECKED = re.compile(r"\bcheck\(\s*[\"']([\w.]+)[\"']")
+HEADING = re.compile(r"^#+ ", re.MULTILINE)
 TELLING = 16
 """A line this long gives something away inside another line too; "continue" does not."""
 ALONE = """import os
@@ -27,7 +28,7 @@ os.environ["LABKIT_UNFINISHED"] = "fails"  # and every answer has to be there"""
 class Task:
     """One exercise of a notebook: its stub with the solution, and its checks.
 
-    statement  the markdown cell above the stub
+    statement  the markdown cell above the stub, from its last heading on
     """
 
     stub: Cell
@@ -61,11 +62,17 @@ def tasks(notebook: Notebook) -> list[Task]:
     above = ""
     for cell in notebook["cells"]:
         if "exercise" in tags(cell):
-            found.append(Task(cell, above))
+            found.append(Task(cell, _from_last_heading(above)))
         elif found and "check" in tags(cell):
             found[-1].checks.append(cell)
         above = cell["source"] if cell["cell_type"] == "markdown" else ""
     return found
+
+
+def _from_last_heading(markdown: str) -> str:
+    """What came before the heading belongs to the lesson, not to the task."""
+    headings = [found.start() for found in HEADING.finditer(markdown)]
+    return markdown[headings[-1] :] if headings else markdown
 
 
 def solved(notebook: Notebook) -> Notebook:

@@ -1,10 +1,12 @@
 """What every notebook says of itself: a title and one line for readers, all of it for programs."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NUMBER = re.compile(r"\d+[a-z]?")
 
 KEYS: dict[str, type | tuple[type, ...]] = {
     "title": str,
@@ -71,6 +73,6 @@ def _one_line(about: Mapping[str, Any]) -> str:
 
 
 def short_name(notebook: str) -> str:
-    """The chapter's name in words: "2_core_code/3_strides" is "Strides"."""
+    """The chapter's name in words: "3_strides" is "Strides", "6b_hooks" is "Hooks"."""
     words = notebook.rpartition("/")[2].split("_")
-    return " ".join(word for word in words if not word.isdigit()).capitalize()
+    return " ".join(word for word in words if not NUMBER.fullmatch(word)).capitalize()

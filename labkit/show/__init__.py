@@ -1,6 +1,7 @@
 """Turns labkit, torch and NumPy objects into the plain data that widgets draw."""
 
 from labkit.show.backward import backward
+from labkit.show.bars import bars
 from labkit.show.broadcast import broadcast
 from labkit.show.code import code, torch_file
 from labkit.show.compile import compile  # noqa: A004  (show.compile reads as what it is)
@@ -17,6 +18,7 @@ from labkit.show.training_step import training_step
 
 __all__ = [
     "backward",
+    "bars",
     "broadcast",
     "code",
     "compile",

@@ -276,6 +276,8 @@ def test_the_first_line_names_no_chapter_that_is_not_written(notebook):
     assert "· after: Strides · builds" in front_matter_text(planned)
     alone = front_matter_text({**about, "needs": ["2_core_code/99_not_there"]})
     assert "exercises · builds" in alone
+    lettered = {**about, "needs": ["1_fundamentals/6b_kept_for_backward"]}
+    assert "· after: Kept for backward ·" in front_matter_text(lettered)
     plain = {**about, "needs": [], "builds": ""}
     assert front_matter_text(plain).endswith("\n\n45 min + 30 min exercises")
 
@@ -288,6 +290,14 @@ def test_a_chapter_has_one_line_of_front_matter_and_hidden_cells(notebook):
     hidden = [at for at, cell in enumerate(notebook["cells"]) if "jupyter" in cell["metadata"]]
     assert hidden == [GUESS, MEASURE, TABLE]
     assert notebook["cells"][GUESS]["metadata"]["jupyter"] == {"source_hidden": True}
+
+
+def test_the_task_begins_at_its_own_heading(notebook):
+    stub = next(at for at, cell in enumerate(notebook["cells"]) if "exercise" in tags(cell))
+    task = notebook["cells"][stub - 1]
+    task["source"] = f"**A rule of the lesson.**\n\n## Exercise\n\n{task['source']}"
+    (found,) = tasks(notebook)
+    assert found.statement.startswith("#") and "of the lesson" not in found.statement
 
 
 def test_only_hidden_sources_are_kept_of_what_jupyter_notes(notebook):

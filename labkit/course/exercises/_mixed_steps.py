@@ -24,7 +24,7 @@ bytes_of_step = Exercise(
     case=_counts,
     expected=_bytes,
     rung="warm-up",
-    minutes=3,
+    minutes=4,
     cases=60,
     stages=(
         Stage("32 bits", only=lambda weights, kept, sixteen: not sixteen, cases=20),

@@ -152,9 +152,9 @@ def _drive_search(answer: Any, room: int, breaks_at: int | None) -> dict[str, An
     except Bug:
         found = "the model's own error"
     return {
-        "largest batch": found,
-        "trials": device.trials[:20],
-        "few enough": len(device.trials) <= 2 * room.bit_length() + 1,
+        "answer": found,
+        "tried": device.trials[:20],
+        "trials": len(device.trials),
     }
 
 
@@ -167,11 +167,16 @@ def _judge_search(case: Case, got: Any) -> Any:
     right = room or None
     if breaks_at is not None:
         right = "the model's own error"
-    if got["largest batch"] != right or isinstance(got["largest batch"], bool):
+    if got["answer"] != right or isinstance(got["answer"], bool):
         return Wrong("the largest batch that fits", right)
-    if not got["few enough"]:
+    if got["trials"] > most_trials(room):
         return Wrong(f"at most {most_trials(room)} trials for {room} pictures")
     return None
+
+
+def _said_of_a_device(room: int, breaks_at: int | None) -> str:
+    bug = f"; a bug of the model from batch {breaks_at} on" if breaks_at else ""
+    return f"a device with room for {room} pictures{bug}"
 
 
 batch_search = Exercise(
@@ -179,7 +184,7 @@ batch_search = Exercise(
     case=lambda rng, size: _a_device(rng, size),
     judge=_judge_search,
     drive=_drive_search,
-    minutes=12,
+    minutes=14,
     cases=60,
     stages=(
         Stage("some fit", case=lambda rng, size: (rng.randint(1, 1 + 4**size), None)),
@@ -188,11 +193,12 @@ batch_search = Exercise(
         Stage("together"),
     ),
     rules=("catch nothing but running out of memory",),
+    show=_said_of_a_device,
     hints=(
         Hint(
             "The model has a bug, and your search took its error for a full device. Which class "
             "do you catch?",
-            when=lambda e: e.inputs[1] is not None and e.value["largest batch"] != "",
+            when=lambda e: e.inputs[1] is not None and e.value["answer"] != "",
             stage="a bug",
         ),
         Hint(
@@ -200,15 +206,13 @@ batch_search = Exercise(
             when=lambda e: e.inputs[0] == 0,
         ),
         Hint(
-            "Too many trials: {got}. Double the batch until it fails, then halve the gap.",
-            when=lambda e: not e.value["few enough"],
+            "Too many trials. Double the batch until it fails, then halve the gap.",
+            when=lambda e: e.value["trials"] > most_trials(e.inputs[0]),
         ),
         Hint(
-            "You stopped at {got}, and more would fit. Is the result of the trial before still "
+            "Your answer is too small: more would fit. Is the result of the trial before still "
             "held by a name while the next one runs? It takes room.",
-            when=lambda e: (
-                isinstance(e.value["largest batch"], int) and e.value["largest batch"] < e.inputs[0]
-            ),
+            when=lambda e: isinstance(e.value["answer"], int) and e.value["answer"] < e.inputs[0],
         ),
         "Write fits(batch) first: True, or False when torch.OutOfMemoryError comes.",
         "Keep two numbers: the largest batch that fitted, and the smallest that did not.",

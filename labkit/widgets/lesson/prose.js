@@ -3,7 +3,7 @@ const prose = {
   words: (text) =>
     text.split(/(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w))/).map((part) => {
       if (part.startsWith("`")) return lk.h("code", {}, part.slice(1, -1));
-      if (part.startsWith("**")) return lk.h("b", {}, part.slice(2, -2));
+      if (part.startsWith("**")) return lk.h("b", {}, ...prose.words(part.slice(2, -2)));
       return /^\*\S/.test(part) ? lk.h("em", {}, part.slice(1, -1)) : part;
     }),
   cells: (line) =>

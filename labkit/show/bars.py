@@ -1,0 +1,84 @@
+"""`show.bars`: numbers that add up, one bar per row, every piece under its name."""
+
+from collections.abc import Mapping
+from html import escape
+
+from labkit.widgets.picture import PALETTE
+
+LETTER = 0.016
+"""The part of the longest bar that a letter of a piece's name takes."""
+
+
+class Bars:
+    """A table of bars: HTML where it is shown, and the same in words as text.
+
+    rows   what stands before a bar -> name of a piece -> its size
+    unit   what the sizes are counted in
+    peak   the largest row, or rows, say so
+    """
+
+    def __init__(self, rows: Mapping[str, Mapping[str, int]], unit: str, peak: bool) -> None:
+        self.rows, self.unit = rows, unit
+        self.totals = {label: sum(pieces.values()) for label, pieces in rows.items()}
+        self.most = max(self.totals.values(), default=0)
+        self.names = list(dict.fromkeys(name for pieces in rows.values() for name in pieces))
+        self._peak = peak
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{label}: {self._total(label)}{_sum(pieces)}" for label, pieces in self.rows.items()
+        )
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f'<tr><th scope="row" style="text-align:left;white-space:nowrap">{escape(label)}</th>'
+            f'<td style="width:99%;text-align:left">{self._bar(pieces)}</td>'
+            f'<td style="white-space:nowrap">{escape(self._total(label))}</td></tr>'
+            for label, pieces in self.rows.items()
+        )
+        return f'<table style="width:100%;max-width:60em">{body}</table>'
+
+    def _total(self, label: str) -> str:
+        peak = ", the peak" if self._peak and self.totals[label] == self.most else ""
+        return f"{self.totals[label]:,} {self.unit}{peak}"
+
+    def _bar(self, pieces: Mapping[str, int]) -> str:
+        drawn = "".join(self._piece(name, size) for name, size in pieces.items() if size)
+        return f'<div style="display:flex;height:1.7em;line-height:1.6em">{drawn}</div>'
+
+    def _piece(self, name: str, size: int) -> str:
+        share = size / self.most
+        colour = PALETTE[self.names.index(name) % len(PALETTE)]
+        words = escape(name) if share >= LETTER * len(name) else ""
+        return (
+            f'<span title="{escape(name)}: {size:,} {self.unit}" style="box-sizing:border-box;'
+            f"width:{share:.2%};overflow:hidden;white-space:nowrap;padding:0 {0.3 * bool(words)}em;"
+            f'background:{colour}40;border:1px solid {colour}">{words}</span>'
+        )
+
+
+def _sum(pieces: Mapping[str, int]) -> str:
+    words = " + ".join(f"{name} {size:,}" for name, size in pieces.items() if name)
+    return words and f" = {words}"
+
+
+def bars(
+    rows: Mapping[str, Mapping[str, int] | int],
+    unit: str = "bytes",
+    peak: bool = False,
+) -> Bars:
+    """One bar per row, all to one scale; a name has the same colour in every row.
+
+    rows  what stands before a bar -> its pieces by name, or one number
+    unit  what the numbers count
+    peak  True says "the peak" at the largest row
+
+    Raises   ValueError   a number is below 0
+    """
+    found = {
+        label: dict(pieces) if isinstance(pieces, Mapping) else {"": int(pieces)}
+        for label, pieces in rows.items()
+    }
+    if any(size < 0 for pieces in found.values() for size in pieces.values()):
+        raise ValueError("a bar cannot be shorter than nothing")
+    return Bars(found, unit, peak)
