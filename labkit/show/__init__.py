@@ -10,6 +10,7 @@ from labkit.show.graph import graph
 from labkit.show.holders import holders
 from labkit.show.kernel import kernel
 from labkit.show.memory import memory
+from labkit.show.operators import rewrite
 from labkit.show.streams import streams
 from labkit.show.strides import strides
 from labkit.show.tiles import tiles
@@ -28,6 +29,7 @@ __all__ = [
     "holders",
     "kernel",
     "memory",
+    "rewrite",
     "streams",
     "strides",
     "tiles",

@@ -1,4 +1,4 @@
-"""`show.graph`: the backward graph of a tensor, of torch or of labkit."""
+"""`show.graph`: the backward graph of a tensor, of torch or of labkit; or captured operators."""
 
 import sys
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from labkit.show.backward.autograd_walk import Walk
 from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
+from labkit.show.operators import is_operators, operators
 from labkit.widgets.graph.graph_view import GraphView
 
 
@@ -24,6 +25,7 @@ def graph(
             arguments that computes such a tensor. An arrow runs from a node to the node its
             gradient goes to next; a number on it is that node's input slot, where it is not 0.
             #0 is the first node that was made: larger numbers run earlier.
+            Of torch.fx GraphModules the operators are drawn, an arrow from each to its readers.
     module  an nn.Module of either: nodes fold by the module whose forward made them, so `root`
             must be a function that runs it
     depth   how many levels of module names tell groups apart; None: all of them
@@ -33,6 +35,8 @@ def graph(
              ValueError   the tensor has no graph: nothing recorded it
     Source   torch/csrc/autograd/function.h  Node, Edge
     """
+    if roots and all(is_operators(root) for root in roots):
+        return operators(roots, title, simple)
     scopes = Scopes(module, depth)
     names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
     walk = Walk(names, scopes.group)
