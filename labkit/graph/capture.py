@@ -20,8 +20,8 @@ def capture(program: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:
 
     Source   torch/fx/experimental/proxy_tensor.py  make_fx
     """
-    with torch.no_grad():
-        graph = make_fx(program, pre_dispatch=True)(*inputs)
+    with torch.no_grad():  # the lambda hides parameters that keep their defaults
+        graph = make_fx(lambda *given: program(*given), pre_dispatch=True)(*inputs)
     _name_inputs(graph, program)
     if isinstance(program, torch.nn.Module):
         _name_attributes(graph, program)

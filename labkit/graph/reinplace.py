@@ -32,7 +32,6 @@ def reinplace(graph: GraphModule, saved: Collection[str] = ()) -> Rewrite:
             rewrite.refuse(value, node, why)
             continue
         node.target = twin
-        storages.join(node, value)
         rewrite.done.append(f"{node.name} writes over {value.name}")
     return rewrite.finish()
 

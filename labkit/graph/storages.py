@@ -68,11 +68,10 @@ class Storages:
         self._set = {node: {node} for node in self.order}
         for node in self.order:
             for other in shared(node):
-                self.join(node, other)
+                self._join(node, other)
         self.written = {value for node in self.order for value in overwritten(node)}
 
-    def join(self, a: Node, b: Node) -> None:
-        """From now on the two share memory."""
+    def _join(self, a: Node, b: Node) -> None:
         together = self._set[a] | self._set[b]
         for node in together:
             self._set[node] = together

@@ -69,6 +69,12 @@ def test_a_graph_reads_the_tensors_of_the_module_and_keeps_its_names():
     assert [node.name for node in captured.graph.find_nodes(op="placeholder")] == ["x"]
 
 
+def test_parameters_of_a_function_may_keep_their_defaults():
+    captured = graph.capture(lambda x, y, twice=False: x + y if twice else x * y, *inputs(0)[:2])
+    names = [node.name for node in captured.graph.nodes]
+    assert names == ["x", "y", "mul", "output"]
+
+
 def test_a_pass_leaves_the_graph_it_was_given():
     before = graph.capture(program(3), *inputs(3))
     text = before.code

@@ -1,0 +1,225 @@
+"""Right answers pass, wrong ones fail: readers, folded weights, one kernel, memory used again."""
+
+import math
+
+from tests.course.answers import FIRST, Answers, first_hint
+
+answers = Answers("fusion_and_inplace")
+
+
+@answers.right("only_reader")
+def readers(reads, value, reader):
+    return [name for name, inputs in reads.items() if value in inputs] == [reader]
+
+
+@answers.wrong("only_reader", "asks only whether the reader reads it")
+def reads_it(reads, value, reader):
+    return value in reads[reader]
+
+
+@answers.wrong("only_reader", "forgets the result")
+def no_result(reads, value, reader):
+    found = [name for name, inputs in reads.items() if value in inputs and name != "result"]
+    return found == [reader]
+
+
+@answers.wrong("only_reader", "counts a value that is read twice as two readers")
+def counts_reads(reads, value, reader):
+    return reads[reader].count(value) == 1 == sum(one.count(value) for one in reads.values())
+
+
+@answers.wrong("only_reader", "asks whether anybody reads it once")
+def one_reader(reads, value, reader):
+    return sum(value in inputs for inputs in reads.values()) == 1
+
+
+@answers.right("last_read")
+def last(steps, value):
+    found = None
+    for name, inputs in steps:
+        if value in inputs:
+            found = name
+    return found
+
+
+@answers.wrong("last_read", "returns the first reader")
+def first_reader(steps, value):
+    return next((name for name, inputs in steps if value in inputs), None)
+
+
+@answers.wrong("last_read", "returns the last step")
+def last_step(steps, value):
+    return steps[-1][0]
+
+
+@answers.wrong("last_read", "raises when nobody reads it")
+def raises(steps, value):
+    return [name for name, inputs in steps if value in inputs][-1]
+
+
+def body(steps, write="end", turned=False, load="once"):
+    lines, known = [], set()
+    for made, operator, *inputs in steps:
+        for name in dict.fromkeys(inputs):
+            if name not in known:
+                lines.append(f"const float {name} = p_{name}[i];")
+                known.add(name)
+        a, b = reversed(inputs) if turned else inputs
+        lines.append(f"const float {made} = {a} {operator} {b};")
+        if load == "once":
+            known.add(made)
+        if write == "each":
+            lines.append(f"p_out[i] = {made};")
+    return lines if write == "each" else [*lines, f"p_out[i] = {made};"]
+
+
+answers.right("pointwise_codegen")(lambda steps: body(steps))
+answers.wrong("pointwise_codegen", "writes every step")(lambda steps: body(steps, write="each"))
+answers.wrong("pointwise_codegen", "changes the two inputs round")(
+    lambda steps: body(steps, turned=True)
+)
+answers.wrong("pointwise_codegen", "loads what an earlier step made")(
+    lambda steps: body(steps, load="always")
+)
+
+
+@answers.wrong("pointwise_codegen", "writes the first step")
+def writes_first(steps):
+    return [*body(steps)[:-1], f"p_out[i] = {steps[0][0]};"]
+
+
+@answers.wrong("pointwise_codegen", "reads an input once per use")
+def reads_each_use(steps):
+    made = {step[0] for step in steps}
+    lines = []
+    for name, operator, *inputs in steps:
+        a, b = (one if one in made else f"p_{one}[i]" for one in inputs)
+        lines.append(f"const float {name} = {a} {operator} {b};")
+    return [*lines, f"p_out[i] = {name};"]
+
+
+def fold(reads, layers, norms, *, shared=True, train=True, epsilon=True, mean=True, column=False):
+    done = {}
+    for name, norm in norms.items():
+        layer = reads[name][0]
+        readers = [one for one, inputs in reads.items() if layer in inputs]
+        if layer not in layers or (shared and readers != [name]) or (train and norm["training"]):
+            continue
+        weight, bias = layers[layer]
+        rows = range(len(weight))
+        scale = [
+            (norm["gamma"][k] if norm["gamma"] else 1)
+            / math.sqrt(norm["variance"][k] + (norm["epsilon"] if epsilon else 1e-12))
+            for k in rows
+        ]
+        shift = [(bias[k] if bias else 0) - (norm["mean"][k] if bias or mean else 0) for k in rows]
+        new = [[w * scale[j % len(rows) if column else k] for j, w in enumerate(weight[k])]
+               for k in rows]  # fmt: skip
+        beta = norm["beta"] or [0] * len(rows)
+        done[name] = new, [shift[k] * scale[k] + beta[k] for k in rows]
+    return done
+
+
+answers.right("fold_norms")(lambda *given: fold(*given))
+answers.wrong("fold_norms", "folds shared intermediates")(lambda *given: fold(*given, shared=False))
+answers.wrong("fold_norms", "ignores epsilon")(lambda *given: fold(*given, epsilon=False))
+answers.wrong("fold_norms", "ignores train mode")(lambda *given: fold(*given, train=False))
+answers.wrong("fold_norms", "scales the weights by column")(
+    lambda *given: fold(*given, column=True)
+)
+answers.wrong("fold_norms", "forgets the mean of a layer without a bias")(
+    lambda *given: fold(*given, mean=False)
+)
+
+
+@answers.wrong("fold_norms", "matches by name order")
+def in_a_row(reads, layers, norms):
+    names = list(reads)
+    moved = {**reads, **{name: [names[names.index(name) - 1]] for name in norms}}
+    return fold(moved, layers, norms)
+
+
+@answers.wrong("fold_norms", FIRST, make=True)
+def remembers_fold():
+    kept = []
+
+    def answer(*given):
+        kept.append(fold(*given))
+        return kept[0]
+
+    return answer
+
+
+@answers.wrong("fold_norms", "returns the right value but changes one of its inputs")
+def changes(reads, layers, norms):
+    done = fold(reads, layers, norms)
+    for name in done:
+        layers[reads[name][0]][0][0][0] += 1
+    return done
+
+
+def in_place(steps, results, sizes, *, views=True, callers=True, size=True,
+             returned=True, itself=True):  # fmt: skip
+    memory, done = {}, []
+    theirs = {name for name, kind, _ in steps if kind == "input"}
+    reads = [(place, one) for place, step in enumerate(steps) for one in step[2]]
+    if returned:
+        reads += [(len(steps), one) for one in results]
+    for place, (name, kind, inputs) in enumerate(steps):
+        memory[name] = memory[inputs[0]] if kind == "view" and views else name
+        if kind != "op":
+            continue
+        first = inputs[0]
+        mine = memory[first]
+        needed = [
+            one for at, one in reads
+            if memory.get(one) == mine and (at > place or (itself and at == place and one != first))
+        ]  # fmt: skip
+        if (callers and mine in theirs) or needed or (size and sizes[name] != sizes[first]):
+            continue
+        done.append(name)
+    return done
+
+
+answers.right("reinplace")(lambda *given: in_place(*given))
+for words, without in (
+    ("ignores views", "views"), ("writes graph inputs", "callers"), ("ignores the size", "size"),
+    ("forgets what is returned", "returned"),
+    ("overlooks that the step itself reads another view", "itself"),
+):  # fmt: skip
+    answers.wrong("reinplace", words)(
+        lambda *given, without=without: in_place(*given, **{without: False})
+    )
+
+
+@answers.wrong("reinplace", "single-consumer rule")
+def single_consumer(steps, results, sizes):
+    def readers(value):
+        return sum(value in inputs for _, _, inputs in steps) + (value in results)
+
+    return [name for name, kind, _ in steps if kind == "op" and readers(name) == 1]
+
+
+test_answers = answers.tests()
+
+
+def test_the_hint_is_about_what_went_wrong():
+    fold_hint = first_hint(answers.exercises["fold_norms"], lambda *g: fold(*g, train=False))
+    assert "folded a norm that must stay" in fold_hint
+    body_hint = first_hint(answers.exercises["pointwise_codegen"], reads_each_use)
+    assert "read twice" in body_hint
+    hint = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, callers=False))
+    assert "belongs to the caller" in hint
+
+
+def test_what_went_wrong_is_drawn():
+    for name, wrong in (
+        ("fold_norms", lambda *g: fold(*g, shared=False)),
+        ("reinplace", lambda *g: in_place(*g, views=False)),
+    ):
+        exercise = answers.exercises[name]
+        case = exercise.make(5, exercise.cases - 1, exercise.sizes)
+        right = exercise.right(case)
+        view = exercise.picture(case, exercise.drive(wrong, *case.inputs) if exercise.drive
+                                else wrong(*case.inputs), right)  # fmt: skip
+        assert "GraphView" in repr(view)
