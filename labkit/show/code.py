@@ -3,6 +3,7 @@
 import ast
 import inspect
 import linecache
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ def code(
     meet: Sequence[Sequence[str]] = (),
     title: str = "",
     at: int | str | None = None,
+    together: bool = False,
 ) -> CodeView:
     """The sources side by side; `links`, `marks` and `stations` as `CodeView` takes them.
 
@@ -37,11 +39,12 @@ def code(
     meet     places where the sources say the same: what is said, then a piece of the line in each
              source. Their lines are linked, and the walk stops at the one in the last source
     at       the station to open at: its number, from 1, or words of its text
+    together  one pane holds all of them, to be copied at once; a text among them is code as it is
 
     Raises   TypeError    a source that is none of these
              ValueError   no station `at`, or a piece of a line that its source does not hold
     """
-    panes = [_pane(source) for source in sources]
+    panes = [_together(sources, title)] if together else [_pane(source) for source in sources]
     meetings = [
         [(pane, *_line(panes[pane], piece)) for pane, piece in enumerate(pieces)]
         for _, *pieces in meet
@@ -95,6 +98,15 @@ def torch_file(path: str, symbol: str = "", lines: int = SYMBOL_LINES) -> dict[s
         text = text[first : first + lines]
     language = LANGUAGES.get(file.suffix, "text")
     return {"title": path, "lines": text, "first_line": first + 1, "language": language}
+
+
+def _together(sources: Sequence[Any], title: str) -> dict[str, Any]:
+    texts = [source if isinstance(source, str) else _text(_pane(source)) for source in sources]
+    return {"title": title or "all of it", "text": "\n\n\n".join(texts), "language": "python"}
+
+
+def _text(pane: Mapping[str, Any]) -> str:
+    return textwrap.dedent(pane["text"] if "text" in pane else "\n".join(pane["lines"])).strip()
 
 
 def _pane(source: Any) -> dict[str, Any]:

@@ -116,6 +116,9 @@ def test_a_small_view_draws_its_slots_alone_and_one_word_to_toggle(lab):
     table.get_by_label("AutogradFunctionality in arguments").click()
     goes = table.locator(".lk-outcome").inner_text()
     assert goes == "the call goes to CUDA: no kernel there, an error"
+    table.get_by_text("AutogradFunctionality", exact=True).click()
+    lab.wait_for("() => document.querySelectorAll('.lk')[0].dataset.slot === 'AutogradCUDA'")
+    assert "key in the set" in table.locator(".lk-bit-legend").inner_text()
     lab.screenshot("dispatch_table_small", of=table)
 
 

@@ -99,6 +99,17 @@ def test_a_wrong_word_or_slot_gets_the_hint_about_it_and_words_in_hex(wrong, sai
     assert "0x" in failures[0].got and "0x" in failures[0].expected
 
 
+@pytest.mark.parametrize("number_without", [0, "the slot before"])
+def test_a_word_without_a_backend_bit_fails_in_the_stage_of_that_name(number_without):
+    def slot_of(word):
+        right = slot(word)
+        return right if word & BACKEND_BITS else 0 if number_without == 0 else right - 1
+
+    found = outcomes(answers.exercises["key_set_arithmetic"], (difference, slot_of), 11)
+    named = next(outcome for outcome in found if outcome.name == "no backend bit")
+    assert named.state == "wrong"
+
+
 # --- fill_the_row
 
 SLOTS = [str(key) for key in RUNTIME_KEYS]
@@ -275,6 +286,12 @@ for why, answer in [
     ("fills Autograd into every slot", small_row_with(autograd_fills=lambda slot: True)),
 ]:
     answers.wrong("small_row", why)(answer)
+
+
+def test_the_backend_alone_fails_in_the_stage_about_explicit_kernels():
+    wrong = small_row_with(aside=lambda slot, kernels: slot[8:] in kernels)
+    found = outcomes(answers.exercises["small_row"], wrong, 11)
+    assert next(outcome.name for outcome in found if outcome.state == "wrong").endswith("explicit")
 
 
 @pytest.mark.parametrize(

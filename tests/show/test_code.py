@@ -28,6 +28,16 @@ def test_installed_files_of_pytorch_are_found_by_their_path_in_its_tree(path, sy
     assert repr(code(pane)) == f"CodeView({path})"
 
 
+def test_sources_together_are_one_pane_that_runs_when_copied():
+    def doubled():
+        return 2 * LIMIT  # noqa: F821
+
+    (pane,) = code("LIMIT = 3", doubled, "last = doubled()", together=True, title="all").panes
+    ran: dict = {}
+    exec("\n".join(pane["lines"]), ran)
+    assert (ran["last"], pane["title"]) == (6, "all")
+
+
 def test_what_is_not_there_is_named():
     with pytest.raises(FileNotFoundError, match=r"no_such_header\.h does not ship"):
         torch_file("c10/no_such_header.h")

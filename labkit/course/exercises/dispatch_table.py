@@ -50,6 +50,7 @@ def _keys() -> list[DispatchKey]:
 
 ALL_KEYS = _keys()
 LONE = [key for key in ALL_KEYS if key in FUNCTIONALITIES and not key.is_per_backend]
+SEVERAL = [key for key in FUNCTIONALITIES if key.is_per_backend]
 ORDINARY = [key for key in ALL_KEYS if key not in FUNCTIONALITIES]
 
 
@@ -60,7 +61,7 @@ def _hex(word: Any) -> Any:
 
 
 def _drive_words(answer: Any, start: int, steps: list[Step], slots: bool) -> list[dict[str, Any]]:
-    """The word after every step, and its slot; a union needs no answer."""
+    """The word after every step, and its slot; joining two sets needs no answer."""
     difference, slot_of = answer
     word, seen = start, []
     for kind, operand in [("start", 0), *steps]:
@@ -143,7 +144,7 @@ def _another_slot(evidence: Any) -> bool:
 key_set_arithmetic = Exercise(
     id="dispatch_table.key_set_arithmetic",
     rules=("integers only: no torch, no labkit",),
-    case=_words_of(ALL_KEYS, "union", "difference"),
+    case=_words_of(ALL_KEYS, "|", "difference"),
     expected=_real_words,
     drive=_drive_words,
     smaller=_fewer_steps,
@@ -153,6 +154,7 @@ key_set_arithmetic = Exercise(
         Stage("difference", case=_words_of(ORDINARY, "difference", slots=False)),
         Stage("one slot", case=_words_of(LONE)),
         Stage("sixteen slots", case=_words_of(ORDINARY)),
+        Stage("no backend bit", case=_words_of(SEVERAL)),
         Stage("together"),
     ),
     minutes=12,

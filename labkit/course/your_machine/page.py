@@ -134,7 +134,12 @@ class Share:
         text = f"Your machine now has {self.parts} of {self.seats} parts"
         if self.run is None:
             return f"{text}: {self.why}."
-        text += f"; {self.run.percent} of the calls of a training step go through your code."
+        only_first = not self.run.share and self.first.share
+        text += (
+            "; your code runs in the first training step, which fills the dispatch tables."
+            if only_first
+            else f"; {self.run.percent} of the calls of a training step go through your code."
+        )
         troubles = {**self.first.troubles, **self.run.troubles}
         taken_out = [f"Taken out: {why}" for why in troubles.values()]
         return "\n".join(line for line in (text, self.called, *taken_out) if line)

@@ -50,6 +50,21 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
       ),
     );
   };
+  // A click on the name of a bit toggles it, where there is one word to toggle.
+  const edited = columns.filter((column) => column.toggle);
+  const rowName = (place, words) =>
+    edited.length === 1
+      ? h(
+          "th",
+          {
+            scope: "row",
+            class: "lk-toggles",
+            title: `bit ${place}`,
+            on: { click: () => edited[0].toggle(place) },
+          },
+          words,
+        )
+      : h("th", { scope: "row", title: `bit ${place}` }, words);
   const head = h(
     "tr",
     {},
@@ -87,7 +102,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
     return h(
       "tr",
       { class: place === winner ? "lk-wins" : "" },
-      h("th", { scope: "row", title: `bit ${place}` }, functionalities[f]),
+      rowName(place, functionalities[f]),
       ...columns.map((column) => mark(column, place)),
       h("td", { class: "lk-gap" }),
       ...runtime,
@@ -102,7 +117,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
       h(
         "tr",
         { class: "lk-backend" },
-        h("th", { scope: "row", title: `bit ${b}` }, `backend ${backends[b]}`),
+        rowName(b, `backend ${backends[b]}`),
         ...columns.map((column) => mark(column, b)),
         h("td", { class: "lk-gap" }),
         h("td", { colspan: side.length }),
@@ -119,7 +134,7 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
   if (buttons.length) buttons[0].tabIndex = 0;
   // One stop for Tab; the arrows walk from there.
   table.addEventListener("keydown", (event) => {
-    const wide = columns.filter((column) => column.toggle).length;
+    const wide = edited.length;
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: wide, ArrowUp: -wide }[event.key];
     const next = step && buttons[buttons.indexOf(event.target) + step];
     if (!step) return;

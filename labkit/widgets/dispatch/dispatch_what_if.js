@@ -1,4 +1,7 @@
 // What if: three words to edit; the rest follows as in the dispatcher.
+const SET = "color-mix(in srgb, #0072B2 34%, var(--lk-cell))",
+  KEY = "color-mix(in srgb, #56B4E9 55%, var(--lk-cell))"; // as in dispatch_view.css
+
 function dispatchWhatIf(shared) {
   const { h } = lk,
     { bits, model, calls, call, frame, slots } = shared;
@@ -37,6 +40,14 @@ function dispatchWhatIf(shared) {
       excluded: 0n,
     };
   }
+  const legend = () =>
+    h(
+      "div",
+      { class: "lk-row lk-muted lk-bit-legend" },
+      lk.swatch(SET, "bit is set"),
+      lk.swatch(KEY, "key in the set: its feature and its backend are set"),
+      lk.swatch("none", "changed by you", "lk-flipped"),
+    );
   function drawWhatIf() {
     const start = startWords();
     edited = edited || { ...start };
@@ -120,6 +131,7 @@ function dispatchWhatIf(shared) {
         notes: winner < 0 ? {} : { [winner]: `wins: ${cell.slot}` },
         label: "words to toggle; arrow keys walk, space toggles",
       }),
+      small ? legend() : "",
     );
   }
   return {

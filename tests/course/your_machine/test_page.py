@@ -140,3 +140,9 @@ def test_reset_forgets_parts_too(progress):
     keep(find(ID), needed)
     assert main(["course", "reset", ID]) == 0
     assert [*(progress / "parts").iterdir()] == []
+
+
+def test_a_part_that_only_the_first_step_calls_is_said_to_be_of_that_step():
+    only_first = page.Share(1, 22, LastRun(calls={"a": [900, 0]}), LastRun(calls={"a": [1000, 53]}))
+    assert "your code runs in the first training step" in repr(only_first)
+    assert "0 %" not in repr(only_first)
