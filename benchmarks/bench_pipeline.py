@@ -1,5 +1,7 @@
 """The video job's machinery beside its bounds, and the job's settings beside the naive one.
 
+Adaptive batches run beside the largest fixed batch that fits, on a device of a stated size.
+
 Stages are real work that releases Python's lock: pictures are packed by zlib. The bound of stages
 side by side is the longest of them. It takes two idle cores to reach it: the other stages together
 need less than the longest one. On a machine that is busy with other work the goals are missed.
@@ -12,7 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from labkit.bench import Bench
+from labkit.pipeline.adaptive import adaptive
+from labkit.pipeline.batch_search import largest_batch
+from labkit.pipeline.capped import CappedMemory
+from labkit.pipeline.enhancer import Enhancer
 from labkit.pipeline.scene import Scene
 from labkit.pipeline.staged import prefetch, staged
 from labkit.pipeline.video import Model, Processing, Settings, enhance_film, make_example
@@ -59,6 +67,33 @@ def in_three_stages() -> None:
         pass
 
 
+class SmallDevice:
+    """A network on crops, on a device with room for some of them at once."""
+
+    def __init__(self) -> None:
+        self.model, self.crops = Enhancer(), torch.rand(2048, 3, 32, 32)
+        self.best = largest_batch(lambda batch: self.run(self.crops[:batch])) or 1
+
+    def run(self, crops: torch.Tensor) -> torch.Tensor:
+        """The crops, made better.
+
+        Raises   torch.OutOfMemoryError   they do not fit
+        """
+        with torch.inference_mode(), CappedMemory(4 << 20):
+            return self.model(crops)
+
+    def adapting(self) -> None:
+        """All crops, in batches whose size is found on the way."""
+        for _ in adaptive(self.run, self.crops):
+            pass
+
+    def fixed(self) -> None:
+        """All crops, in the largest batches that fit."""
+        for start in range(0, len(self.crops), self.best):
+            for _ in self.run(self.crops[start : start + self.best]):
+                pass
+
+
 class Job:
     """The video job from one film to another, each time anew."""
 
@@ -81,6 +116,8 @@ def BENCHES() -> Iterator[Bench]:
     yield Bench("prefetch / its bound", prefetched, alone, GOAL_OF_TWO, calls=1, work=24)
     yield Bench("three stages / their bound", in_three_stages, alone, GOAL_OF_THREE, 1, 24)
     yield Bench("three stages / one thread", in_three_stages, one_after_the_other, None, 1, 24)
+    device = SmallDevice()
+    yield Bench("adaptive / best fixed batch", device.adapting, device.fixed, GOAL_OF_TWO, 1, 2048)
     job = Job()
     try:
         naive = job.done_with()
