@@ -12,6 +12,7 @@ from labkit.launcher.jupyter import open_lab
 from labkit.launcher.problem import Problem, file_failure
 from labkit.launcher.setup import ready, repair
 from labkit.launcher.surroundings import provide_home
+from labkit.launcher.wheels import use_wheels
 
 COMMANDS = {
     "open": "set up what is missing, then open JupyterLab (what lab.py does without a command)",
@@ -79,6 +80,7 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
     if os.name == "nt":
         raise Problem("Windows itself is not supported.", "run lab.py inside WSL.")
     provide_home(root)
+    bundled = use_wheels(root)
     on_gpu = has_gpu()
     if arguments.command == "gpu" and not on_gpu:
         raise Problem(
@@ -95,9 +97,11 @@ def run(root: Path, arguments: argparse.Namespace, extra: list[str]) -> int:
         )
     else:
         # In CI what is optional is installed, so that no test is skipped for the lack of it.
+        # A bundle is for a workshop, and holds what bundle.EXTRAS says.
         in_ci = sys.platform == "linux" and os.environ.get("CI") == "true"
         wanted = {
-            "test": True, "video": True, "gpu": on_gpu, "inspect": in_ci, "workshop": in_ci,
+            "test": True, "video": True, "gpu": on_gpu and not bundled, "inspect": in_ci,
+            "workshop": in_ci or bundled,
         }  # fmt: skip
         extras = tuple(extra for extra, needed in wanted.items() if needed)
         environment = (repair if arguments.command == "repair" else ready)(root, extras)

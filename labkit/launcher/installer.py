@@ -19,6 +19,7 @@ from typing import IO, Protocol
 from labkit.launcher.environment import Environment
 from labkit.launcher.gpu import has_gpu
 from labkit.launcher.problem import Problem, install_failure
+from labkit.launcher.wheels import FOLDER
 
 TORCH = "torch==2.13.0"  # pinned: an open range would take a CUDA build where a CPU one lies ready
 CONSTRAINTS = "constraints.txt"  # the exact version of everything else, `lab.py lock` writes it
@@ -87,7 +88,9 @@ class Uv:
 
 
 def choose_installer(environment: Environment, say: Callable[[str], None]) -> Installer:
-    """Choose uv when it is on PATH or is the way to a CPU torch; else pip."""
+    """Choose uv when it is on PATH or is the way to a CPU torch; else, and for wheels/, pip."""
+    if (environment.root / FOLDER).is_dir():
+        return Pip(environment)
     cpu_torch = sys.platform == "linux" and not has_gpu()
     on_path = shutil.which("uv")
     if on_path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from labkit.course.notebook_form import read_notebook
 from labkit.launcher.problem import Problem
 from labkit.workshop import start
+from labkit.workshop.bundle import bundle, told
 from labkit.workshop.collect import collect
 from labkit.workshop.folders import Workshop, release
 from labkit.workshop.grading.grade import GRADES, grade
@@ -25,10 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start.add_arguments(room)
     oral = actions.add_parser("oral", help="five questions on a capstone, and what to expect")
     oral.add_argument("chapter", choices=list(oral_exams()))
+    packed = actions.add_parser("bundle", help="one folder for a room without internet")
+    packed.add_argument("--no-pages", action="store_true", help="without the course as pages")
     given = actions.add_parser("release", help="the notebooks without a line of their solutions")
     taken = actions.add_parser("collect", help="a copy of every learner's notebooks")
     marks = actions.add_parser("grade", help="run every answer, and enter it into nbgrader's book")
-    for action in (given, taken, marks):
+    for action in (packed, given, taken, marks):
         action.add_argument("out", type=Path, help="the folder to write")
     for action in (taken, marks):
         action.add_argument("--folder", type=Path, default=Path("workshop"), help="of the workshop")
@@ -52,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         print("\n".join(_notebooks(arguments)))
-    except (Problem, OSError, ValueError) as trouble:
+    except (Problem, OSError, ValueError, RuntimeError) as trouble:
         print(f"labkit workshop {arguments.action}: {trouble}", file=sys.stderr)
         return 1
     return 0
@@ -60,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _notebooks(arguments: argparse.Namespace) -> list[str]:
     """What was written, in lines."""
+    if arguments.action == "bundle":
+        bundle(arguments.out.resolve(), pages=not arguments.no_pages)
+        return told(arguments.out)
     if arguments.action == "release":
         return [str(path) for path in release(arguments.out)]
     place = Workshop(arguments.folder.resolve())

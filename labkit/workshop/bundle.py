@@ -1,0 +1,103 @@
+"""`labkit workshop bundle`: all that a room without internet needs, in one folder.
+
+It is a copy of the lab with a folder `wheels/`, which lab.py takes packages from, and the course as
+pages. It fits the Python and the system it was made with.
+"""
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from labkit.course.notebook_form import ROOT, notebook_paths
+from labkit.launcher.environment import Environment
+from labkit.launcher.installer import CONSTRAINTS, Pip, run_installer
+from labkit.launcher.problem import Problem, quoted
+from labkit.launcher.requirements import declared
+from labkit.launcher.wheels import FOLDER
+from labkit.workshop.site.build import build
+
+EXTRAS = ("test", "video", "workshop")
+PAGES = "pages"
+
+
+def bundle(out: Path, pages: bool, say: Callable[[str], None] = print) -> None:
+    """The folder `out` sets up and starts a workshop without internet.
+
+    pages   with the course as pages, for which every chapter is run
+
+    Raises   Problem        this is no checkout, `out` holds something, or a package has no wheel
+             RuntimeError   a chapter could not be run to its end
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise Problem(f"{out} holds something already.", "name a new folder.")
+    files = committed_files(ROOT)
+    say(f"Copying {len(files)} files of the lab ...")
+    for file in files:
+        target = out / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / file, target)
+    say(f"Fetching wheels for Python {sys.version_info.major}.{sys.version_info.minor} ...")
+    environment = Environment(ROOT, Path(sys.executable))
+    Pip(environment)  # a set-up by uv leaves none behind
+    wheels = out / FOLDER
+    fetch(environment, wheels)
+    size = sum(wheel.stat().st_size for wheel in wheels.iterdir()) / 1e6
+    say(f"  {len(list(wheels.iterdir()))} of them, {size:.0f} MB")
+    if pages:
+        say("Running every chapter for the pages ...")
+        build(out / PAGES, notebook_paths())
+
+
+def committed_files(root: Path) -> list[str]:
+    """The files of the checkout that git knows, without those that were deleted.
+
+    Raises   Problem   it is no checkout
+    """
+    try:
+        listed = subprocess.run(
+            ["git", "-C", str(root), "ls-files", "-z", "--", "."], capture_output=True, check=True
+        ).stdout.decode()
+    except (OSError, subprocess.CalledProcessError):
+        raise Problem(
+            f"{root} is no git checkout, so nothing says which files belong to the lab.",
+            "run it in a clone of the repository, with git installed.",
+        ) from None
+    return [name for name in listed.split("\0") if name and (root / name).is_file()]
+
+
+def needed(root: Path) -> list[str]:
+    """What a set-up installs, and what it builds labkit with; torch as it is installed here."""
+    with (root / "pyproject.toml").open("rb") as file:
+        build_system: list[str] = tomllib.load(file)["build-system"]["requires"]
+    torch = f"torch=={importlib.metadata.version('torch')}"
+    return [torch, *declared(root, EXTRAS), *build_system, "editables"]
+
+
+def fetch(environment: Environment, wheels: Path) -> None:
+    """The folder has a wheel of everything that is needed, and that has been tried.
+
+    Raises   Problem   a wheel cannot be had
+    """
+    requirements = needed(environment.root)
+    pip = [str(environment.python), "-m", "pip"]
+    chosen = [*requirements, "--constraint", CONSTRAINTS, "--only-binary", ":all:"]
+    say_less = ["--quiet", "--disable-pip-version-check"]
+    for command in (
+        [*pip, "download", *say_less, "--dest", str(wheels), *chosen],
+        [*pip, "install", *say_less, "--dry-run", "--ignore-installed", "--no-index",
+         "--find-links", str(wheels), *chosen],
+    ):  # fmt: skip
+        run_installer(command, "the wheels", environment.root, environment.variables)
+
+
+def told(out: Path) -> list[str]:
+    """What to do with the folder, in lines."""
+    return [
+        f"Copy {quoted(out)} to the machine of the room, which has the same Python. There:",
+        "  python3 lab.py setup",
+        "  sudo .venv/bin/labkit workshop start --learners names.txt",
+    ]

@@ -1,0 +1,84 @@
+"""A bundle holds the lab and wheels, and a lab with wheels asks for packages nowhere else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from labkit import cli
+from labkit.course.notebook_form import ROOT
+from labkit.launcher import cli as launcher
+from labkit.launcher import installer
+from labkit.launcher.environment import Environment
+from labkit.workshop import bundle
+
+IN_GIT = subprocess.run(["git", "-C", str(ROOT), "rev-parse"], capture_output=True).returncode == 0
+needs_git = pytest.mark.skipif(not IN_GIT, reason="only a checkout is bundled")
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """What pip was asked for; it delivers one wheel, at once."""
+    asked = []
+
+    def run(command, what, root, variables):
+        asked.append(command)
+        if "--dest" in command:
+            wheels = bundle.Path(command[command.index("--dest") + 1])
+            wheels.mkdir()
+            (wheels / "one.whl").write_bytes(b"wheel")
+
+    monkeypatch.setattr(bundle, "run_installer", run)
+    monkeypatch.setattr(bundle, "Pip", lambda environment: None)
+    return asked
+
+
+@needs_git
+def test_a_bundle_is_the_lab_with_wheels_of_all_that_it_needs(commands, tmp_path, capsys):
+    box = tmp_path / "a box"
+    assert cli.main(["workshop", "bundle", "--no-pages", str(box)]) == 0
+    copied = {path.relative_to(box).as_posix() for path in box.rglob("*") if path.is_file()}
+    assert copied == {*bundle.committed_files(ROOT), "wheels/one.whl"}
+    assert "'" in capsys.readouterr().out.splitlines()[-3]  # the path can be pasted
+    download, trial = commands
+    assert "--no-index" in trial
+    for word in ("jupyterlab", "jupyterhub", "nbgrader", "hatchling", "torch==", "av"):
+        assert any(line.startswith(word) for line in download), word
+        assert any(line.startswith(word) for line in trial), word
+
+
+@needs_git
+def test_a_folder_that_holds_something_is_left_as_it_is(commands, tmp_path, capsys):
+    (tmp_path / "mine").touch()
+    assert cli.main(["workshop", "bundle", str(tmp_path)]) == 1
+    assert "holds something already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_what_is_no_checkout_is_refused(tmp_path):
+    with pytest.raises(bundle.Problem, match="is no git checkout"):
+        bundle.committed_files(tmp_path)
+
+
+def test_a_lab_with_wheels_installs_from_them_alone(tmp_path, monkeypatch):
+    (tmp_path / "wheels").mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", "https://elsewhere")
+    monkeypatch.setattr(launcher, "has_gpu", lambda: True)
+    asked = {}
+
+    def ready(root, extras):
+        asked["extras"] = extras
+        asked["installer"] = installer.choose_installer(Environment(root, sys.executable), print)
+        asked["environment"] = {
+            k: launcher.os.environ[k] for k in ("PIP_NO_INDEX", "PIP_FIND_LINKS")
+        }
+
+    monkeypatch.setattr(launcher, "ready", ready)
+    monkeypatch.setattr(installer.shutil, "which", lambda name: "/usr/bin/uv")
+    assert launcher.main(str(tmp_path), ["setup"]) == 0
+    assert set(bundle.EXTRAS) == {*asked["extras"]} - {"inspect"}
+    assert isinstance(asked["installer"], installer.Pip)
+    assert asked["environment"] == {
+        "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (tmp_path / "wheels").as_uri(),
+    }  # fmt: skip
