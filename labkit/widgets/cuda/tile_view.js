@@ -130,6 +130,7 @@ function render({ model, el }) {
     const layer = layers[i];
     if (layer.texts.length) return layer.texts[at];
     const value = Number(columns[`values${i}`][at]);
+    if (!Number.isFinite(value)) return String(value).replace("Infinity", "inf").toLowerCase();
     return layer.whole ? String(value) : String(Number(value.toPrecision(4)));
   };
   const panes = layers.map((layer, i) => {

@@ -1,0 +1,279 @@
+"""Right and wrong answers to the exercises on halves, scales and casts."""
+
+import math
+
+import torch
+
+from labkit.course.exercises.mixed_precision import (
+    FLOAT32,
+    LOWER,
+    WIDEST,
+    finished_region,
+    finished_scaler,
+    gradients,
+)
+from tests.course.answers import Answers, first_hint
+
+answers = Answers("mixed_precision")
+Scaler, Region = finished_scaler(), finished_region()
+
+# --- stands_still
+
+
+@answers.right("stands_still")
+def stands_still(weight, step):
+    half = torch.tensor(weight, dtype=torch.float16)
+    return bool(half + torch.tensor(step, dtype=torch.float16) == half)
+
+
+@answers.right("stands_still")
+def stands_still_by_a_number(weight, step):
+    half = torch.tensor(weight).half()
+    return (half + step).item() == weight
+
+
+@answers.wrong("stands_still", "adds in float32")
+def in_float32(weight, step):
+    return bool(torch.tensor(weight) + step == torch.tensor(weight))
+
+
+@answers.wrong("stands_still", "takes the gap near 1 for all weights")
+def one_gap(weight, step):
+    return abs(step) < 2**-11
+
+
+@answers.wrong("stands_still", "ignores the sign")
+def no_sign(weight, step):
+    return bool(torch.tensor(weight).half() + abs(step) * 1.5 == torch.tensor(weight).half())
+
+
+# --- best_scale
+
+
+@answers.right("best_scale")
+def best_scale(grads):
+    scale = 2.0**60
+    while max(abs(g) for g in grads) * scale > 65504:
+        scale /= 2
+    return scale
+
+
+@answers.wrong("best_scale", "forgets the sign")
+def signed(grads):
+    scale = 2.0**60
+    while max(grads) * scale > 65504:
+        scale /= 2
+    return scale
+
+
+@answers.wrong("best_scale", "looks at the smallest gradient")
+def smallest(grads):
+    return best_scale([min(grads, key=abs)])
+
+
+@answers.wrong("best_scale", "looks at the first gradient")
+def first(grads):
+    return best_scale(grads[:1])
+
+
+@answers.wrong("best_scale", "one doubling too many")
+def too_many(grads):
+    return 2 * best_scale(grads)
+
+
+@answers.wrong("best_scale", "is no power of two")
+def exact(grads):
+    return 65504 / max(abs(g) for g in grads)
+
+
+# --- grad_scaler
+
+
+class Mine(Scaler):
+    """Written another way: the state is a set and a flag."""
+
+    def unscale(self, optimizer):
+        if optimizer not in self.found:
+            grads = gradients(optimizer)
+            self.found[optimizer] = not all(bool(torch.isfinite(g).all()) for g in grads)
+            for grad in grads:
+                grad.div_(self.value)
+
+
+answers.right("grad_scaler")(Scaler)
+answers.right("grad_scaler")(Mine)
+
+
+@answers.wrong("grad_scaler", "unscales twice")
+class Twice(Scaler):
+    def unscale(self, optimizer):
+        found = self.found.pop(optimizer, False)
+        super().unscale(optimizer)
+        self.found[optimizer] |= found
+
+
+@answers.wrong("grad_scaler", "steps on infinity")
+class Steps(Scaler):
+    def step(self, optimizer):
+        self.unscale(optimizer)
+        optimizer.step()
+
+
+@answers.wrong("grad_scaler", "checks only the first parameter")
+class FirstOnly(Scaler):
+    def unscale(self, optimizer):
+        if optimizer not in self.found:
+            bad = not bool(gradients(optimizer)[0].isfinite().all())
+            super().unscale(optimizer)
+            self.found[optimizer] = bad
+
+
+@answers.wrong("grad_scaler", "grows every step")
+class Grows(Scaler):
+    def update(self):
+        self.good = self.interval - 1
+        super().update()
+
+
+@answers.wrong("grad_scaler", "does not start to count again after an infinity")
+class CountsOn(Scaler):
+    def update(self):
+        good, bad = self.good, any(self.found.values())
+        super().update()
+        self.good = good if bad else self.good
+
+
+@answers.wrong("grad_scaler", "one optimizer's infinity stops the other")
+class AllStop(Scaler):
+    def step(self, optimizer):
+        self.unscale(optimizer)
+        if not any(self.found.values()):
+            optimizer.step()
+
+
+@answers.wrong("grad_scaler", "looks for infinities after the last optimizer only")
+class LastOnly(Scaler):
+    def update(self):
+        self.found = dict(list(self.found.items())[-1:])
+        super().update()
+
+
+@answers.wrong("grad_scaler", "forgets that NaN is no infinity")
+class NoNan(Scaler):
+    def unscale(self, optimizer):
+        if optimizer not in self.found:
+            bad = any(bool(g.isinf().any()) for g in gradients(optimizer))
+            super().unscale(optimizer)
+            self.found[optimizer] = bad
+
+
+# --- mini_autocast
+
+answers.right("mini_autocast")(Region)
+
+
+@answers.right("mini_autocast")
+class ByIds:
+    """Written another way: keyed by id, the weight kept beside its cast."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def target(self, name, tensors):
+        if name in LOWER:
+            return torch.float16
+        wide = name in WIDEST and torch.float32 in [t.dtype for t in tensors]
+        if name in FLOAT32 or wide:
+            return torch.float32
+        return torch.float16 if name in WIDEST else None
+
+    def cast(self, name, tensors):
+        to = self.target(name, tensors)
+        return [self.one(t, to) for t in tensors]
+
+    def one(self, tensor, to):
+        if to is None or tensor.dtype not in (torch.float16, torch.float32) or tensor.dtype == to:
+            return tensor
+        if to == torch.float32 or not (tensor.requires_grad and tensor.is_leaf):
+            return tensor.to(to)
+        if id(tensor) not in self.kept:
+            self.kept[id(tensor)] = tensor, tensor.to(to)
+        return self.kept[id(tensor)][1]
+
+    def end(self):
+        self.kept.clear()
+
+
+@answers.wrong("mini_autocast", "casts everything")
+class Everything(Region):
+    def cast(self, name, tensors):
+        return super().cast("mm" if name in ("add", "relu") else name, tensors)
+
+
+@answers.wrong("mini_autocast", "cache survives the region")
+class Survives(Region):
+    def end(self):
+        pass
+
+
+@answers.wrong("mini_autocast", "keeps what is no weight")
+class KeepsAll(Region):
+    def _one(self, tensor, to):
+        if tensor.dtype == to:
+            return tensor
+        return self.kept.setdefault((id(tensor), to), tensor.to(to))
+
+
+@answers.wrong("mini_autocast", "casts a weight each time")
+class EachTime(Region):
+    def _one(self, tensor, to):
+        return tensor.to(to)
+
+
+@answers.wrong("mini_autocast", "makes the cast again after a write")
+class Fresh(Region):
+    def _one(self, tensor, to):
+        if to != torch.float16 or tensor.dtype == to or not tensor.requires_grad:
+            return tensor.to(to)
+        kept = self.kept.get(tensor)
+        if kept is None or kept[0] != tensor._version:
+            kept = self.kept[tensor] = tensor._version, tensor.to(to)
+        return kept[1]
+
+
+@answers.wrong("mini_autocast", "integers cast")
+class Integers(Region):
+    def cast(self, name, tensors):
+        made = super().cast(name, tensors)
+        return [t.half() if name in LOWER and t.dtype == torch.int64 else t for t in made]
+
+
+@answers.wrong("mini_autocast", "the first tensor decides how wide")
+class FirstWide(Region):
+    def cast(self, name, tensors):
+        if name in WIDEST:
+            name = "sum" if tensors[0].dtype == torch.float32 else "mm"
+        return super().cast(name, tensors)
+
+
+def test_the_hints_name_the_mistake():
+    scaler, region = answers.exercises["grad_scaler"], answers.exercises["mini_autocast"]
+    scale = answers.exercises["best_scale"]
+    assert "in *any* gradient" in first_hint(scaler, Steps)
+    assert "once more in `step`" in first_hint(scaler, Twice)
+    assert "count starts again" in first_hint(scaler, Grows)
+    assert "the same object" in first_hint(region, EachTime)
+    assert "Integers and float64" in first_hint(region, Integers)
+    assert "becomes an infinity" in first_hint(scale, too_many)
+
+
+def test_the_largest_scale_fits_and_its_double_does_not():
+    grads = [0.001, -0.5]
+    scale = best_scale(grads)
+    assert scale == 65536.0
+    halves = [torch.tensor(g * scale).half().item() for g in grads]
+    assert all(map(math.isfinite, halves))
+    assert torch.tensor(-0.5 * scale * 2).half().item() == -math.inf
+
+
+test_answers = answers.tests()
