@@ -1,6 +1,6 @@
 """What a gradient scaler computes: gradients unscaled and looked at, and the next scale.
 
-Source   aten/src/ATen/native/AmpKernels.cpp
+Source   aten/src/ATen/native/cpu/AmpGradScalerKernels.cpp
 """
 
 import math
