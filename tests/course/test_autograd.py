@@ -259,6 +259,7 @@ def test_recursion_is_right_on_small_programs_and_is_told_to_go_in_once():
     assert {outcome.state for outcome in small} == {"done"}
     said = next(one for one in exercise.hints if one.fits(large.failures[0]))
     assert "a set of those seen" in said.text
+    assert large.failures[0].input.count("b * b") == 1, "a loop, not thirty lines"
 
 
 def test_no_stage_of_leaf_or_not_is_done_by_its_stub():
@@ -498,6 +499,15 @@ def sender(add=True, down=True, when=lambda count: count == 0, push=heapq.heappu
     return send
 
 
+def expects_a_buffer(after, g, buffers, waiting, ready):
+    buffers[after] += g
+    sender()(after, 0.0, buffers, waiting, ready)
+
+
+def pushes_the_node(after, g, buffers, waiting, ready):
+    sender(push=lambda heap, pair: heapq.heappush(heap, pair[1]))(after, g, buffers, waiting, ready)
+
+
 answers.right("send")(sender())
 for why, answer in {
     "keeps the last gradient alone": sender(add=False),
@@ -506,21 +516,25 @@ for why, answer in {
     "lets no node run": sender(when=lambda count: False),
     "appends to the heap": sender(push=list.append),
     "takes the node made first": sender(sign=1),
+    "expects every node in buffers": expects_a_buffer,
+    "pushes a node without its number": pushes_the_node,
 }.items():
     answers.wrong("send", why)(answer)
 
 
 @pytest.mark.parametrize(
-    ("mistake", "hint"),
+    ("answer", "hint"),
     [
-        ({"add": False}, "got lost"),
-        ({"down": False}, "still to come"),
-        ({"push": list.append}, "append only puts it last"),
+        (sender(add=False), "got lost"),
+        (sender(down=False), "still to come"),
+        (sender(push=list.append), "append only puts it last"),
+        (expects_a_buffer, "before its first gradient"),
+        (pushes_the_node, "cannot be compared"),
     ],
 )
-def test_the_hint_of_send_fits_the_mistake(mistake, hint):
+def test_the_hint_of_send_fits_the_mistake(answer, hint):
     exercise = find("autograd.send")
-    wrong = next(one for one in outcomes(exercise, sender(**mistake), 5) if one.state == "wrong")
+    wrong = next(one for one in outcomes(exercise, answer, 5) if one.state == "wrong")
     assert hint in next(one for one in exercise.hints if one.fits(wrong.failures[0])).text
 
 

@@ -193,6 +193,15 @@ send = Exercise(
     ),
     hints=(
         Hint(
+            "A node is not in buffers before its first gradient: buffers.get(after, 0.0).",
+            when=lambda e: e.kind == "raised" and "KeyError" in e.got,
+        ),
+        Hint(
+            "heapq compares what is in the heap, and nodes cannot be compared. Push the pair "
+            "(-after.number, after).",
+            when=lambda e: e.kind == "raised" and "'<' not supported" in e.got,
+        ),
+        Hint(
             "A gradient got lost. The first one for a node becomes its buffer; each later one is "
             "added to what the buffer holds.",
             when=lambda e: _wrong_in(e, "buffers"),
@@ -219,5 +228,7 @@ send = Exercise(
         "lets no node run",
         "appends to the heap",
         "takes the node made first",
+        "expects every node in buffers",
+        "pushes a node without its number",
     ),
 )

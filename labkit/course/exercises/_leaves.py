@@ -15,9 +15,9 @@ from labkit.course.exercises._leaf_mistakes import (
     only_grad_wrong,
     records,
 )
+from labkit.course.exercises._leaf_text import Statement, in_python
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
-Statement = tuple[Any, ...]
 Facts = dict[str, bool]
 
 DTYPES = ("bool", "int64", "float32", "float64")
@@ -188,39 +188,6 @@ def _fewer_statements(program: list[Statement]) -> Any:
             yield (left,)
 
 
-def _python(program: list[Statement]) -> str:
-    """The program as lines of Python."""
-    lines, depth = [], 0
-    for number, (target, op, *arguments) in enumerate(program):
-        if op == "end":
-            depth -= 1
-            continue
-        lines.append("    " * depth + _line(target, op, arguments))
-        depth += op in ("no_grad", "enable_grad")
-        if program[number + 1 : number + 2] == [("", "end")] and lines[-1].endswith(":"):
-            lines.append("    " * depth + "pass")
-    return "\n" + "\n".join(lines)
-
-
-def _line(target: str, op: str, arguments: list[Any]) -> str:
-    if op in ("no_grad", "enable_grad"):
-        return f"with torch.{op}():"
-    if op == "tensor":
-        call = f"torch.ones(2, dtype=torch.{arguments[0]}, requires_grad={arguments[1]})"
-    elif op == "Parameter":
-        call = f"nn.Parameter({arguments[0]}, requires_grad={arguments[1]})"
-    elif op in ("mul", "greater"):
-        call = f"{arguments[0]} {'*' if op == 'mul' else '>'} {arguments[1]}"
-    elif op == "backward":
-        call = f"{arguments[0]}.backward(ones, retain_graph=True)"
-    elif op == "view":
-        call = f"{arguments[0]}.view(2)"
-    else:
-        inside = ", ".join(f"torch.{a}" if op == "to" else str(a) for a in arguments[1:])
-        call = f"{arguments[0]}.{op}({inside})"
-    return f"{target} = {call}" if target else call
-
-
 def _recorded(case: Case, got: Any, right: Any) -> Any:
     """What PyTorch recorded of the program: the graphs of all that is no leaf."""
     from labkit import show
@@ -328,7 +295,7 @@ leaf_or_not = Exercise(
     expected=_facts,
     drive=_replay,
     smaller=_fewer_statements,
-    show=_python,
+    show=in_python,
     picture=_recorded,
     cases=200,
     seconds=1.0,

@@ -67,7 +67,7 @@ mean_of = Exercise(
             when=lambda e: not e.value["at most one graph alive"],
         ),
         Hint(
-            "That is still a tensor, with its graph. Return a Python number.",
+            "That is still a tensor. Return a Python number: step().item() is one.",
             when=lambda e: not e.value["is a Python number"],
         ),
         "Add up step().item() n times, and divide by n.",
