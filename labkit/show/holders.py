@@ -25,12 +25,13 @@ def holders(
     """Each statement has run, and the names, tensors and storages of its step can be looked at.
 
     An arrow leads from a holder to what it holds: from a name, or a list, to a tensor, from a
-    tensor to its storage, from a view to its base. What is gone is faint.
+    tensor to its storage, from a view to its base. What is not there is faint.
 
     program  Python lines that make torch tensors
     using    names the lines may use; `torch` is there
     at       the step to open at: its number, from 1, or words of its text
-    bases    False leaves out what only a base leads to; the count of a storage is always all
+    bases    False leaves out the arrows to bases. A tensor that no other arrow leads to says
+             "still there?", while its storage is; the count of a storage is always all
 
     Raises   ValueError    no statement, none that makes a tensor, or no step `at`
              SyntaxError   the program is not Python
@@ -45,6 +46,7 @@ def holders(
         drawing.add(ast.get_source_segment(source, statement) or "", namespace)
     if not drawing.nodes:
         raise ValueError("the program makes no tensor")
+    drawing.place()
     return GraphView(drawing.nodes, drawing.edges, drawing.frames(), simple=True).open_at(at)
 
 
@@ -61,6 +63,7 @@ class _Drawing:
         self._lines: dict[Pair, int] = {}
         self._present: dict[Any, int] = {}  # what it is -> node, of the last step
         self._steps: list[tuple[str, set[int], set[int], dict[int, int]]] = []
+        self._unseen: list[set[int]] = []  # per step: tensors that no arrow leads to any more
 
     def add(self, text: str, namespace: Mapping[str, Any]) -> None:
         """What exists after this statement."""
@@ -90,7 +93,9 @@ class _Drawing:
 
         for name, held in _tensors(namespace):
             edges.add(self._edge(node((name, held._cdata), name, "name"), tensor(held, name)))
-        self._steps.append((text, {*self._present.values()}, edges, counts))
+        present = {*self._present.values()}
+        self._steps.append((text, present, edges, counts))
+        self._unseen.append(self._not_followed(present))
 
     def _edge(self, source: int, target: int, label: str = "") -> int:
         if (source, target) not in self._lines:
@@ -98,22 +103,73 @@ class _Drawing:
             self.edges.append({"source": source, "target": target, "label": label})
         return self._lines[source, target]
 
+    def _not_followed(self, present: set[int]) -> set[int]:
+        """Without bases: tensors that were there, and whose storage still is. Are they?"""
+        was = set().union(*(step[1] for step in self._steps)) - present
+        return {
+            source
+            for source, target in self._lines
+            if not self._bases and source in was and target in present
+            and self.nodes[source]["kind"] == "tensor" and self.nodes[target]["kind"] == "storage"
+        }  # fmt: skip
+
     def frames(self) -> list[dict[str, Any]]:
         """A frame per statement."""
         everything, every_line = {*range(len(self.nodes))}, {*range(len(self.edges))}
+        tensors = [i for i, one in enumerate(self.nodes) if one["kind"] == "tensor"]
+        storages = [i for i, one in enumerate(self.nodes) if one["kind"] == "storage"]
         frames = []
-        for text, present, edges, counts in self._steps:
-            storages = [i for i, one in enumerate(self.nodes) if one["kind"] == "storage"]
+        for (text, present, edges, counts), unseen in zip(self._steps, self._unseen, strict=True):
             notes = {i: f"held by {counts[i]}" if i in counts else None for i in storages}
+            asked = {i: "still there?" if i in unseen else None for i in tensors}
             frames.append(
                 {
                     "text": text,
-                    "notes": notes,
-                    "absent": sorted(everything - present),
+                    "notes": notes | asked,
+                    "absent": sorted(everything - present - unseen),
                     "absent_edges": sorted(every_line - edges),
                 }
             )
         return frames
+
+    def place(self) -> None:
+        """Names stand above their tensors, and these above their storage; bases are in between.
+
+        A base stands in the middle of its views, so their ways to the storage lead past it.
+        """
+        holds: dict[int, list[int]] = {}
+        for one in self.edges:
+            holds.setdefault(one["target"], []).append(one["source"])
+        left = 0
+        for storage in (i for i, one in enumerate(self.nodes) if one["kind"] == "storage"):
+            tensors = sorted(holds[storage])
+            base = next((t for t in tensors if self._is_base(t)), None)
+            if base is not None:
+                views = [t for t in tensors if t != base]
+                middle = len(views) // 2
+                tensors = [*views[:middle], base, *views[middle:]]
+            left = self._columns(left, storage, tensors, base, holds)
+
+    def _is_base(self, tensor: int) -> bool:
+        return any(one["target"] == tensor and one["label"] == "base" for one in self.edges)
+
+    def _columns(
+        self, left: int, storage: int, tensors: list[int], base: int | None, holds: dict[int, Any]
+    ) -> int:
+        """The storage with all above it stands to the right of `left`; what comes next does too."""
+        first, low = left, 2 if base is not None else 1
+        for tensor in tensors:
+            names = [i for i in holds.get(tensor, ()) if self.nodes[i]["kind"] == "name"]
+            middle = left + max(len(names) - 1, 0) / 2
+            self.nodes[tensor]["at"] = (middle, low if tensor == base else 1)
+            for at, name in enumerate(names):
+                self.nodes[name]["at"] = (left + at, 0)
+            if low == 2 and tensor != base:
+                self.edges[self._lines[tensor, storage]]["route"] = [(middle, 2)]
+            left += max(len(names), 1)
+        under = self.nodes[base]["at"][0] if base is not None else (first + left - 1) / 2
+        self.nodes[storage]["at"] = (under, low + 1)
+        return left
 
 
 def _tensors(namespace: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

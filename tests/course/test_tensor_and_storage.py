@@ -208,6 +208,13 @@ def grows_every_file(path, nbytes, shared, grow, on_release):
     return mapped_tensor(path, nbytes, shared, grow, on_release)
 
 
+@answers.wrong("mapped_tensor", "cuts a longer file")
+def truncates_always(path, nbytes, shared, grow, on_release):
+    if grow or nbytes <= Path(path).stat().st_size:
+        os.truncate(path, nbytes)
+    return mapped_tensor(path, nbytes, shared, grow, on_release)
+
+
 @answers.wrong("mapped_tensor", FIRST, make=True)
 def remembers_the_first():
     kept = []
@@ -304,11 +311,27 @@ def test_a_hint_is_about_what_went_wrong():
     kept = [("create", "a"), ("view", "b", "a"), ("del", "a"), ("del", "b")]
     assert not any(hint.fits(late(kept)) for hint in written_hints("refcounts"))
     assert "count is too low" in shown_hint("refcounts", without_bases)
+    alone = Evidence(
+        "value", "", "", "", "", "", 1, ([("create", "f"), ("view", "a", "f")],),
+        [("held", 1)], [("held", 2)],
+    )  # fmt: skip
+    fitting = next(hint for hint in written_hints("refcounts") if hint.fits(alone))
+    assert "one holder more" in fitting.text, "nothing was deleted, so no base is hidden"
     assert "count is too high" in shown_hint("refcounts", counts_names)
     assert shown_hint("release", gives_back_always).startswith("Cells were given back while")
     assert shown_hint("release", only_counts).startswith("The last holder is gone")
     assert "file does not hold" in shown_hint("mapped_tensor", always_private)
     assert "on_release runs once" in shown_hint("mapped_tensor", never_released)
+    assert "became shorter" in shown_hint("mapped_tensor", truncates_always)
+
+
+def test_a_smaller_program_still_runs_and_lacks_what_nobody_uses():
+    program = [("create", "c"), ("create", "f"), ("view", "a", "f"), ("save", "node3", "a")]
+    smaller = [one for (one,) in answers.exercises["refcounts"].smaller(program)]
+    assert program[1:] in smaller and program[:3] in smaller
+    assert [program[0], *program[2:]] not in smaller, "f would not be there"
+    again = [("create", "a"), ("del", "a"), ("del", "a")]
+    assert again[1:] not in [one for (one,) in answers.exercises["refcounts"].smaller(again)]
 
 
 def test_the_picture_stands_at_the_statement_that_was_answered_wrongly():

@@ -46,8 +46,9 @@ def test_the_tensor_behind_a_deleted_name_is_held_by_its_views():
 def test_without_bases_the_count_is_still_all():
     view = holders(THREE, at="del a", bases=False)
     left, counts = there(view, 3)
-    assert left == {"b", "c", "tensor b", "tensor c", "storage"}
-    assert counts == ["held by 3"]
+    assert left == {"b", "c", "tensor a", "tensor b", "tensor c", "storage"}
+    assert there(view, 4) == (set(), []), "with its storage it is gone, and nobody asks"
+    assert counts == ["held by 3", "still there?"]
     assert not any(said for *_, said in arrows(view, 3))
 
 
@@ -61,7 +62,20 @@ def test_a_second_name_is_no_holder_and_a_list_is_one_of_its_tensor():
 
 def test_the_static_picture_leaves_out_what_is_gone():
     view = holders(THREE, at="del a", bases=False)
-    assert ">tensor b<" in view.svg() and ">tensor a<" not in view.svg()
+    assert ">b<" in view.svg() and ">a<" not in view.svg()
+    assert ">tensor b<" in view.svg() and "still there?" in view.svg()
+
+
+def test_names_stand_above_their_tensors_and_no_way_to_a_storage_leads_through_a_base():
+    level = holders(THREE + "p = torch.zeros(3)\nq = p\n").levels["all"]
+    at = {node["label"]: (node["x"], node["y"]) for node in level["nodes"]}
+    assert [at[name][1] for name in "abcpq"] == [0] * 5
+    assert at["a"][0] == at["tensor a"][0] and at["tensor a"][1] > at["tensor b"][1]
+    assert at["p"][0] < at["tensor p"][0] < at["q"][0] and at["p"][0] > at["c"][0]
+    label = [node["label"] for node in level["nodes"]]
+    routes = {label[s]: route for s, t, _, route, *_ in level["edges"] if label[t] == "storage"}
+    assert routes["tensor b"] == [[at["b"][0], 2]] and routes["tensor c"] == [[at["c"][0], 2]]
+    assert len({at[name][0] for name in "abc"}) == 3 and routes["tensor a"] == []
 
 
 @pytest.mark.parametrize("program", ["", "x = 3"])

@@ -155,7 +155,7 @@ base_of = Exercise(
     rules=NO_LIBRARIES,
     banned=LIBRARIES,
     cases=80,
-    minutes=3,
+    minutes=4,
     hints=(
         Hint(
             "A view got None as its base. If the tensor is no view itself, it is the base.",

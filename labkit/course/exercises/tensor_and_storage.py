@@ -114,6 +114,21 @@ def _held(tensor: torch.Tensor) -> tuple[int, int]:
 def _shorter_programs(program: list[Statement]) -> Any:
     for end in range(1, len(program)):
         yield (program[:end],)
+    for out in range(len(program)):
+        rest = program[:out] + program[out + 1 :]
+        if _runs(rest):
+            yield (rest,)
+
+
+def _runs(program: list[Statement]) -> bool:
+    """Whether every name and node is there when a statement uses it."""
+    there: set[str] = set()
+    for kind, name, *old in program:
+        used = {name} if kind in ("del", "release") else {*old}
+        if not used <= there:
+            return False
+        there = there - used if kind in ("del", "release") else there | {name}
+    return True
 
 
 def _end(fate: Fate) -> float:
@@ -134,6 +149,13 @@ def _outlived_its_name(evidence: Evidence) -> bool:
     pairs = zip(evidence.value, evidence.right, strict=True)
     late = [right[1] for got, right in pairs if _end(got) > _end(right)]
     return any(program[at][0] in MAKES for at in late)
+
+
+def _every_name_is_there(evidence: Evidence) -> bool:
+    """Whether the program deletes no name and gives none away."""
+    (program,) = evidence.inputs
+    names = [statement[1] for statement in program]
+    return len({*names}) == len(names)
 
 
 def _counts_off(evidence: Evidence) -> set[bool]:
@@ -202,6 +224,10 @@ refcounts = Exercise(
             "Bytes went back that somebody still held: look at what still leads to them, not at "
             "what made them.",
             when=lambda e: _died_early(e, "view", "alias"),
+        ),
+        Hint(
+            "The count is too low. A view is a tensor of its own: one holder more.",
+            when=lambda e: False in _counts_off(e) and _every_name_is_there(e),
         ),
         Hint(
             "The time is right, and the count is too low. A tensor whose name is gone is still a "
@@ -339,6 +365,14 @@ mapped_tensor = Exercise(
             when=lambda e: e.kind == "ended",
         ),
         Hint(
+            "The file became shorter. `truncate` sets the length: it also cuts a file that is long "
+            "enough. Call it only when the file must grow.",
+            when=lambda e: (
+                len(e.value["file after writing"]) < len(e.right["file after writing"])
+                and len(e.right["file after writing"]) > e.inputs[1]
+            ),
+        ),
+        Hint(
             "The file does not hold what it should. mmap.ACCESS_WRITE writes to the file, "
             "mmap.ACCESS_COPY keeps writes private; reading it into memory is neither.",
             when=lambda e: _differs(e, "file after writing"),
@@ -364,6 +398,7 @@ mapped_tensor = Exercise(
         "deleter never called",
         "deleter called per view",
         "shared mode that does not write back",
+        "cuts a longer file",
         "off-by-header offset",
         "returns the right value but changes one of its inputs",
         "remembers the answer of the first random case and returns it for all later cases",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labkit.widgets.graph.graph_columns import in_columns
-from labkit.widgets.graph.graph_layout import layered_layout
+from labkit.widgets.graph.graph_layout import Layout, layered_layout
 
 Node = Mapping[str, Any]
 Edge = Mapping[str, Any]
@@ -42,8 +42,11 @@ def level_of(
             apart = -1 if merges else number
             lines.setdefault((source, target, edge.get("label", ""), apart), []).append(number)
     pairs = [(source, target) for source, target, *_ in lines]
-    layered = layered_layout(len(drawn), pairs)
-    layout = in_columns(layered, pairs)
+    if nodes and not folded and all("at" in node for node in nodes):
+        layered = layout = _as_placed(nodes, edges)
+    else:
+        layered = layered_layout(len(drawn), pairs)
+        layout = in_columns(layered, pairs)
     for node, layer, x, y in zip(drawn, layered.y, layout.x, layout.y, strict=True):
         node["layer"], node["x"], node["y"] = int(layer), round(x, 3), round(y, 3)
     routes = [[[round(x, 2), round(y, 2)] for x, y in route] for route in layout.routes]
@@ -56,6 +59,11 @@ def level_of(
             )
         ],
     }
+
+
+def _as_placed(nodes: Sequence[Node], edges: Sequence[Edge]) -> Layout:
+    x, y = zip(*(node["at"] for node in nodes), strict=True)
+    return Layout([*map(float, x)], [*map(float, y)], [[*edge.get("route", ())] for edge in edges])
 
 
 def kinds_of(nodes: Sequence[Node]) -> dict[str, int]:

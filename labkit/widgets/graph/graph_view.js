@@ -96,6 +96,7 @@ function render({ model, el }) {
     graph.use(level, kinds);
     foldAll.setAttribute("aria-pressed", model.get("level") === "folded");
     unfoldAll.setAttribute("aria-pressed", model.get("level") === "all");
+    const isBackward = ["operation", "saves tensors", "leaf"].some((kind) => kind in kinds);
     legend.replaceChildren(
       ...Object.entries(kinds).map(([kind, i]) =>
         lk.swatch(lk.palette[i % lk.palette.length], kind),
@@ -107,7 +108,7 @@ function render({ model, el }) {
               lk.swatch(colour, model.get("simple") ? SAID[name] : name, "lk-fill"),
             )
         : []),
-      ...(model.get("simple") && frames.some(({ notes }) => notes)
+      ...(model.get("simple") && isBackward && frames.some(({ notes }) => notes)
         ? [lk.swatch("var(--lk-cell)", "no gradient yet", "lk-fill lk-graph-untouched")]
         : []),
     );

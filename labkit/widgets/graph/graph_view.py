@@ -19,8 +19,10 @@ class GraphView(LabWidget):
 
     nodes   mappings with `label`, and optionally `kind` (gives the colour and the legend), `group`
             (nodes of one group fold into one), `badges` (short strings), `details` (a mapping of
-            name to text, shown when the node is selected)
-    edges   mappings with `source` and `target` (indices into nodes), optionally `label`
+            name to text, shown when the node is selected), `at` (x, y: where it stands, in widths
+            and heights of a node; only where every node says so, and none is in a group)
+    edges   mappings with `source` and `target` (indices into nodes), optionally `label`, and
+            `route` (the points it bends at) where the nodes say where they stand
     frames  steps to walk, each a mapping with `text` and any of
             marks   {node index: state}, what changed: active, ready, done, waiting, error, or None
             notes   {node index: a word over the node's corner, or None}, what changed
