@@ -1,7 +1,8 @@
 """`fuse_pointwise`: element-wise operators that feed each other become one generated kernel.
 
 Source   torch/_inductor/scheduler.py  Scheduler.fuse_nodes
-Differs  one result per kernel; reductions are not fused; a value that two kernels need is written
+Differs  one result per kernel, where Inductor's may have several; a value that is broadcast is
+         always written, where Inductor computes a cheap one anew; reductions are not fused
 """
 
 from torch.fx import Graph, GraphModule, Node
