@@ -16,7 +16,8 @@ def capture(program: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:
               copied: the graph reads the module's own.
 
     Every node's `meta["val"]` has shape, dtype and strides. No gradients are recorded. Sizes are
-    those of the examples, and a Python `if` has been decided.
+    those of the examples, and a Python `if` has been decided. The program runs once, with all it
+    does: a batch norm in training updates its statistics.
 
     Source   torch/fx/experimental/proxy_tensor.py  make_fx
     """

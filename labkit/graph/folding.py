@@ -64,7 +64,7 @@ def why_not_folded(node: Node, storages: Storages) -> tuple[Node, Node, str] | N
     norm = Norm(*node.args)
     layer = norm.input
     if norm.training:
-        return layer, node, "training: the mean and variance of a batch are known when it is there"
+        return layer, node, "training: the mean and variance are this batch's, known when it runs"
     for other in layer.users:
         if other is not node:
             return layer, other, f"{other.name} reads it before {node.name} does its work"

@@ -55,19 +55,19 @@ class MemoryPlan:
     @property
     def lower_bound(self) -> int:
         """Bytes needed at the worst step: no plan with this order of nodes takes fewer."""
-        return max(self.live(), default=0)
+        return max((sum(needed.values()) for needed in self.needed().values()), default=0)
 
     @property
     def peak(self) -> int:
         """Bytes of the arena."""
         return max((one.end for one in self.buffers), default=0)
 
-    def live(self) -> list[int]:
-        """Bytes needed at each step."""
-        return [
-            sum(one.size_bytes for one in self.buffers if one.born <= step <= one.dies)
-            for step in range(len(self.steps))
-        ]
+    def needed(self) -> dict[str, dict[str, int]]:
+        """Step -> name of each value that is needed while it runs -> its bytes."""
+        return {
+            name: {one.name: one.size_bytes for one in self.buffers if one.born <= step <= one.dies}
+            for step, name in enumerate(self.steps)
+        }
 
     def replay(self, allocator: CachingAllocator) -> int:
         """Bytes the allocator reserved to serve the buffers one by one, as they come and go.

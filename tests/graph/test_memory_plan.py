@@ -34,7 +34,8 @@ def test_lifetimes_end_at_the_last_read_of_any_view():
     assert [(one.name, one.born, one.dies) for one in plan.buffers] == [
         ("exp", 1, 4), ("add", 3, 4), ("mul", 4, 5),
     ]  # fmt: skip
-    assert plan.live() == [0, 64, 64, 128, 192, 64]
+    assert [sum(needed.values()) for needed in plan.needed().values()] == [0, 64, 64, 128, 192, 64]
+    assert plan.needed()["mul"] == {"exp": 64, "add": 64, "mul": 64}
     assert (plan.total, plan.lower_bound, plan.peak) == (192, 192, 192)
 
 
