@@ -31,12 +31,17 @@ Member = tuple[str, Any, str, Any]
 
 @dataclass
 class Asking:
-    """What the code of a function that is put away does; `original` is what it did before."""
+    """What the code of a function that is put away does; `code` is what it held before."""
 
     function: Function
     name: str
     ask: Ask
-    original: Function = field(init=False)
+    code: types.CodeType = field(init=False)
+
+    @functools.cached_property
+    def original(self) -> Function:
+        """A function that does what this one did; made when first wanted, as few ever are."""
+        return _twin(self.function, self.code)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the function returns, unless an answer calls it."""
@@ -52,14 +57,15 @@ Drawer = list[tuple[Asking, types.CodeType]]
 def put_away(functions: Drawer) -> Iterator[None]:
     """The functions ask inside, and hold afterwards what they held before."""
     for asking, _ in functions:
-        asking.original = _twin(asking.function)
+        asking.code = asking.function.__code__
+        vars(asking).pop("original", None)  # it may have been changed since it was last put away
     try:
         for asking, code in functions:
             asking.function.__code__ = code
         yield
     finally:
         for asking, _ in functions:
-            asking.function.__code__ = asking.original.__code__
+            asking.function.__code__ = asking.code
 
 
 def that_ask(functions: Iterable[tuple[Function, str]], ask: Ask) -> Drawer:
@@ -92,10 +98,10 @@ def _template(free: int) -> types.CodeType:
     return code
 
 
-def _twin(function: Function) -> Function:
-    """The same function; it keeps the code of now."""
+def _twin(function: Function, code: types.CodeType) -> Function:
+    """The same function with this code."""
     twin = Function(
-        function.__code__,
+        code,
         function.__globals__,
         function.__name__,
         function.__defaults__,
