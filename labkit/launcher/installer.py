@@ -113,6 +113,8 @@ SUPPLIES_OF_PIP = ("find-links", "index-url", "no-index")  # extra-index-url hol
 
 def pip_has_own_supply(environment: Environment) -> bool:
     """True when the user has told pip, by file or variable, where packages come from."""
+    if any(f"PIP_{word.replace('-', '_').upper()}" in os.environ for word in SUPPLIES_OF_PIP):
+        return True
     settings = run_quietly([environment.python, "-m", "pip", "config", "list"]).stdout
     return any(word in settings for word in SUPPLIES_OF_PIP)
 
