@@ -77,8 +77,9 @@ def notebooks(root: Path) -> Step:
             ("python", "-m", "labkit.cli", "notebooks", "solved", solved),
             # nbval waits 2000 s for a dead kernel unless told otherwise, and a notebook whose
             # cells are spread over workers has no state: hence the limits and loadscope.
-            ("python", "-m", "pytest", "--nbval", "-p", "no:python", "-p", "no:cacheprovider",
-             "-n", "2", "--dist", "loadscope", "--nbval-current-env", "--nbval-cell-timeout=120",
+            ("python", "-m", "pytest", "--nbval", "-p", "tests.warm_kernels",
+             "-p", "no:python", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadscope",
+             "--nbval-current-env", "--nbval-cell-timeout=120",
              "--nbval-kernel-startup-timeout=120", solved),
         ),
     )  # fmt: skip

@@ -36,6 +36,8 @@ import pytest
 
 from labkit.doctor.tools import CHROMIUM_NAMES, find_chromium
 from labkit.launcher.jupyter import NO_FOREIGN_CODE
+from labkit.workshop.cell.kernels import KERNELS
+from tests.warm_kernels import CAN, warm_process
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "browser-tests"
@@ -48,6 +50,10 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
+WITH_FORKED_KERNELS = (
+    "from labkit.workshop.cell.kernels import offer_forked_kernels; offer_forked_kernels();"
+    "from jupyterlab.labapp import main; main()"
+)
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 SETTINGS = json.loads((ROOT / "jupyter" / "overrides.json").read_text(encoding="utf-8"))
 CURRENT = "jupyterapp.shell.currentWidget"
@@ -61,9 +67,12 @@ def pytest_collection_modifyitems(items):
 
 
 class Server:
-    """A JupyterLab on loopback with its own settings, history and notebooks."""
+    """A JupyterLab on loopback with its own settings, history and notebooks.
 
-    def __init__(self, folder, options=(NO_FOREIGN_CODE,)):
+    kernels  a descriptor to ask for forked ones over; None starts each as a learner's is
+    """
+
+    def __init__(self, folder, options=(NO_FOREIGN_CODE,), kernels=None):
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir()
         self.log = folder / "server.log"
@@ -81,17 +90,20 @@ class Server:
             "IPYTHONDIR": str(folder / "ipython"),
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            **({KERNELS: str(kernels)} if kernels else {}),
         }
+        start = ["-c", WITH_FORKED_KERNELS] if kernels else ["-m", "jupyterlab"]
         command = [
-            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
-            "--port=0", f"--IdentityProvider.token={TOKEN}",
+            sys.executable, *start, "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
+            f"--IdentityProvider.token={TOKEN}",
             f"--ServerApp.root_dir={self.notebooks}", "--expose-app-in-browser",
             "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False", *options,
         ]  # fmt: skip
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=folder
-            )
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
+                pass_fds=[kernels] if kernels else [],
+            )  # fmt: skip
         self.url = self._wait_until_listening(runtime / f"jpserver-{self.process.pid}.json")
 
     def _wait_until_listening(self, facts, seconds=60):
@@ -338,9 +350,12 @@ def browser():
 
 @pytest.fixture(scope="session")
 def server(browser, tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("jupyterlab"))
+    kernels = warm_process() if CAN else None
+    server = Server(tmp_path_factory.mktemp("jupyterlab"), kernels=kernels)
     yield server
     server.stop()
+    if kernels:
+        os.close(kernels)
 
 
 @pytest.fixture(scope="session")

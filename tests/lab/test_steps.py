@@ -130,3 +130,4 @@ def test_notebooks_stay_on_one_worker_and_cannot_hang():
     assert solve[-2:] == ("solved", run[-1])
     assert "loadscope" in run
     assert "--nbval-cell-timeout=120" in run
+    assert "tests.warm_kernels" in run
