@@ -1,0 +1,132 @@
+import re
+
+import torch
+
+from labkit.course.exercises import architecture
+from labkit.course.operator_files import formulas, operators
+from tests.course.answers import Answers
+
+answers = Answers("architecture")
+
+# --- the part a file belongs to
+
+ROWS = {
+    "torch/csrc/autograd/": "autograd",
+    "tools/autograd/": "autograd",
+    "aten/src/ATen/core/dispatch/": "dispatcher",
+    "aten/": "ATen",
+    "c10/": "c10",
+    "torch/": "front",
+}
+
+
+@answers.right("part_of")
+def part_of(path):
+    return next(part for folder, part in ROWS.items() if path.startswith(folder))
+
+
+@answers.wrong("part_of", "looks for a word anywhere")
+def by_a_word(path):
+    words = ("autograd", "dispatch", "ATen", "c10")
+    found = next((word for word in words if word in path), "front")
+    return {"dispatch": "dispatcher"}.get(found, found)
+
+
+@answers.wrong("part_of", "takes the first folder alone")
+def by_the_first_folder(path):
+    return {"aten": "ATen", "c10": "c10", "tools": "autograd"}.get(path.split("/")[0], "front")
+
+
+@answers.wrong("part_of", "asks the rows from top to bottom")
+def from_the_top(path):
+    rows = sorted(ROWS.items(), key=lambda row: len(row[0]))
+    return next(part for folder, part in rows if path.startswith(folder))
+
+
+# --- what a formula keeps
+
+
+@answers.right("kept")
+def kept(formula, arguments):
+    return sorted({w for w in re.findall(r"\w+", formula) if w in arguments or w == "result"})
+
+
+for why, answer in [
+    (
+        "finds a name inside of a longer one",
+        lambda formula, names: sorted(n for n in [*names, "result"] if n in formula),
+    ),
+    (
+        "forgets the result",
+        lambda formula, names: [n for n in kept(formula, names) if n != "result"],
+    ),
+    ("keeps grad", lambda formula, names: kept(formula, [*names, "grad"])),
+    ("keeps every argument", lambda formula, names: sorted(names)),
+]:
+    answers.wrong("kept", why)(answer)
+
+# --- the kernel of an operator
+
+
+def row(entry, key, cut=", "):
+    table = entry.get("dispatch", {})
+    return next((kernel for keys, kernel in table.items() if key in keys.split(cut)), None)
+
+
+@answers.right("kernel_of")
+def kernel_of(name, key, entries, *, row=row, delegates=True, formula=True, overload=False):
+    entry = entries[name]
+    tables = [entry]
+    if delegates and "structured_delegate" in entry:
+        tables.append(entries[entry["structured_delegate"]])
+    for table in tables:
+        if found := row(table, key):
+            return found
+    for composite in ("CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+        if found := row(entry, composite):
+            return found
+    if formula and "dispatch" not in entry and "structured_delegate" not in entry:
+        return name if overload else name.partition(".")[0]
+    return None
+
+
+def within(entry, key):
+    return next((k for keys, k in entry.get("dispatch", {}).items() if key in keys), None)
+
+
+for why, answer in [
+    ("takes a row for one key", lambda *asked: kernel_of(*asked, row=lambda e, k: row(e, k, "\n"))),
+    ("finds a key inside of a longer one", lambda *asked: kernel_of(*asked, row=within)),
+    ("ignores structured_delegate", lambda *asked: kernel_of(*asked, delegates=False)),
+    ("treats a missing dispatch as None", lambda *asked: kernel_of(*asked, formula=False)),
+    ("keeps the overload in the formula's name", lambda *asked: kernel_of(*asked, overload=True)),
+]:
+    answers.wrong("kernel_of", why)(answer)
+
+test_answers = answers.tests()
+
+# --- the checker's own truth, beside the installed torch
+
+
+def test_the_rules_say_who_has_a_kernel_on_the_cpu():
+    """What the entries say of every operator, and what the dispatcher has; but for add's loops."""
+    has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    known = [n for n in architecture.usual() if torch._C._dispatch_has_kernel(f"aten::{n}")]
+    wrong = [
+        name
+        for name in known
+        if bool(architecture._holder(operators()[name], "CPU")) != has(f"aten::{name}", "CPU")
+    ]
+    delegates = [operators()[name].get("structured_delegate", name) for name in wrong]
+    assert len(known) > 2000
+    assert all("ufunc_inner_loop" in operators()[name] for name in delegates), wrong
+
+
+def test_a_formula_s_names_are_what_a_node_has_saved():
+    x = torch.rand(3, requires_grad=True)
+    for name, node in (("sigmoid", x.sigmoid()), ("exp", x.exp()), ("tanh", x.tanh())):
+        formula = formulas()[name]["self"].replace(".conj()", "")
+        saved = {
+            one.removeprefix("_saved_") for one in dir(node.grad_fn) if one.startswith("_saved_")
+        }
+        assert saved == set(kept(formula, ["self"])), name
