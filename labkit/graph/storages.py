@@ -66,6 +66,10 @@ class Storages:
     def __init__(self, graph: GraphModule) -> None:
         self.order = {node: place for place, node in enumerate(graph.graph.nodes)}
         self._set = {node: {node} for node in self.order}
+        owners: dict[int, Node] = {}
+        for node in graph.graph.find_nodes(op="get_attr"):  # each use of a weight is a node
+            storage = getattr(graph, str(node.target)).untyped_storage()
+            self._join(node, owners.setdefault(storage._cdata, node))
         for node in self.order:
             for other in shared(node):
                 self._join(node, other)

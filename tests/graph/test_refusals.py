@@ -248,3 +248,16 @@ def test_the_proof_sees_a_written_input():
         graph.largest_difference(before, after, torch.ones(4))
     with pytest.raises(ValueError, match="became"):
         graph.largest_difference(before, captured(lambda x: x[:2], (4,)), torch.ones(4))
+
+
+def test_weights_that_the_graph_writes_to_are_not_folded():
+    network = ConvNorm().eval()
+
+    def program(x):
+        y = network(x)
+        network.layer.weight.mul_(2)  # so the next run has other weights
+        return y
+
+    rewrite = graph.fold_batch_norm(captured(program, (2, 3, 5, 5)))
+    assert not rewrite.done
+    assert list(refusals(rewrite).values()) == ["is written to in the graph"]
