@@ -15,11 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from labkit.bench import Bench
 from labkit.pipeline.adaptive import adaptive
 from labkit.pipeline.batch_search import largest_batch
 from labkit.pipeline.capped import CappedMemory
+from labkit.pipeline.checkpointing import Checkpointed, Part, measured, plan
 from labkit.pipeline.enhancer import Enhancer
 from labkit.pipeline.scene import Scene
 from labkit.pipeline.staged import prefetch, staged
@@ -94,6 +96,22 @@ class SmallDevice:
                 pass
 
 
+class Step:
+    """A training step of a chain of convolutions, and one that computes all of it again."""
+
+    def __init__(self) -> None:
+        layers = [nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(8)]
+        self.chain, self.x = nn.Sequential(*layers), torch.rand(8, 16, 48, 48)
+        costs = measured(self.chain, self.x)
+        whole = sum(layer.saved for layer in costs)
+        self.again = Checkpointed(self.chain, [Part(0, 4, True), Part(4, 8, True)])
+        self.part = Checkpointed(self.chain, plan(costs, 7 * whole // 10))
+
+    def step(self, model: nn.Module) -> Callable[[], object]:
+        """Forward and backward, with the gradient of the input too."""
+        return lambda: model(self.x.detach().requires_grad_()).sum().backward()
+
+
 class Job:
     """The video job from one film to another, each time anew."""
 
@@ -118,6 +136,14 @@ def BENCHES() -> Iterator[Bench]:
     yield Bench("three stages / one thread", in_three_stages, one_after_the_other, None, 1, 24)
     device = SmallDevice()
     yield Bench("adaptive / best fixed batch", device.adapting, device.fixed, GOAL_OF_TWO, 1, 6144)
+    step = Step()
+    plain = step.step(step.chain)
+    yield Bench(
+        "step, all computed again / plain", step.step(step.again), plain, 1.36, 1, clock="cpu"
+    )
+    yield Bench(
+        "step, 70 % of the bytes / plain", step.step(step.part), plain, 1.36, 1, clock="cpu"
+    )
     job = Job()
     try:
         naive = job.done_with()

@@ -6,7 +6,7 @@ of it, only the least work matters.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -99,20 +99,33 @@ class Checkpointed(nn.Module):  # type: ignore[misc]
 
 
 def measured(layers: nn.Sequential, x: Tensor) -> list[Layer]:
-    """What each layer costs with this input."""
-    found = []
+    """What each layer costs with this input.
+
+    A result that its layer saves, and the next layer saves as its input, is one tensor: it counts
+    for the next layer, which has it in every plan.
+    """
+    found: list[Layer] = []
+    here: dict[int, int] = {}
     for layer in layers:
-        entry = x.detach().requires_grad_(x.is_floating_point())
+        before, entry = here, x.detach().requires_grad_(x.is_floating_point())
         with FlopCounterMode(display=False) as flops:
-            saved, y = saved_bytes(layer, entry)
-        # the input is the result of the layer before it, which may have saved it as well
-        found.append(Layer(saved, x.nbytes, flops.get_total_flops()))
+            here, y = _saved(layer, entry)
+        place = entry.untyped_storage().data_ptr()
+        if found and place in here and place in before:
+            found[-1] = replace(found[-1], saved=found[-1].saved - before[place])
+        found.append(Layer(sum(here.values()), x.nbytes, flops.get_total_flops()))
         x = y.detach()
     return found
 
 
 def saved_bytes(module: nn.Module, x: Tensor) -> tuple[int, Tensor]:
     """(bytes of all that forward saves for backward, its result); parameters are not counted."""
+    saved, y = _saved(module, x)
+    return sum(saved.values()), y
+
+
+def _saved(module: nn.Module, x: Tensor) -> tuple[dict[int, int], Tensor]:
+    """(address -> bytes of each storage that forward saves for backward, its result)."""
     own = {p.untyped_storage().data_ptr() for p in (*module.parameters(), *module.buffers())}
     saved: dict[int, int] = {}
 
@@ -124,4 +137,4 @@ def saved_bytes(module: nn.Module, x: Tensor) -> tuple[int, Tensor]:
 
     with saved_tensors_hooks(pack, lambda tensor: tensor), torch.enable_grad():
         y = module(x)
-    return sum(saved.values()), y
+    return saved, y

@@ -80,13 +80,13 @@ def test_a_model_saves_what_the_plan_says():
     model, x = chain(), torch.randn(2, 8, 12, 12)
     costs = measured(model, x)
     all_of_it = sum(layer.saved for layer in costs)
-    parts = plan(costs, all_of_it // 2)
+    parts = plan(costs, all_of_it * 7 // 10)
     assert any(part.again for part in parts) and not all(part.again for part in parts)
     x.requires_grad_()
     said = sum(costs[part.start].entry if part.again else costs[part.start].saved for part in parts)
     found, y = saved_bytes(Checkpointed(model, parts), x)
-    assert found <= said  # two layers may save one tensor
-    assert found < saved_bytes(model, x)[0]
+    assert found == pytest.approx(said, rel=0.05)
+    assert saved_bytes(model, x)[0] == pytest.approx(all_of_it, rel=0.05)
     right = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
     mine = torch.autograd.grad(y.square().sum(), [x, *model.parameters()])
     for one, other in zip(mine, right, strict=True):
