@@ -55,9 +55,10 @@ def behind(at, count, k):
 # --- accumulate
 
 
-def made(step=steps_after, divide=group_size, zero="step"):
+def made(step=steps_after, divide=group_size, zero="step", begin=True):
     def accumulate(loss_of, optimizer, batches, k):
-        optimizer.zero_grad()
+        if begin:
+            optimizer.zero_grad()
         ends = set(step(len(batches), k))
         for i, batch in enumerate(batches):
             (loss_of(batch) / divide(i, len(batches), k)).backward()
@@ -70,6 +71,7 @@ def made(step=steps_after, divide=group_size, zero="step"):
 
 
 answers.right("accumulate")(made())
+answers.wrong("accumulate", "begins with the gradients that are there")(made(begin=False))
 answers.wrong("accumulate", "steps at i % k")(made(step=at_i))
 answers.wrong("accumulate", "forgets the flush")(made(step=whole_groups))
 answers.wrong("accumulate", "divides by k for the partial group")(made(divide=always_k))
@@ -82,6 +84,7 @@ def test_each_mistake_of_a_loop_gets_its_own_hint():
     exercise = answers.exercises["accumulate"]
     assert "divide each loss" in first_hint(exercise, made(divide=lambda *place: 1))
     assert "cleared after each step" in first_hint(exercise, made(zero="never"))
+    assert "went backward before you" in first_hint(exercise, made(begin=False))
     assert "its own size" in first_hint(exercise, made(divide=always_k))
 
 

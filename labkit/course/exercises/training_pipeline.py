@@ -19,13 +19,19 @@ NOTEBOOK = "1_fundamentals/9_training_pipeline"
 # --- accumulate
 
 
-def _training(rng: Rng, size: int) -> tuple[int, int, int]:
-    return rng.getrandbits(20), rng.randint(1, 2 + 2 * size), rng.randint(1, 5)
+Training = tuple[int, int, int, int]
+"""A seed, how many batches, the size of a group, and what each gradient was before."""
 
 
-def _whole_groups(rng: Rng, size: int) -> tuple[int, int, int]:
+def _training(rng: Rng, size: int) -> Training:
+    return (
+        rng.getrandbits(20), rng.randint(1, 2 + 2 * size), rng.randint(1, 5), rng.choice((0, 7)),
+    )  # fmt: skip
+
+
+def _whole_groups(rng: Rng, size: int) -> Training:
     k = rng.randint(2, 4)
-    return rng.getrandbits(20), k * rng.randint(1, 2 + size), k
+    return rng.getrandbits(20), k * rng.randint(1, 2 + size), k, 0
 
 
 class Run:
@@ -42,13 +48,15 @@ class Run:
         return ((batch[..., :2] @ self.w - batch[..., 2]) ** 2).mean()
 
 
-def _drive_accumulate(answer: Any, seed: int, count: int, k: int) -> list[float]:
+def _drive_accumulate(answer: Any, seed: int, count: int, k: int, old: int) -> list[float]:
     run = Run(seed, count)
+    if old:
+        run.w.grad = torch.full_like(run.w, old)
     answer(run.loss, run.optimizer, run.batches, k)
     return [float(value) for value in run.w.detach()]
 
 
-def _large_batches(seed: int, count: int, k: int) -> list[float]:
+def _large_batches(seed: int, count: int, k: int, _old: int) -> list[float]:
     run = Run(seed, count)
     for start in range(0, count, k):
         run.optimizer.zero_grad()
@@ -66,7 +74,8 @@ accumulate = Exercise(
     minutes=10,
     cases=60,
     stages=(
-        Stage("one group", case=lambda rng, size: (rng.getrandbits(20), 3, 3), cases=5),
+        Stage("one group", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 0), cases=5),
+        Stage("an old gradient", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 7), cases=5),
         Stage("whole groups", case=_whole_groups),
         Stage("any count"),
     ),
@@ -75,6 +84,10 @@ accumulate = Exercise(
             "With a single group the weights are off already: divide each loss by the number "
             "of batches in the group, and step once, at its end.",
             stage="one group",
+        ),
+        Hint(
+            "Somebody went backward before you: {input}. Begin with empty gradients.",
+            stage="an old gradient",
         ),
         Hint(
             "One group is right, and several are not: are the gradients cleared after each step, "
@@ -88,7 +101,12 @@ accumulate = Exercise(
         ),
         "for i, batch in enumerate(batches): backward, and now and then a step with zero_grad.",
     ),
+    show=lambda seed, count, k, old: (
+        f"{count} batches of seed {seed}, k = {k}"
+        + (f", each gradient was {old} before" if old else ", no gradient before")
+    ),
     must_fail=(
+        "begins with the gradients that are there",
         "steps at i % k",
         "forgets the flush",
         "divides by k for the partial group",
