@@ -30,7 +30,7 @@ def conv_bn_relu(
 
     norm   gamma and beta, which may be None, running mean and running variance
 
-    Source   kernels/conv_bn_relu/3_epilogue.cu, which `run_on_device` launches
+    On a device `run_on_device` launches kernels/conv_bn_relu/3_epilogue.cu instead.
     """
     gamma, beta, mean, variance = norm
     y = aten.conv2d(x, weight, bias, stride, padding, dilation, groups)
