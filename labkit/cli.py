@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from labkit.launcher.surroundings import open_closed_streams
+
 COMMANDS = {
     "doctor": ("labkit.doctor", "what this machine has, and what each missing thing costs you"),
     "conformance": (
@@ -29,6 +31,7 @@ which returns the exit status."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit status."""
+    open_closed_streams()
     arguments_given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="labkit", description=__doc__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")

@@ -80,3 +80,17 @@ def test_stopping_a_command_needs_no_traceback(command):
     process = command("raise KeyboardInterrupt")
     assert process.communicate(timeout=60)[1] == "\nlabkit: stopped\n"
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_failure(closed):
+    program = (
+        "import sys, types; from labkit import cli; fake = types.ModuleType('fake');"
+        "fake.add_arguments = lambda parser: None; fake.run = lambda given: print('said') or 0;"
+        "sys.modules['fake'] = fake; cli.COMMANDS['fake'] = ('fake', '');"
+        "sys.exit(cli.main(['fake']))"
+    )
+    command = f'"$0" -c "$1" {closed}'
+    shell = ["sh", "-c", command, sys.executable, program]
+    result = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -40,7 +40,7 @@ def test_imports_point_down(module):
         allowed = {layer}
     else:
         allowed = set(LAYERS[: LAYERS.index(layer) + 1]) | (
-            STANDALONE if layer in {"show", "course", "workshop", "doctor"} else set()
+            STANDALONE if layer in {"show", "course", "workshop", "doctor", "cli"} else set()
         )
     assert layers_imported_by(module) <= allowed
 

@@ -11,7 +11,15 @@ from labkit.launcher.problem import quoted
 
 
 def open_streams() -> None:
-    """stdin, stdout and stderr are open, and a reader that leaves ends the program quietly.
+    """stdin, stdout and stderr are open, and a reader that leaves ends the program quietly."""
+    open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `lab.py --help | head -1`
+
+
+def open_closed_streams() -> None:
+    """stdin, stdout and stderr are open; those that were not lead nowhere.
 
     A closed one would hand its number to the next file that is opened, and a child's messages
     would be written there.
@@ -23,9 +31,6 @@ def open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
             os.set_inheritable(number, True)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):  # a pipe must see titles before what they announce
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `lab.py --help | head -1`
 
 
 def provide_home(root: Path, say: Callable[[str], None] = print) -> None:
