@@ -17,7 +17,7 @@ CHECKER = tuple(
     f"labkit.course.{name}"
     for name in (
         "checks", "compare", "digest", "exercise", "guard", "keeper", "own_names",
-        "progress_file", "put_away", "reach", "stages", "stopwatch", "verdicts",
+        "progress_file", "put_away", "reach", "stages", "stopwatch", "tester", "verdicts",
     )
 )  # fmt: skip
 SETS_CODE = {"__code__", "__defaults__", "__kwdefaults__"}

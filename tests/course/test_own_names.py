@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from labkit.course import checks, compare
+from labkit.course import compare, tester
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Exercise, Rng
 from labkit.course.own_names import OwnNames
@@ -15,7 +15,7 @@ adds = Exercise(id="toys.adds", case=toys.tensors, expected=toys.outer_sum, **to
 
 
 def says_nothing_differs(values):
-    checks.difference = lambda *args, **kwargs: ""
+    tester.difference = lambda *args, **kwargs: ""
     return 0
 
 
@@ -50,7 +50,7 @@ def makes_all_atoms_equal(values):
 
 
 def never_judges(values):
-    checks.Tester._verdict = lambda tester, case, given, run: None
+    tester.Tester._verdict = lambda self, case, given, run: None
     return 0
 
 
@@ -75,10 +75,10 @@ def finds_all_tensors_close(a, b):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_verdict_does_not_hang_on_what_an_answer_changed(exercise, answer):
-    before = checks.difference, random.Random.randint, vars(Rng).copy(), vars(exercise).copy()
+    before = tester.difference, random.Random.randint, vars(Rng).copy(), vars(exercise).copy()
     assert failing_cases(exercise, answer, 3, search=False)
     assert before == (
-        checks.difference, random.Random.randint, vars(Rng).copy(), vars(exercise).copy(),
+        tester.difference, random.Random.randint, vars(Rng).copy(), vars(exercise).copy(),
     )  # fmt: skip
 
 

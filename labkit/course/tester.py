@@ -1,0 +1,193 @@
+"""Asks one answer its cases one by one, and looks for the smallest that it gets wrong."""
+
+import contextlib
+from typing import Any
+
+from labkit.course import own_process
+from labkit.course.compare import as_plain, difference, in_words
+from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
+from labkit.course.guard import Guard, Run
+from labkit.course.verdicts import NotAttempted
+
+SEARCHED = 60
+"""More cases tried, no larger than the failing one, to find a smaller one."""
+SHRUNK = 200
+"""Candidates of `smaller` tried, at most."""
+SHOWN = 4
+"""Failing cases kept of one attempt."""
+TOTAL_SECONDS = 120.0
+"""Of CPU, for all cases together."""
+
+
+class Tester:
+    """Asks one answer the cases of one seed."""
+
+    def __init__(self, exercise: Exercise, answer: Any, seed: int) -> None:
+        self.exercise, self.answer, self.seed = exercise, answer, seed
+        self.guard = Guard(exercise)
+        self.note: own_process.Note = lambda number, inputs: None
+        self.cpu, self.asked = 0.0, 0
+
+    def ask(self, number: int, size: int) -> tuple[int, Evidence] | None:
+        """(weight, evidence) when the answer fails this case.
+
+        The case is made again after the answer has run: until then nothing holds what is right.
+        """
+        given = self.exercise.make(self.seed, number, size).inputs
+        self.note(number, given)
+        run = self.guard.run(self.answer, given)
+        return self._judged(number, self.exercise.make(self.seed, number, size), given, run)
+
+    def search(self, largest: int) -> list[tuple[int, Evidence]]:
+        """Failing cases among more small ones; stops when one takes too long."""
+        found = []
+        for extra in range(SEARCHED):
+            number, failure = self.exercise.cases + extra, None
+            with contextlib.suppress(NotAttempted):
+                failure = self.ask(number, extra * (largest + 1) // SEARCHED)
+            if failure and failure[1].kind == "time":
+                break
+            if failure:
+                found.append(failure)
+                if len(found) == SHOWN:
+                    break
+        return found
+
+    def shrink(self, failure: tuple[int, Evidence]) -> tuple[int, Evidence]:
+        """A failing case no `smaller` candidate of which still fails, or where the tries ended."""
+        if self.exercise.smaller is None or self.exercise.expected is None:
+            return failure
+        tries = 0
+        improved = True
+        while improved and tries < SHRUNK:
+            improved = False
+            for inputs in self.exercise.smaller(*failure[1].inputs):
+                tries += 1
+                found = self.ask_inputs(tuple(inputs), failure[1].number)
+                if found is not None and found[1].kind == "time":
+                    return failure
+                if found is not None and found[0] < failure[0]:
+                    failure, improved = found, True
+                    break
+                if tries >= SHRUNK:
+                    break
+        return failure
+
+    def ask_inputs(self, inputs: tuple[Any, ...], number: int) -> tuple[int, Evidence] | None:
+        """(weight, evidence) when the answer fails on these inputs."""
+        import copy
+
+        given = copy.deepcopy(inputs)
+        self.note(number - 1, given)
+        run = self.guard.run(self.answer, given)
+        with contextlib.suppress(NotAttempted):
+            return self._judged(number - 1, Case(inputs), given, run)
+        return None
+
+    def _judged(
+        self, number: int, case: Case, given: tuple[Any, ...], run: Run
+    ) -> tuple[int, Evidence] | None:
+        verdict = self._verdict(case, given, run)
+        unfinished = isinstance(run.error, NotImplementedError)
+        if unfinished and (number == 0 or (verdict and verdict[0] == "raised")):
+            raise NotAttempted(self.exercise)
+        if verdict is None:
+            return None
+        kind, what, expected, got = verdict
+        text = self._input(case.inputs)
+        evidence = Evidence(
+            kind=kind,
+            input=text,
+            property=what,
+            expected="" if expected is NOTHING else in_words(expected),
+            got=got,
+            printed=run.printed,
+            number=number + 1,
+            inputs=case.inputs,
+            value=run.value,
+            right=None if expected is NOTHING else expected,
+        )
+        return len(text), evidence
+
+    def _verdict(
+        self, case: Case, given: tuple[Any, ...], run: Run
+    ) -> tuple[str, str, Any, str] | None:
+        """(kind, property, expected, got) of what is wrong, or None."""
+        exercise = self.exercise
+        if run.banned:
+            return "banned", "the answer works this out itself", NOTHING, run.banned[0]
+        self.cpu, self.asked = self.cpu + run.cpu, self.asked + 1
+        if run.late:
+            return "time", "an answer in time", NOTHING, run.late
+        if self.cpu > TOTAL_SECONDS:
+            used = f"used {self.cpu:.0f} s of CPU on {self.asked} cases, {TOTAL_SECONDS:g} allowed"
+            return "time", "all answers in time", NOTHING, used
+        if changed := _changed(given, case.inputs):
+            return "mutated", "the inputs stay as they were", NOTHING, f"input {changed}"
+        got: Any = Raised(run.error) if run.error is not None else run.value
+        if run.error is None:
+            try:
+                got = as_plain(run.value, exercise.returns)
+            except TypeError as error:
+                return "type", "plain data is returned", exercise.right(case), str(error)
+        kind = "raised" if run.error is not None else "value"
+        right = exercise.right(case)
+        if isinstance(right, Raises):
+            if _raised_as(got, right):
+                return None
+            return kind, "the answer refuses this", right, in_words(got)
+        if exercise.judge is not None:
+            return _opinion(exercise.judge(case, got), kind, right, got)
+        if isinstance(got, Raised):
+            return kind, "the answer returns a value", right, in_words(got)
+        if where := difference(got, right, exercise.tolerance):
+            inside = where if where.startswith(("[", ".", "element", "dtype", "shape")) else ""
+            return kind, inside, right, in_words(got)
+        return None
+
+    def ended(self, end: own_process.Ended) -> Evidence:
+        """What is known of the case at which the answer ended its process."""
+        text = self._input(end.inputs)
+        return Evidence(
+            "ended", text, "the answer returns", "", end.how, "", end.number + 1, end.inputs
+        )
+
+    def _input(self, inputs: tuple[Any, ...]) -> str:
+        if self.exercise.show is not None:
+            return self.exercise.show(*inputs)
+        return ", ".join(in_words(value) for value in inputs)
+
+
+def _opinion(
+    said: str | Wrong | None, kind: str, right: Any, got: Any
+) -> tuple[str, str, Any, str] | None:
+    if said is None:
+        return None
+    if isinstance(said, Wrong):
+        return kind, said.property, said.expected, in_words(got)
+    return kind, said, right, in_words(got)
+
+
+def _raised_as(got: Any, right: Raises) -> bool:
+    """Whether the answer raised what it should: a stub's NotImplementedError is a RuntimeError."""
+    return (
+        isinstance(got, Raised)
+        and isinstance(got.error, right.kind)
+        and (not isinstance(got.error, NotImplementedError) or right.kind is NotImplementedError)
+        and right.text in str(got.error)
+    )
+
+
+def _changed(given: tuple[Any, ...], before: tuple[Any, ...]) -> str:
+    """What the answer changed in its inputs; objects that are not plain data may change."""
+    for index, (after, original) in enumerate(zip(given, before, strict=True)):
+        try:
+            original = as_plain(original)
+        except TypeError:
+            continue
+        try:
+            if where := difference(as_plain(after), original):
+                return f"{index + 1} was changed: {where}"
+        except TypeError as error:
+            return f"{index + 1} was changed: it now holds what {error}"
+    return ""
