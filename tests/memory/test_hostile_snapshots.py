@@ -99,6 +99,25 @@ def bombs():
     )
 
 
+def tuple_bombs():
+    """A few bytes that are never hashed to their end: as a key, and as values of a snapshot."""
+    doubled = b")" + b"2\x86" * 60
+    yield "key", b"\x80\x04}" + doubled + b"K\x01s."
+    long = b"(" + b"K\x01" * 30_000 + b"t\x94"
+    yield "long key", b"\x80\x04}" + long + b"K\x01s" + b"h\x00K\x01s" * 30_000 + b"."
+    for name in ("pool_id", "action", "frames"):
+        snapshot = real()
+        snapshot["device_traces"][0][0][name] = "HERE"
+        before, after = pickle.dumps(snapshot, 2).split(b"X\x04\x00\x00\x00HERE")
+        yield name, before + doubled + after
+
+
+@pytest.mark.parametrize("read", [load, load_columns])
+def test_a_tuple_that_is_never_hashed_to_its_end_is_refused(read):
+    names, sources = zip(*tuple_bombs(), strict=True)
+    assert in_a_child(read, sources) == "r" * len(names), names
+
+
 def test_bombs_are_small_in_memory_and_time():
     names, sources = zip(*bombs(), strict=True)
     said = dict(zip(names, in_a_child(load_columns, sources), strict=True))

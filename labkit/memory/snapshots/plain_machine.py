@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from labkit.memory.snapshots.restricted_pickle import is_simple
+
 
 class NotRegular(Exception):
     """The fast reader cannot read this; the general one decides what it is."""
@@ -117,7 +119,7 @@ class PlainMachine:
                 found = stack[-1]
                 if type(found) is not dict:
                     raise NotRegular(f"byte {position}: items for a {type(found).__name__}")
-                found.update(zip(items[::2], items[1::2], strict=True))
+                found.update(zip(_as_keys(items[::2]), items[1::2], strict=True))
                 position += 1
                 if until_dict_with and until_dict_with in found:
                     self.position = position
@@ -132,7 +134,7 @@ class PlainMachine:
                 value, key = stack.pop(), stack.pop()
                 if type(stack[-1]) is not dict:
                     raise NotRegular(f"byte {position}: an item for a {type(stack[-1]).__name__}")
-                stack[-1][key] = value
+                stack[-1].update(zip(_as_keys([key]), [value], strict=True))
                 position += 1
             elif op == EMPTY_LIST:
                 stack.append([])
@@ -156,11 +158,11 @@ class PlainMachine:
                 count = SHORT_TUPLES[op]
                 if len(stack) < count:
                     raise NotRegular(f"byte {position}: a tuple of more than there is")
-                stack[-count:] = [tuple(stack[-count:])]
+                stack[-count:] = [_tuple(stack[-count:])]
                 position += 1
             elif op == TUPLE:
                 items, stack = stack, self._pop_mark()
-                stack.append(tuple(items))
+                stack.append(_tuple(items))
                 position += 1
             elif op == EMPTY_TUPLE:
                 stack.append(())
@@ -188,6 +190,20 @@ class PlainMachine:
         self.runs.append(run)
         self.memo.extend(repeat(None, stretch.memoized))  # a GET of these makes an InRun
         return stretch.end
+
+
+def _tuple(items: list[Any]) -> tuple[Any, ...]:
+    made = tuple(items)
+    if not is_simple(made):
+        raise NotRegular("a tuple in a tuple, or a long one")
+    return made
+
+
+def _as_keys(keys: list[Any]) -> list[Any]:
+    """The keys, of which none is a tuple: hashing one may never end."""
+    if any(type(key) is tuple for key in keys):
+        raise NotRegular("a tuple as a key")
+    return keys
 
 
 def _text(data: bytes, start: int, end: int) -> str:

@@ -3,10 +3,13 @@
 import contextlib
 import gc
 import io
+import os
 import pickle
 import pickletools
 import reprlib
+import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn
 
@@ -16,6 +19,10 @@ MEMORY_AT_LEAST = 256 * MIB
 SCANNED_BYTES = 8 * MIB
 READ_BYTES = 256 * 1024  # the unpickler copies the whole buffer at each 64 KiB frame
 REPORT_BYTES = 4 * MIB
+TRIAL_SECONDS = 1  # of CPU, and one more for each 5 MB; a real snapshot takes a tenth of it
+TRIAL_BYTES_A_SECOND = 5_000_000
+LONGEST_TUPLE = 64  # a snapshot has pairs; hashing long ones, or tuples in tuples, takes for ever
+NESTED = 3  # the exit status of a trial that met such a tuple
 
 SHOWN = (str, int, float, bool, type(None))
 
@@ -51,14 +58,17 @@ def load_plain(file: BinaryIO, size: int, progress: Progress | None = None) -> A
     progress  called with the fraction read, every 4 MiB
 
     Raises   SnapshotError   a class or function is asked for, the file is cut short or not a
-                             pickle, or it would take more memory than `size` can explain
-    Differs  Memory is bounded by a limit on the address space, so on Linux only; elsewhere
-             files up to 8 MiB are scanned opcode by opcode instead. Time is not bounded.
+                             pickle, or it would take more memory or time than `size` can explain
+    Differs  Memory is bounded by a limit on the address space, and time by reading the file in
+             a child first: on Linux only. Elsewhere files up to 8 MiB are scanned opcode by
+             opcode instead, and time is not bounded.
     """
-    reader = io.BufferedReader(_Reporting(file, size, progress), READ_BYTES)
-    if not _can_limit_memory() and size <= SCANNED_BYTES:
-        _refuse_large_memo(file, size)
     limit = MEMORY_AT_LEAST + MEMORY_PER_BYTE * size
+    if _can_limit_memory():
+        _refuse_endless(file, size, limit)
+    elif size <= SCANNED_BYTES:
+        _refuse_large_memo(file, size)
+    reader = io.BufferedReader(_Reporting(file, size, progress), READ_BYTES)
     try:
         with collector_paused(), _memory_limited(limit):
             return _PlainUnpickler(reader).load()
@@ -133,6 +143,78 @@ def _memory_limited(extra_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _refuse_endless(file: BinaryIO, size: int, memory: int) -> None:
+    """A child reads the file first, with a limit on its CPU time.
+
+    A dict's key may be a tuple that holds a tuple twice, and so on sixty deep: a few bytes, and
+    hashing it never ends. No signal reaches Python code meanwhile, so only a child can be stopped.
+    The same tuple as a value would wait for whoever hashes it.
+
+    Raises   SnapshotError   the time did not suffice, or there is such a tuple
+    """
+    seconds = TRIAL_SECONDS + size // TRIAL_BYTES_A_SECOND
+    with _place_kept(file):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a notebook has other threads
+            child = os.fork()
+        if child == 0:
+            _try_to_read(file, seconds, memory)
+        try:
+            _, status = os.waitpid(child, 0)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        raise SnapshotError(
+            f"the pickle of {size} bytes was not read within {seconds} s of CPU time; "
+            "no snapshot of that size takes so long"
+        )
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NESTED:
+        raise SnapshotError(
+            f"the pickle has a tuple in a tuple, or one of more than {LONGEST_TUPLE} values; "
+            "a snapshot's tuples are pairs of numbers"
+        )
+
+
+def _try_to_read(file: BinaryIO, seconds: int, memory: int) -> NoReturn:
+    """In the child: what goes wrong here is told when the file is read for good."""
+    import resource
+
+    try:
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        with collector_paused(), _memory_limited(memory):
+            gc.freeze()  # from here on the collector's list holds what is read, and no more
+            read = _PlainUnpickler(io.BufferedReader(_Reporting(file, 0, None), READ_BYTES)).load()
+            tuples = (each for each in gc.get_objects(0) if type(each) is tuple)
+            if read is not None and not all(map(is_simple, tuples)):
+                os._exit(NESTED)
+    finally:
+        os._exit(0)
+
+
+def is_simple(value: tuple[Any, ...]) -> bool:
+    """Whether the tuple can be hashed at once: it is short, and there is none in it."""
+    return len(value) <= LONGEST_TUPLE and tuple not in map(type, value)
+
+
+@contextlib.contextmanager
+def _place_kept(file: BinaryIO) -> Iterator[None]:
+    """Parent and child share the place in an open file: afterwards it is where it was."""
+    try:
+        descriptor = file.fileno()
+    except OSError:  # a file in memory: the child has its own
+        yield
+        return
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    try:
+        yield
+    finally:
+        os.lseek(descriptor, place, os.SEEK_SET)
 
 
 def _refuse_large_memo(reader: BinaryIO, size: int) -> None:
