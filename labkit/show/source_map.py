@@ -34,20 +34,27 @@ class Stop(NamedTuple):
     why: str
 
 
-def source_map(call: Callable[[], Any], *, at: int | str | None = None) -> CodeView:
+def source_map(
+    call: Callable[[], Any], *, about: str = "", at: int | str | None = None
+) -> CodeView:
     """The call has run, three times, and the tree shows where it was heard, file by file.
 
     Lit is what was heard: Python files by their calls, kernels by stand-ins in the dispatcher's
     table, nodes and memory by the profiler. C++ that reports nothing stays dark.
 
-    call  a function without arguments, which may be called again
-    at    the step to open at: its number, from 1, or words of its text
+    call   a function without arguments, which may be called again
+    about  a word: a step says all that was heard about it, where a file was heard more than once
+    at     the step to open at: its number, from 1, or words of its text
     """
-    return _drawn(stops_of(call)).open_at(at)
+    return _drawn(stops_of(call, about)).open_at(at)
 
 
-def stops_of(call: Callable[[], Any]) -> list[Stop]:
-    """The files that the call went to, each once, with what told of it."""
+def stops_of(call: Callable[[], Any], about: str = "") -> list[Stop]:
+    """The files that the call went to, each once, with what told of it.
+
+    A file that was heard more than once says what told of it first; where something told `about`
+    a word (of any case), it says all of that instead.
+    """
     python = _python_files(call)
     heard = _profiled(call)
     kernels = _kernels([name for name in heard if name.startswith("aten::")], call)
@@ -61,7 +68,16 @@ def stops_of(call: Callable[[], Any]) -> list[Stop]:
     if nodes:
         found.append(Stop(ENGINE, f"the engine ran {len(nodes)} nodes"))
         found += [Stop(_file_of_node(name), f"the node {name} ran") for name in nodes]
-    return list({stop.file: stop for stop in reversed(found)}.values())[::-1]
+    told: dict[str, list[str]] = {}
+    for stop in found:
+        told.setdefault(stop.file, []).append(stop.why)
+    return [Stop(file, _said(whys, about)) for file, whys in told.items()]
+
+
+def _said(whys: list[str], about: str) -> str:
+    """All of these that speak about the word, else the first."""
+    fitting = [why for why in whys if about and about.casefold() in why.casefold()]
+    return "; ".join(fitting) or whys[0]
 
 
 def path_in_the_tree(text: str) -> str:

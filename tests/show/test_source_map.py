@@ -27,6 +27,17 @@ def test_backward_lights_the_engine_and_the_nodes():
     assert "torch/csrc/autograd/functions/accumulate_grad.cpp" in told
 
 
+def test_a_word_asked_about_is_told_wherever_it_was_heard():
+    x = torch.ones(3, requires_grad=True)
+    stops = stops_of(lambda: torch.sigmoid(x).sum().backward(), "sigmoid")
+    told = {stop.file: stop.why for stop in stops}
+    assert len(told) == len(stops)
+    assert told["torch/csrc/autograd/generated/Functions.cpp"] == "the node SigmoidBackward0 ran"
+    cpu = told["aten/src/ATen/RegisterCPU_N.cpp"]
+    assert "aten::sigmoid:" in cpu and "aten::sigmoid_backward" in cpu and "sum" not in cpu
+    assert told[ENGINE] == "the engine ran 3 nodes"  # nothing there speaks of it
+
+
 def test_a_python_call_that_asks_no_operator_lights_python_alone():
     found = files_of(lambda: torch.is_tensor(3))
     assert found == ["torch/__init__.py"]
