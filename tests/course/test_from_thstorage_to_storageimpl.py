@@ -6,7 +6,7 @@ import torch
 
 from labkit.course import name_history
 from labkit.course.exercises._old_names import DTYPES, parts_of
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("from_thstorage_to_storageimpl")
 LITERAL = "returns the literal answer of the example in the statement"
@@ -84,6 +84,15 @@ answers.wrong("apply", "release takes one off")(otherwise(released=-1))
 answers.wrong("apply", "a weak pointer keeps the bytes alive")(otherwise(watch_holds=True))
 answers.wrong("apply", "lock revives what is dead")(otherwise(revives=True))
 answers.wrong("apply", "the object never goes")(otherwise(one_weak=False))
+
+
+@answers.wrong("apply", "a lock does not count")
+def uncounted(target, event):
+    return target.refcount > 0 if event == "lock" else apply(target, event)
+
+
+def test_who_forgets_to_count_a_lock_is_told_that_it_counts():
+    assert "one strong holder more" in first_hint(answers.exercises["apply"], uncounted)
 
 
 @answers.wrong("apply", "the object goes with its bytes")

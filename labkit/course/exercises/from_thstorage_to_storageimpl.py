@@ -246,6 +246,10 @@ apply = Exercise(
             when=lambda e: _parting(e)[0]["goes back"] != _parting(e)[1]["goes back"],
         ),
         Hint(
+            "A lock that works makes one strong holder more: it counts, and lock returns True.",
+            when=lambda e: _at("lock")(e) and _parting(e)[1]["returned"],
+        ),
+        Hint(
             "lock returns whether it worked. At a strong count of 0 the bytes are gone: it changes "
             "nothing and returns False.",
             when=_at("lock"),
@@ -258,6 +262,7 @@ apply = Exercise(
         "the object goes with its bytes",
         "the bytes go back twice",
         "lock revives what is dead",
+        "a lock does not count",
         "the object never goes",
     ),
 )
