@@ -53,6 +53,27 @@ def recording_torch(name: str, *, backends: tuple[str, ...] = ()) -> Iterator[li
         yield recorder.runs
     finally:
         library.reset()
+        _give_back(name, [slot for slot, _ in stand_ins])
+
+
+def _give_back(name: str, slots: list[DispatchKey]) -> None:
+    """Fake tensors find the operator's Python kernels again, of which most are for Meta.
+
+    Below a dispatch mode PyTorch looks a Python kernel up by operator and key. That list keeps the
+    latest function for ever, also of a library that is gone, so the first one is put there anew.
+
+    Source   torch/csrc/utils/python_dispatch.cpp python_op_registration_trampoline_impl
+    """
+    namespace, _, base = name.partition("::")
+    packet, _, overload = base.partition(".")
+    op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    library = _C._dispatch_library("IMPL", namespace, "", "labkit recording", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for slot in slots:
+            if function := op.py_kernels.get(getattr(_C.DispatchKey, slot.name, None)):
+                library.impl(base, torch_keys.torch_key(slot), function, False)
+    library.reset()
 
 
 def _kernels(name: str, backends: set[str]) -> Iterator[tuple[DispatchKey, str, Any]]:

@@ -18,6 +18,7 @@ from labkit.cuda.shelf.optimizers import AdamCase, SgdCase
 from labkit.cuda.shelf.pooling import Case as Pooling
 from labkit.cuda.shelf.softmax import Case as Softmax
 from labkit.cuda.shelf.squeeze_excite import Case as SqueezeExcite
+from labkit.cuda.shelf.unscale import Case as Unscale
 
 CASES_PER_RUNG = 6
 
@@ -107,11 +108,21 @@ def squeeze_excite(draw):
     return SqueezeExcite(*sizes, flag(draw))
 
 
+def unscale(draw):
+    n = draw.choice([1, 31, 32, 33, draw.randint(1, 3000)])
+    bad = draw.choice([None, draw.randrange(n)])
+    value = draw.choice([float("inf"), float("-inf"), float("nan")])
+    return Unscale(
+        n, bad, value, 2.0 ** draw.randint(0, 16), draw.randint(0, 3), draw.randint(0, 3)
+    )
+
+
 DRAWS = {
     "softmax": softmax, "layer_norm": layer_norm, "batch_norm": batch_norm, "sgd": sgd,
     "batch_norm_inference": batch_norm, "cross_entropy": cross_entropy, "adam": adam,
     "soft_cross_entropy": soft_cross_entropy, "histogram": histogram, "convert": convert,
     "max_pool2d": pooling, "avg_pool2d": avg_pooling, "squeeze_excite": squeeze_excite,
+    "unscale": unscale,
 }  # fmt: skip
 RUNGS = [rung for ladder in layers.LADDERS.values() for rung in ladder]
 
