@@ -30,8 +30,8 @@ def holders(
     program  Python lines that make torch tensors
     using    names the lines may use; `torch` is there
     at       the step to open at: its number, from 1, or words of its text
-    bases    False leaves out the arrows to bases. A tensor that no other arrow leads to says
-             "still there?", while its storage is; the count of a storage is always all
+    bases    False leaves out the arrows to bases, and what only they lead to is faint, as if it
+             were gone; the count of a storage is always PyTorch's, of all its holders
 
     Raises   ValueError    no statement, none that makes a tensor, or no step `at`
              SyntaxError   the program is not Python
@@ -63,7 +63,6 @@ class _Drawing:
         self._lines: dict[Pair, int] = {}
         self._present: dict[Any, int] = {}  # what it is -> node, of the last step
         self._steps: list[tuple[str, set[int], set[int], dict[int, int]]] = []
-        self._unseen: list[set[int]] = []  # per step: tensors that no arrow leads to any more
 
     def add(self, text: str, namespace: Mapping[str, Any]) -> None:
         """What exists after this statement."""
@@ -95,7 +94,6 @@ class _Drawing:
             edges.add(self._edge(node((name, held._cdata), name, "name"), tensor(held, name)))
         present = {*self._present.values()}
         self._steps.append((text, present, edges, counts))
-        self._unseen.append(self._not_followed(present))
 
     def _edge(self, source: int, target: int, label: str = "") -> int:
         if (source, target) not in self._lines:
@@ -103,30 +101,18 @@ class _Drawing:
             self.edges.append({"source": source, "target": target, "label": label})
         return self._lines[source, target]
 
-    def _not_followed(self, present: set[int]) -> set[int]:
-        """Without bases: tensors that were there, and whose storage still is. Are they?"""
-        was = set().union(*(step[1] for step in self._steps)) - present
-        return {
-            source
-            for source, target in self._lines
-            if not self._bases and source in was and target in present
-            and self.nodes[source]["kind"] == "tensor" and self.nodes[target]["kind"] == "storage"
-        }  # fmt: skip
-
     def frames(self) -> list[dict[str, Any]]:
         """A frame per statement."""
         everything, every_line = {*range(len(self.nodes))}, {*range(len(self.edges))}
-        tensors = [i for i, one in enumerate(self.nodes) if one["kind"] == "tensor"]
         storages = [i for i, one in enumerate(self.nodes) if one["kind"] == "storage"]
         frames = []
-        for (text, present, edges, counts), unseen in zip(self._steps, self._unseen, strict=True):
+        for text, present, edges, counts in self._steps:
             notes = {i: f"held by {counts[i]}" if i in counts else None for i in storages}
-            asked = {i: "still there?" if i in unseen else None for i in tensors}
             frames.append(
                 {
                     "text": text,
-                    "notes": notes | asked,
-                    "absent": sorted(everything - present - unseen),
+                    "notes": notes,
+                    "absent": sorted(everything - present),
                     "absent_edges": sorted(every_line - edges),
                 }
             )

@@ -304,7 +304,13 @@ def late(program):
     return Evidence("value", "", "", "", "", "", 1, (program,), value, right)
 
 
+def overwrites(program):
+    """Every later statement is noted as the one at which the bytes went back."""
+    return [(fate, len(program) - 1 if fate == "freed" else n) for fate, n in refcounts(program)]
+
+
 def test_a_hint_is_about_what_went_wrong():
+    assert "had gone back at an earlier" in shown_hint("refcounts", overwrites)
     early = "Bytes went back that somebody still held"
     assert shown_hint("refcounts", frees_with_the_base).startswith(early)
     assert "given another tensor" in shown_hint("refcounts", never_rebinds)

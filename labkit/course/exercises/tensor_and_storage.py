@@ -145,6 +145,12 @@ def _outlived_its_name(evidence: Evidence) -> bool:
     return any(program[at][0] in MAKES for at in late)
 
 
+def _went_back_before(evidence: Evidence) -> bool:
+    """Whether bytes are said to go back at a later statement than they did."""
+    pairs = zip(evidence.value, evidence.right, strict=True)
+    return any(got[0] == "freed" and _end(got) > _end(right) for got, right in pairs)
+
+
 def _every_name_is_there(evidence: Evidence) -> bool:
     """Whether the program deletes no name and gives none away."""
     (program,) = evidence.inputs
@@ -220,6 +226,11 @@ refcounts = Exercise(
             when=lambda e: _died_early(e, "view", "alias"),
         ),
         Hint(
+            "These bytes had gone back at an earlier statement. Bytes go back once: what comes "
+            "later changes nothing.",
+            when=_went_back_before,
+        ),
+        Hint(
             "The count is too low. A view is a tensor of its own: one holder more.",
             when=lambda e: False in _counts_off(e) and _every_name_is_there(e),
         ),
@@ -233,8 +244,8 @@ refcounts = Exercise(
             "nodes: one with two names counts once. A view of a view does not hold the middle.",
             when=lambda e: True in _counts_off(e),
         ),
-        "Give every tensor a number. Keep, per name and node, the tensor it leads to, and per "
-        "tensor its base. Alive are these tensors and their bases.",
+        "Alive after a statement are the tensors that names and nodes lead to, and the bases of "
+        "these. A storage is held by those of them that read it.",
     ),
     must_fail=(
         "frees on del of the base though a view lives",
