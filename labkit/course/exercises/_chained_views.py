@@ -220,7 +220,7 @@ RED: dict[str, tuple[Any, Callable[[], Any]]] = {
 }
 HALF: dict[str, tuple[Any, Callable[[], Any]]] = {
     "the ban is lost at the second view": (lab, _one_view_further),
-    "every write to a view is refused": (
+    "every write to a view of a view is refused": (
         lab,
         lambda: views_by(lambda before, own: CreationMeta.MULTI_OUTPUT_NODE),
     ),
