@@ -224,6 +224,23 @@ class KeepsAll(Region):
         return self.kept.setdefault((id(tensor), to), tensor.to(to))
 
 
+@answers.wrong("mini_autocast", "keeps what was computed from a weight")
+class KeepsComputed(Region):
+    def _one(self, tensor, to):
+        if to != torch.float16 or tensor.dtype == to or not tensor.requires_grad:
+            return tensor.to(to)
+        return self.kept.setdefault(tensor, tensor.to(to))
+
+
+@answers.wrong("mini_autocast", "keeps a cast without a gradient")
+class Detached(Region):
+    def _one(self, tensor, to):
+        kept = tensor.requires_grad and tensor.is_leaf and to == torch.float16
+        if not kept or tensor.dtype == to:
+            return tensor.to(to)
+        return self.kept.setdefault(tensor, tensor.detach().to(to))
+
+
 @answers.wrong("mini_autocast", "casts a weight each time")
 class EachTime(Region):
     def _one(self, tensor, to):
@@ -264,6 +281,8 @@ def test_the_hints_name_the_mistake():
     assert "count starts again" in first_hint(scaler, Grows)
     assert "the same object" in first_hint(region, EachTime)
     assert "Integers and float64" in first_hint(region, Integers)
+    assert "only a leaf's" in first_hint(region, KeepsComputed)
+    assert "Do not detach" in first_hint(region, Detached)
     assert "becomes an infinity" in first_hint(scale, too_many)
 
 

@@ -226,9 +226,10 @@ def finished_region() -> type:
 
 
 def _casts(names: tuple[str, ...], *, weights: bool) -> Any:
-    def case(rng: Rng, size: int) -> tuple[list[tuple[str, bool]], Script]:
+    def case(rng: Rng, size: int) -> tuple[list[tuple[str, str]], Script]:
+        roles = ("data", "weight", "weight", "computed") if weights else ("data",)
         pool = [
-            (str(rng.choice(_KINDS)).removeprefix("torch."), weights and rng.chance(0.5))
+            (str(rng.choice(_KINDS)).removeprefix("torch."), rng.choice(roles))
             for _ in range(2 + size // 2)
         ]
         script: Script = []
@@ -244,12 +245,15 @@ def _casts(names: tuple[str, ...], *, weights: bool) -> Any:
     return case
 
 
-def _drive_region(answer: Any, pool: list[tuple[str, bool]], script: Script) -> list[Any]:
-    """Of every tensor that came back: its type, which object it is, and what it holds."""
+def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> list[Any]:
+    """Of every tensor that came back: its type, which object, what it holds, if it has a node."""
     made = []
-    for place, (name, weight) in enumerate(pool):
+    for place, (name, role) in enumerate(pool):
         tensor = torch.full((1,), float(place + 2)).to(getattr(torch, name))
-        made.append(tensor.requires_grad_() if weight and tensor.is_floating_point() else tensor)
+        if role != "data" and tensor.is_floating_point():
+            tensor.requires_grad_()
+            tensor = tensor if role == "weight" else tensor * 1  # no leaf any more
+        made.append(tensor)
     region, seen, after = answer(), list(made), []
     for what, *rest in script:
         if what == "cast":
@@ -258,7 +262,8 @@ def _drive_region(answer: Any, pool: list[tuple[str, bool]], script: Script) -> 
                 if number == len(seen):
                     seen.append(tensor)
                 dtype = str(tensor.dtype).removeprefix("torch.")
-                after.append((rest[0], dtype, f"tensor {number}", tensor.item()))
+                grad = "with gradient" if tensor.requires_grad else "without gradient"
+                after.append((rest[0], dtype, f"tensor {number}", tensor.item(), grad))
         elif what == "end":
             region.end()
         else:
@@ -267,7 +272,7 @@ def _drive_region(answer: Any, pool: list[tuple[str, bool]], script: Script) -> 
     return after
 
 
-def _right_region(pool: list[tuple[str, bool]], script: Script) -> list[Any]:
+def _right_region(pool: list[tuple[str, str]], script: Script) -> list[Any]:
     return _drive_region(finished_region(), pool, script)
 
 
@@ -304,6 +309,20 @@ mini_autocast = Exercise(
             ),
         ),
         Hint(
+            "A cast without a gradient: backward would never reach the weight. Do not detach it.",
+            when=lambda e: _unequal(e, 4),
+        ),
+        Hint(
+            "Something computed from a weight has a gradient too, and is no weight: only a leaf's "
+            "cast is kept.",
+            when=lambda e: (
+                _unequal(e, 2)
+                and any(role == "computed" for _, role in e.inputs[0])
+                and not any(role == "weight" for _, role in e.inputs[0])
+            ),
+            stage="kept weights",
+        ),
+        Hint(
             "A weight is a leaf that requires a gradient. Its float16 cast goes into `self.kept`, "
             "and comes out of it, the same object, until `end`.",
             when=lambda e: _unequal(e, 2),
@@ -320,6 +339,8 @@ mini_autocast = Exercise(
         "casts everything",
         "cache survives the region",
         "keeps what is no weight",
+        "keeps what was computed from a weight",
+        "keeps a cast without a gradient",
         "casts a weight each time",
         "makes the cast again after a write",
         "integers cast",
