@@ -12,6 +12,8 @@ LETTER = 0.016
 class Bars:
     """A table of bars: HTML where it is shown, and the same in words as text.
 
+    A piece too small for its name has it in the legend.
+
     rows   what stands before a bar -> name of a piece -> its size
     unit   what the sizes are counted in
     peak   the largest row, or rows, say so
@@ -36,7 +38,19 @@ class Bars:
             f'<td style="white-space:nowrap">{escape(self._total(label))}</td></tr>'
             for label, pieces in self.rows.items()
         )
-        return f'<table style="width:100%;max-width:60em">{body}</table>'
+        return f'<table style="width:100%;max-width:60em">{body}</table>{self._legend()}'
+
+    def _legend(self) -> str:
+        """The names that some piece has no room for, each beside its colour."""
+        pieces = [piece for row in self.rows.values() for piece in row.items()]
+        small = {name for name, size in pieces if size and not self._has_room(name, size)}
+        drawn = "".join(
+            f'<span style="white-space:nowrap;margin-right:1.2em"><span style="color:'
+            f'{self._colour(name)}">&#9632;</span> {escape(name)}</span>'
+            for name in self.names
+            if name in small
+        )
+        return drawn and f'<div style="max-width:60em">{drawn}</div>'
 
     def _total(self, label: str) -> str:
         peak = ", the peak" if self._peak and self.totals[label] == self.most else ""
@@ -47,14 +61,19 @@ class Bars:
         return f'<div style="display:flex;height:1.7em;line-height:1.6em">{drawn}</div>'
 
     def _piece(self, name: str, size: int) -> str:
-        share = size / self.most
-        colour = PALETTE[self.names.index(name) % len(PALETTE)]
-        words = escape(name) if share >= LETTER * len(name) else ""
+        share, colour = size / self.most, self._colour(name)
+        words = escape(name) if self._has_room(name, size) else ""
         return (
             f'<span title="{escape(name)}: {size:,} {self.unit}" style="box-sizing:border-box;'
             f"width:{share:.2%};overflow:hidden;white-space:nowrap;padding:0 {0.3 * bool(words)}em;"
             f'background:{colour}40;border:1px solid {colour}">{words}</span>'
         )
+
+    def _has_room(self, name: str, size: int) -> bool:
+        return size / self.most >= LETTER * len(name)
+
+    def _colour(self, name: str) -> str:
+        return PALETTE[self.names.index(name) % len(PALETTE)]
 
 
 def _sum(pieces: Mapping[str, int]) -> str:

@@ -82,7 +82,8 @@ answers.wrong("mixed_step", "steps before the gradients are there")(made(step="f
 
 def test_each_mistake_of_a_step_gets_its_own_hint():
     exercise = answers.exercises["mixed_step"]
-    assert "went backward before you" in first_hint(exercise, made(clear="last"))
+    old = first_hint(exercise, made(clear="last"))
+    assert "went backward before you" in old and "seed" not in old
     assert "ends before backward" in first_hint(exercise, all_inside)
     assert "in 32 bits" in first_hint(exercise, made(autocast=False))
 
@@ -310,5 +311,30 @@ def few(runs):
 def upside_down(runs):
     return benefit(runs, turn=True)
 
+
+def difference_of_medians(runs):
+    fair = [run for run in runs if not run["warm_up"] and not run["tf32"]]
+    losses = {
+        name: statistics.median(run["loss"] for run in fair if run["precision"] == name)
+        for name in ("float32", "bfloat16")
+    }
+    return {**benefit(runs), "loss": losses["bfloat16"] - losses["float32"]}
+
+
+def test_a_loss_that_alone_is_wrong_gets_its_own_hint():
+    exercise = answers.exercises["amp_benefit"]
+    assert "Only the loss is wrong" in first_hint(exercise, difference_of_medians)
+    assert "Pair the runs" in first_hint(exercise, means)
+
+
+def loss_outside(model, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        result = model(x)
+    nn.functional.mse_loss(result, y).backward()
+    optimizer.step()
+
+
+answers.right("mixed_step")(loss_outside)
 
 test_answers = answers.tests()

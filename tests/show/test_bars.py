@@ -17,11 +17,14 @@ def test_every_piece_has_its_share_of_the_longest_bar():
     assert repr(picture) == "one: 40 bytes = a 30 + b 10\ntwo: 20 bytes = b 20"
 
 
-def test_a_name_keeps_its_colour_and_is_left_out_where_it_has_no_room():
+def test_a_name_keeps_its_colour_and_stands_in_the_legend_where_it_has_no_room():
     html = show.bars({"one": {"a": 99, "tiny": 1}, "two": {"tiny": 50}})._repr_html_()
     tiny, other = (re.search(rf'title="tiny: {n} .*?background:(#\w+)"?', html) for n in (1, 50))
     assert tiny[1] == other[1]
-    assert html.count(">tiny<") == 1 and 'title="tiny: 1 bytes"' in html
+    bars, legend = html.split("</table>")
+    assert bars.count(">tiny<") == 1 and 'title="tiny: 1 bytes"' in bars
+    assert " tiny<" in legend and " a<" not in legend and tiny[1].removesuffix("40") in legend
+    assert show.bars({"one": {"a": 1}, "two": 3})._repr_html_().endswith("</table>")
 
 
 def test_the_peak_is_said_in_words():

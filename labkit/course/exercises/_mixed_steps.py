@@ -156,8 +156,9 @@ mixed_step = Exercise(
             when=lambda e: e.value["the weights are"] != "float32",
         ),
         Hint(
-            "Somebody went backward before you: {input}. Your step added to that, and so the "
-            "weights moved along the old gradient too. When must it be cleared?",
+            "Somebody went backward before you, and the gradients were still there. Your step "
+            "added to them, and so the weights moved along the old gradient too. When must it be "
+            "cleared?",
             stage="an old gradient",
         ),
         Hint(
