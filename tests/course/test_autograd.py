@@ -12,6 +12,7 @@ from labkit.course.checks import outcomes
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises._leaves import Value
+from labkit.course.progress_file import Attempt, record_attempt
 from tests.course.answers import Answers, remembers
 
 answers = Answers("autograd")
@@ -520,6 +521,21 @@ for why, answer in {
     "pushes a node without its number": pushes_the_node,
 }.items():
     answers.wrong("send", why)(answer)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_formula_earns_the_hint_of_its_mistake_in_any_order(first, monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
+    exercise = find("autograd.formula")
+    mistakes = [
+        (lambda x, g: g * math.cos(x), "a list, with one number"),
+        (lambda x, g: [math.cos(x)], "g, is multiplied by the slope"),
+        (lambda x, g: [g * math.sin(x)], "slope of sin at x"),
+    ]
+    for number, (answer, hint) in enumerate(mistakes[first:] + mistakes[:first]):
+        wrong = next(one for one in outcomes(exercise, answer, 5) if one.state == "wrong")
+        attempt = Attempt(5, [wrong.failures[0].rows()])
+        assert hint in record_attempt(exercise, str(number), attempt, wrong.failures[0])
 
 
 @pytest.mark.parametrize(

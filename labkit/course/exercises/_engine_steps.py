@@ -13,6 +13,10 @@ def _a_slope(rng: Rng, size: int) -> tuple[float, float]:
     return rng.randint(-40, 40) / 8, rng.choice((1.0, -2.0, rng.randint(1, 16) / 4))
 
 
+def _the_slope_alone(evidence: Evidence) -> bool:
+    return bool(evidence.value == [math.cos(evidence.inputs[0])])
+
+
 formula = Exercise(
     id="autograd.formula",
     case=_a_slope,
@@ -28,8 +32,8 @@ formula = Exercise(
             "An engine asks for one gradient per edge, so the answer is a list, with one number.",
             when=lambda evidence: not isinstance(evidence.value, list),
         ),
+        Hint("What arrived, g, is multiplied by the slope.", when=_the_slope_alone),
         "The slope of sin at x is cos(x).",
-        "What arrived, g, is multiplied by the slope.",
     ),
     must_fail=(
         "returns the slope and forgets what arrived",
