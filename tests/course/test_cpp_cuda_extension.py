@@ -2,6 +2,7 @@
 
 import torch
 
+from labkit.course.checks import failing_cases
 from tests.course.answers import Answers
 
 answers = Answers("cpp_cuda_extension")
@@ -148,5 +149,12 @@ extern "C" __global__ void lltm(const float* gates, const float* old_cell, float
 """
     )
 )
+
+
+def test_rows_that_share_a_warp_need_sectors_of_their_own():
+    """Batch 3, width 5: the pieces of three rows begin and end in sectors that are half used."""
+    for right in answers.rights["lltm_cuda_rung"]:
+        assert not failing_cases(answers.exercises["lltm_cuda_rung"], right, 71115, search=False)
+
 
 test_answers = answers.tests()
