@@ -18,7 +18,6 @@ from labkit.launcher.installer import CONSTRAINTS, Pip, run_installer
 from labkit.launcher.problem import Problem, quoted
 from labkit.launcher.requirements import declared
 from labkit.launcher.wheels import FOLDER
-from labkit.workshop.site.build import build
 
 EXTRAS = ("test", "video", "workshop")
 PAGES = "pages"
@@ -48,6 +47,8 @@ def bundle(out: Path, pages: bool, say: Callable[[str], None] = print) -> None:
     size = sum(wheel.stat().st_size for wheel in wheels.iterdir()) / 1e6
     say(f"  {len(list(wheels.iterdir()))} of them, {size:.0f} MB")
     if pages:
+        from labkit.workshop.site.build import build  # torch and more, which nothing else needs
+
         say("Running every chapter for the pages ...")
         build(out / PAGES, notebook_paths())
 

@@ -186,7 +186,9 @@ def _try_to_read(file: BinaryIO, seconds: int, memory: int) -> NoReturn:
     try:
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)  # which may be lowered, and not raised
+        most = seconds + 1 if hard == resource.RLIM_INFINITY else min(hard, seconds + 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, most), most))
         with collector_paused(), _memory_limited(memory):
             gc.freeze()  # from here on the collector's list holds what is read, and no more
             read = _PlainUnpickler(io.BufferedReader(_Reporting(file, 0, None), READ_BYTES)).load()

@@ -17,7 +17,6 @@ from labkit.launcher.problem import Problem
 from labkit.workshop.cell.walls import Cell
 from labkit.workshop.collect import own_bytes
 from labkit.workshop.folders import Workshop, cell_of, own_users
-from labkit.workshop.grading import runner
 from labkit.workshop.grading.handed_in import answered, as_handed_in
 from labkit.workshop.grading.marks import points, worth
 from labkit.workshop.grading.walled import run_walled
@@ -27,6 +26,7 @@ SECONDS = 900
 """On the wall, for one notebook: what is left of a run that does not end is ended."""
 GRADES = "grades.csv"
 GIVEN = "given.ipynb"
+RUNNER = "labkit.workshop.grading.runner"  # a program: its nbclient is not needed here
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _run(
 ) -> tuple[Notebook | None, str]:
     """The notebook as it ran, None where the run came to no end; and what went wrong in it."""
     done = desk / "done.ipynb"
-    command = [sys.executable, "-m", runner.__name__, *map(str, (work, desk / GIVEN, done))]
+    command = [sys.executable, "-m", RUNNER, *map(str, (work, desk / GIVEN, done))]
     try:
         trouble = run_walled(cell, command, _environment(workshop, desk), SECONDS)
     except OSError as error:
