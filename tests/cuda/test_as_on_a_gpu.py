@@ -1,5 +1,9 @@
 """What a host compiler would do otherwise than a GPU, and what it would hide from a trace."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -90,6 +94,23 @@ def test_the_time_a_launch_is_given_holds_and_a_wait_for_a_later_block_is_named(
     named = r"within 0\.5 s.*a block with a higher number"
     with pytest.raises(KernelFailure, match=named) as failure:
         text.get_function("spins")((2,), (1,), [np.zeros(1, "i4")], trace=trace, timeout_s=0.5)
+        text.driver.stream_synchronize(0)
+    assert failure.value.report["line"] == TEXT[: TEXT.index("while")].count("\n") + 1
+
+
+def test_a_hanging_kernel_says_where_though_its_process_gets_no_turn_for_long(text, monkeypatch):
+    ask = os.kill
+
+    def ask_a_starved_process(pid, number):
+        if number == signal.SIGUSR1:
+            ask(pid, signal.SIGSTOP)
+            threading.Timer(2.0, ask, (pid, signal.SIGCONT)).start()
+        ask(pid, number)
+
+    monkeypatch.setattr("labkit.cuda.emulator.worker._GRACE_S", 1.0)
+    monkeypatch.setattr("labkit.cuda.emulator.worker.os.kill", ask_a_starved_process)
+    with pytest.raises(KernelFailure, match=r"within 0\.2 s") as failure:
+        text.get_function("spins")((2,), (1,), [np.zeros(1, "i4")], timeout_s=0.2)
         text.driver.stream_synchronize(0)
     assert failure.value.report["line"] == TEXT[: TEXT.index("while")].count("\n") + 1
 

@@ -18,7 +18,7 @@ from labkit.cuda.emulator import build
 
 _HEADER = struct.Struct("<II")
 _MAP = struct.Struct("<QQQ")
-_GRACE_S = 5.0  # for a hanging worker to say where it hangs
+_GRACE_S = 5.0  # of CPU time, for a hanging worker to say where it hangs
 _STANDSTILL_S = 30.0  # of a worker that neither runs nor answers
 
 
@@ -134,8 +134,8 @@ class Worker:
             raise WorkerDied(self._unexplained()) from None
         if not self._answers(timeout_s):
             os.kill(self._process.pid, signal.SIGUSR1)
-            if not self._readable(_GRACE_S):
-                raise WorkerDied(_timed_out(timeout_s))
+            if not self._answers(_GRACE_S):
+                raise WorkerDied(_timed_out(timeout_s, ", and did not say where"))
         header = self._receive(_HEADER.size)
         if header is None:
             raise WorkerDied(self._unexplained())
@@ -208,8 +208,8 @@ class Worker:
             self.generation += 1
 
 
-def _timed_out(timeout_s: float) -> dict[str, Any]:
-    message = f"the kernel did not end within {timeout_s:g} s of running"
+def _timed_out(timeout_s: float, besides: str = "") -> dict[str, Any]:
+    message = f"the kernel did not end within {timeout_s:g} s of running{besides}"
     return {"kind": "timeout", "message": message}
 
 
