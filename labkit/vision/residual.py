@@ -53,12 +53,14 @@ class SavedBlock:
 class ConvBn(nn.Module):
     """A convolution without bias, and batch normalization.
 
+    groups  as many as channels: a filter per channel
+
     Differs  by hand the running statistics move as in `forward`; their counter of batches does not
     """
 
-    def __init__(self, channels: int, out: int, kernel: int, stride: int) -> None:
+    def __init__(self, channels: int, out: int, kernel: int, stride: int, groups: int = 1) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False)
+        self.conv = nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False)
         self.bn = nn.BatchNorm2d(out)
 
     def forward(self, x: Any) -> Any:
@@ -74,6 +76,16 @@ class ConvBn(nn.Module):
             bn.eps,
         )  # fmt: skip
         return y, SavedConvBn(x, made, mean, invstd)
+
+    def again(self, saved: SavedConvBn) -> Any:
+        """The result, made of the convolution's: element by element, up to rounding."""
+        bn: Any = self.bn
+        mean, invstd = saved.mean, saved.invstd
+        if not self.training:
+            mean, invstd = bn.running_mean, (bn.running_var + bn.eps).rsqrt()
+        scale = bn.weight * invstd
+        shift = bn.bias - mean * scale
+        return saved.made * scale[:, None, None] + shift[:, None, None]
 
     def backward_by_hand(self, dy: Any, saved: SavedConvBn) -> tuple[Any, Gradients]:
         """The gradient of x, and of the three parameters: first the last operator's."""

@@ -1,4 +1,4 @@
-"""A gate per channel, `x * sigmoid(W2 relu(W1 mean(x)))`, and its backward by hand.
+"""A gate per channel, `x * sigmoid(W2 act(W1 mean(x)))`, and its backward by hand.
 
 torchvision has it as SqueezeExcitation.
 """
@@ -9,7 +9,14 @@ from typing import Any
 import labkit as lab
 from labkit import nn
 from labkit.nn import functional as F
+from labkit.ops.aten import aten
 from labkit.vision.residual import Gradients
+
+ACTIVATIONS: dict[str, tuple[Any, Any]] = {
+    "relu": (F.relu, lambda dy, x: aten.threshold_backward.default(dy, x, 0)),
+    "silu": (F.silu, aten.silu_backward.default),
+}
+"""Name -> an activation, and its backward from the gradient and the activation's input."""
 
 
 @dataclass
@@ -18,29 +25,31 @@ class SavedGate:
 
     x         [B, C, H, W]
     squeezed  [B, C]: the mean of each channel
-    hidden    [B, R]: after the ReLU
+    reduced   [B, R]: before the activation
     gate      [B, C]: what each channel was multiplied by, between 0 and 1
     """
 
     x: Any
     squeezed: Any
-    hidden: Any
+    reduced: Any
     gate: Any
 
 
 class SqueezeExcite(nn.Module):
     """Each channel of an image is weighted by what all channels look like on average.
 
-    channels  of the image
-    reduced   how many numbers the channels are squeezed into
+    channels    of the image
+    reduced     how many numbers the channels are squeezed into
+    activation  between the two linear layers: "relu", or EfficientNet's "silu"
 
     Differs  torchvision's two linear layers are 1x1 convolutions, of the same numbers
     """
 
-    def __init__(self, channels: int, reduced: int) -> None:
+    def __init__(self, channels: int, reduced: int, activation: str = "relu") -> None:
         super().__init__()
         self.reduce = nn.Linear(channels, reduced)
         self.expand = nn.Linear(reduced, channels)
+        self.activate, self.activate_backward = ACTIVATIONS[activation]
 
     def forward(self, x: Any) -> Any:
         """Recorded by autograd."""
@@ -48,14 +57,18 @@ class SqueezeExcite(nn.Module):
 
     def _gated(self, x: Any) -> SavedGate:
         squeezed = x.mean((2, 3))
-        hidden = F.relu(self.reduce(squeezed))
-        return SavedGate(x, squeezed, hidden, lab.sigmoid(self.expand(hidden)))
+        reduced = self.reduce(squeezed)
+        return SavedGate(x, squeezed, reduced, lab.sigmoid(self.expand(self.activate(reduced))))
 
     def forward_by_hand(self, x: Any) -> tuple[Any, SavedGate]:
         """The same values without a graph, and what backward needs."""
         with lab.no_grad():
             saved = self._gated(x)
-            return saved.gate[:, :, None, None] * x, saved
+            return self.again(saved), saved
+
+    def again(self, saved: SavedGate) -> Any:
+        """The result, made of what was saved."""
+        return saved.gate[:, :, None, None] * saved.x
 
     def backward_by_hand(self, dy: Any, saved: SavedGate) -> tuple[Any, Gradients]:
         """The gradient of x, and of every parameter.
@@ -67,13 +80,13 @@ class SqueezeExcite(nn.Module):
             d_gate = (dy * saved.x).sum((2, 3))
             d_expanded = d_gate * gate * (1 - gate)
             d_hidden = d_expanded @ self.expand.weight
-            d_reduced = d_hidden * (saved.hidden > 0)
+            d_reduced = self.activate_backward(d_hidden, saved.reduced)
             d_squeezed = d_reduced @ self.reduce.weight
             each = d_squeezed / (saved.x.shape[2] * saved.x.shape[3])
             dx = dy * gate[:, :, None, None] + each[:, :, None, None]
             return dx, {
                 "reduce.weight": d_reduced.t() @ saved.squeezed,
                 "reduce.bias": d_reduced.sum(0),
-                "expand.weight": d_expanded.t() @ saved.hidden,
+                "expand.weight": d_expanded.t() @ self.activate(saved.reduced),
                 "expand.bias": d_expanded.sum(0),
             }

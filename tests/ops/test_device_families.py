@@ -14,6 +14,7 @@ from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.ops import fallback
 from labkit.ops.aten import aten
+from labkit.ops.cuda.launching import kernels
 from tests.seeds import seeds
 
 CUDA = Device("cuda", 0)
@@ -223,6 +224,8 @@ CONVOLUTIONS = [
     ((2, 6, 11, 9), (9, 2, 3, 2), (2, 3), (2, 0), (1, 2), 3),
     ((3, 4, 7, 7), (4, 1, 5, 5), (1, 1), (2, 2), (1, 1), 4),
     ((2, 3, 17), (4, 3, 5), (2,), (1,), (1,), 1),
+    ((2, 3, 19, 10), (6, 1, 3, 3), (2, 1), (1, 1), (1, 1), 3),
+    ((2, 3, 17), (3, 1, 5), (1,), (2,), (1,), 3),
 ]
 
 
@@ -240,6 +243,19 @@ def test_convolution(case):
         dy = randn(*aten.convolution.default(x, w, None, *rest).shape)
         for mask in [(True, True, True), (False, True, False)]:
             check(aten.convolution_backward.default, dy, x, w, [w_shape[0]], *rest, mask, atol=2e-4)
+
+
+@pytest.mark.parametrize(("groups", "folder"), [(4, "depthwise_conv2d"), (2, "conv2d")])
+def test_a_filter_per_channel_has_kernels_of_its_own(groups, folder):
+    driver = EmulatorDriver(capacity=4 << 20)
+    with cuda.use(driver):
+        x, w = randn(1, 4, 6, 6).cuda(), randn(4, 4 // groups, 3, 3).cuda()
+        rest = ((1, 1), (1, 1), (1, 1), False, (0, 0), groups)
+        y = aten.convolution.default(x, w, None, *rest)
+        aten.convolution_backward.default(y, x, w, None, *rest, (True, True, False))
+        used = {op for op, *_ in kernels() if op.endswith(("conv2d", "gradient"))}
+    driver.worker.stop()
+    assert used == {folder, f"{folder}_input_gradient", f"{folder}_weight_gradient"}
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])

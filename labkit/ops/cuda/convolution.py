@@ -11,6 +11,7 @@ from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution import convolution as host
+from labkit.ops.cuda import depthwise
 from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
@@ -77,6 +78,9 @@ def convolution(
 
 def _output(x: TensorImpl, w: TensorImpl, bias: Optional, y: TensorImpl, sizes: Any) -> None:
     """`y` holds `x` under every filter."""
+    if depthwise.serves(sizes):
+        depthwise.output(x, w, bias, y, sizes)
+        return
     into = written(y)
     positions = sizes.batch * sizes.out_height * sizes.out_width
     per_group = sizes.out_channels // sizes.groups
@@ -130,6 +134,9 @@ def _bias_gradient(dy: TensorImpl, sizes: Any) -> TensorImpl:
 
 def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Any) -> TensorImpl:
     dx = _empty(input_.sizes, input_)
+    if depthwise.serves(sizes):
+        depthwise.input_gradient(dy, w, dx, sizes)
+        return dx
     channels = input_.sizes[1]
     per_group = channels // sizes.groups
     grid = blocks(dx.numel() // channels, TILE) * sizes.groups * blocks(per_group, TILE)
@@ -142,6 +149,9 @@ def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: An
 def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Any) -> TensorImpl:
     """Parts of the sums by one kernel, added up in order by another."""
     dw, filters = _empty(weight.sizes, weight), weight.sizes[0]
+    if depthwise.serves(sizes):
+        depthwise.weight_gradient(x, dy, dw, sizes)
+        return dw
     chunks = blocks(dy.numel() // filters, CHUNK)
     partial = _empty((chunks, *weight.sizes), weight)
     tiles = blocks(filters // sizes.groups, TILE) * blocks(math.prod(weight.sizes[1:]), TILE)
