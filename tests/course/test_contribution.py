@@ -1,0 +1,266 @@
+"""Right and wrong answers to the exercises on bringing an operator in, and on reviewing others."""
+
+import numpy as np
+import torch
+
+import labkit as lab
+from labkit.course.exercises._xlogy import FORMULAS
+from tests.course.answers import Answers
+
+answers = Answers("contribution")
+inf, nan = float("inf"), float("nan")
+SPECIAL = torch.tensor([0.0, 1.0, -1.0, inf, nan])
+X = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+DTYPES = (
+    torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64,
+)  # fmt: skip
+
+
+# --- looks
+
+
+@answers.right("looks")
+def looks(self, other):
+    dtype = lab.result_type(self, other)
+    shape = lab.broadcast_shapes(self.shape, other.shape)
+    return shape, dtype if dtype.is_floating_point else lab.float32
+
+
+@answers.wrong("looks", "keeps whole numbers")
+def keeps_whole(self, other):
+    return lab.broadcast_shapes(self.shape, other.shape), lab.result_type(self, other)
+
+
+@answers.wrong("looks", "takes the shape of self")
+def own_shape(self, other):
+    return self.shape, looks(self, other)[1]
+
+
+@answers.wrong("looks", "takes the dtype of self")
+def own_dtype(self, other):
+    dtype = self.dtype if self.dtype.is_floating_point else lab.float32
+    return looks(self, other)[0], dtype
+
+
+@answers.wrong("looks", "always float32")
+def float32(self, other):
+    return looks(self, other)[0], lab.float32
+
+
+@answers.wrong("looks", "gives float64 for whole numbers")
+def float64(self, other):
+    shape, dtype = keeps_whole(self, other)
+    return shape, dtype if dtype.is_floating_point else lab.float64
+
+
+# --- numbers
+
+
+@answers.right("numbers")
+def numbers(x, y):
+    return np.where(np.isnan(y), nan, np.where(x == 0, 0, x * np.log(y)))
+
+
+@answers.wrong("numbers", "computes x * log(y) everywhere")
+def everywhere(x, y):
+    return x * np.log(y)
+
+
+@answers.wrong("numbers", "gives 0 for y = nan")
+def zero_for_nan(x, y):
+    return np.where(x == 0, 0, x * np.log(y))
+
+
+@answers.wrong("numbers", "gives 0 where y is not positive")
+def zero_for_negative(x, y):
+    return np.where(y <= 0, 0, numbers(x, y))
+
+
+@answers.wrong("numbers", "writes into x")
+def writes(x, y):
+    right = numbers(x, y)
+    x *= 2
+    return right
+
+
+@answers.wrong("numbers", "looks at the first number alone")
+def first_alone(x, y):
+    return 0 * numbers(x, y) if (np.ravel(x) == 0)[:1].any() else x * np.log(y)
+
+
+# --- formulas
+
+
+@answers.right("formulas")
+def formulas():
+    return dict(FORMULAS)
+
+
+@answers.right("formulas")
+def by_masks():
+    zero = "logical_or(eq(grad, 0), logical_and(eq(self, 0), le(other, 0)))"
+    unless = f"logical_and({zero}, eq(other, other))"
+    return {"self": f"zero_where({unless}, grad * log(other))", "other": "grad * self / other"}
+
+
+@answers.wrong("formulas", "exchanges the two")
+def exchanged():
+    return {"self": FORMULAS["other"], "other": FORMULAS["self"]}
+
+
+@answers.wrong("formulas", "forgets grad")
+def no_grad():
+    return {"self": "log(other)", "other": "self / other"}
+
+
+@answers.wrong("formulas", "masks nothing")
+def no_mask():
+    return {"self": "grad * log(other)", "other": "grad * self / other"}
+
+
+@answers.wrong("formulas", "masks wherever self is 0")
+def masks_all():
+    return {**FORMULAS, "self": "zero_where(eq(self, 0), aten.xlogy.Tensor(grad, other))"}
+
+
+@answers.wrong("formulas", "multiplies grad by log(other)")
+def multiplied():
+    mask = "logical_and(eq(self, 0), le(other, 0))"
+    return {**FORMULAS, "self": f"zero_where({mask}, grad * log(other))"}
+
+
+@answers.wrong("formulas", "masks the slope of other")
+def masks_other():
+    return {**FORMULAS, "other": "zero_where(eq(self, 0), grad * self / other)"}
+
+
+# --- sample_inputs
+
+
+@answers.right("sample_inputs")
+def sample_inputs():
+    pairs = [(SPECIAL[:, None], SPECIAL[None])]
+    pairs += [(X.to(dtype), X.to(dtype)) for dtype in DTYPES]
+    for view in (X.t(), X[:, ::2]):
+        pairs += [(view, view.contiguous()), (view.contiguous(), view)]
+    for small in (X[:1], X[:, :1], X[0]):
+        pairs += [(X, small), (small, X)]
+    return [*pairs, (X[:0], X[:0]), (X[:, :0], X[:, :0])]
+
+
+@answers.wrong("sample_inputs", "random shapes only")
+def random_shapes():
+    made = torch.Generator().manual_seed(1)
+    shapes = [torch.randint(1, 4, (2,), generator=made).tolist() for _ in range(40)]
+    return [(torch.rand(shape), torch.rand(shape)) for shape in shapes]
+
+
+@answers.wrong("sample_inputs", "forty copies of one shape")
+def copies():
+    return [(X, X)] * 40
+
+
+@answers.wrong("sample_inputs", "samples that PyTorch refuses")
+def refused():
+    return [(X, X.t()), *sample_inputs()]
+
+
+@answers.wrong("sample_inputs", "hundreds of samples")
+def hundreds():
+    return sample_inputs() * 20
+
+
+@answers.wrong("sample_inputs", "one dtype only")
+def one_dtype():
+    return [pair for pair in sample_inputs() if pair[0].dtype == torch.float32]
+
+
+@answers.wrong("sample_inputs", "no empty axis")
+def never_empty():
+    return [pair for pair in sample_inputs() if pair[0].numel()]
+
+
+# --- review_the_change
+
+
+def row_sums_test(op):
+    x = lab.tensor([[1.0, 2.0]])
+    op(x)
+    assert x.tolist() == [[1.0, 2.0]]
+
+
+def largest_test(op):
+    assert op(lab.tensor([1.0, nan])).isnan().item()
+
+
+def diagonal_test(op):
+    assert op(lab.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).t()).tolist() == [1.0, 5.0]
+
+
+def halves_test(op):
+    assert op(lab.ones(2, dtype=lab.float64)).dtype == lab.float64
+
+
+REVIEWS = {
+    "row_sums": ("total = x[:, 0]", row_sums_test),
+    "largest": ("if number > best:", largest_test),
+    "diagonal": ("    step = x.shape[1] + 1", diagonal_test),
+    "halves": ("made = lab.empty(x.shape)", halves_test),
+}
+
+
+@answers.right("review_the_change")
+def reviewed(name):
+    return REVIEWS.get(name)
+
+
+@answers.right("review_the_change")
+def other_line(name):
+    return ("total += x[:, column]", row_sums_test) if name == "row_sums" else REVIEWS.get(name)
+
+
+def fails(op):
+    raise AssertionError("no")
+
+
+@answers.wrong("review_the_change", "rejects everything")
+def rejects(name):
+    return REVIEWS.get(name, ("return x[order]", fails))
+
+
+@answers.wrong("review_the_change", "accepts everything")
+def accepts(name):
+    return None
+
+
+@answers.wrong("review_the_change", "a test that fails on both")
+def fails_on_both(name):
+    return (name in REVIEWS and (REVIEWS[name][0], fails)) or None
+
+
+def has_words(op):
+    assert op.__doc__
+
+
+@answers.wrong("review_the_change", "a test of style only")
+def style(name):
+    return (name in REVIEWS and (REVIEWS[name][0], has_words)) or None
+
+
+@answers.wrong("review_the_change", "names another line")
+def first_line(name):
+    return (name in REVIEWS and ("def " + name, REVIEWS[name][1])) or None
+
+
+def plain(op):
+    x = lab.tensor([[1.0, 2.0], [3.0, 4.0]])
+    op(x)
+
+
+@answers.wrong("review_the_change", "tests only what the author tested")
+def as_the_author(name):
+    return (name in REVIEWS and (REVIEWS[name][0], plain)) or None
+
+
+test_answers = answers.tests()
