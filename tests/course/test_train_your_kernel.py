@@ -1,6 +1,6 @@
 """Right and wrong answers to the exercises of the chapter that trains on its own kernel."""
 
-from labkit.course.exercises._conv_cases import FIRST
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises.train_your_kernel import line_backward
 from tests.course.answers import Answers
 

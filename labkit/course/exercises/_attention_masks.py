@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._never_right import FIRST
 
 FORMS = ("blocks", "allows", "adds")
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -161,7 +162,7 @@ causal_mask_adapter = Exercise(
         "float mask in the wrong dtype",
         "ignores the batch axis",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "returns NaN or an uninitialised buffer where a value is expected",
     ),
 )

@@ -7,9 +7,8 @@ import numpy as np
 
 from labkit.course import conv_bench, kernel_bench
 from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.cuda.shelf.conv_sizes import Conv
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 NEVER, RIGHT, WRONG = 0, 1, 2
 KERNEL = {
@@ -196,7 +195,7 @@ bug_by_picture = Exercise(
         "always out of bounds",
         "line from the compiler message",
         "same class twice",
-        "returns the literal answer of the example in the statement",
+        CONSTANT,
         "reads the expected value out of the checker (module globals, frames or closure)",
         FIRST,
         "catches every exception and returns a default",

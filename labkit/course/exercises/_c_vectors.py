@@ -11,6 +11,7 @@ import numpy as np
 
 from labkit.course import c_program
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 
 NAMES = {
     "Byte": ("uint8_t", np.uint8),
@@ -317,7 +318,7 @@ generic_add = Exercise(
         "wraps bool wrongly",
         "missing guard",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        "returns the literal answer of the example in the statement",
-        "remembers the answer of the first random case and returns it for all later cases",
+        CONSTANT,
+        FIRST,
     ),
 )

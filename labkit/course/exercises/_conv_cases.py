@@ -9,7 +9,6 @@ from labkit.course import kernel_bench
 from labkit.course.exercise import Case, Rng
 from labkit.cuda.shelf.conv_sizes import Conv
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
 
 

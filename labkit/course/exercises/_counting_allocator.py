@@ -10,8 +10,8 @@ from labkit.core.allocator import DataPtr, get_allocator, set_allocator
 from labkit.core.device import CPU
 from labkit.core.dtype import uint8
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import CONSTANT
 
-LITERAL = "returns the literal answer of the example in the statement"
 CATCHES = "catches every exception and returns a default"
 
 ALIGNMENT = 64
@@ -233,7 +233,7 @@ counting_allocator = Exercise(
         "ignores the stream",
         "returns unaligned memory",
         "limit raises MemoryError from Python inside the callback",
-        LITERAL,
+        CONSTANT,
         "is right on the default stream or device and wrong on another one",
         CATCHES,
     ),

@@ -17,6 +17,7 @@ from labkit.course.exercises._leaf_mistakes import (
 )
 from labkit.course.exercises._leaf_text import Statement, in_python
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 
 Facts = dict[str, bool]
 
@@ -351,8 +352,8 @@ leaf_or_not = Exercise(
         "ignores casts",
         "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
         "or waiting for ever)",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        BANNED,
+        FIRST,
+        CONSTANT,
     ),
 )

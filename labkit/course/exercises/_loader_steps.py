@@ -7,7 +7,6 @@ from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wro
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.cuda.happens_before import accesses, races
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 COPY, WORK = "copy", "work"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._setup_steps import near
 
 Row = tuple[str, str, tuple[int, int, int], float]
@@ -165,6 +166,6 @@ gflops_of_a_matmul = Exercise(
         "fits through the largest size only",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
         "returns NaN or an uninitialised buffer where a value is expected",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
     ),
 )

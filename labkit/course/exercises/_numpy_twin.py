@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -190,8 +191,8 @@ numpy_twin = Exercise(
         "treats every raise as differ",
         "compares values but not shapes",
         "hard-codes the two printed examples",
-        "returns the literal answer of the example in the statement",
-        "remembers the answer of the first random case and returns it for all later cases",
+        CONSTANT,
+        FIRST,
         "reads the expected value out of the checker (module globals, frames or closure)",
     ),
 )

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import CONSTANT
 
 DTYPES = {
     "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32,
@@ -118,7 +119,7 @@ today = Exercise(
         "knows the printed names alone",
         "returns expressions that raise",
         "maps CUDA names to CPU ones silently",
-        "returns the literal answer of the example in the statement",
+        CONSTANT,
         "counts elements, not bytes",
         "says gone to what it does not know",
     ),

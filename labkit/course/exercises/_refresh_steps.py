@@ -10,6 +10,7 @@ from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.library import Library
@@ -166,7 +167,7 @@ stale_cells = Exercise(
         "a removal refreshes every slot",
         "a removal refreshes nothing",
         "an older kernel at the key is forgotten",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
     ),
 )
 

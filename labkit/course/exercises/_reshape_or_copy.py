@@ -6,11 +6,10 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Raises, Rng, Stage, Wrong
+from labkit.course.exercises._never_right import BANNED, FIRST
 
 Ints = tuple[int, ...]
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 SQUARE = "is right only for square, even or contiguous shapes"
-BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
 
 
 def _a_reshape(rng: Rng, size: int) -> tuple[Ints, Ints, Ints]:

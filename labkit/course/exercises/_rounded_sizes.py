@@ -5,11 +5,9 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import MIB, is_small, round_size, segment_size
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
 
 
 def _a_setting(rng: Rng) -> str:

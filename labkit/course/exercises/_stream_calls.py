@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercises._never_right import FIRST
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.cuda.happens_before import accesses
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 Action = tuple[Any, ...]
 

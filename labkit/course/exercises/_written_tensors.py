@@ -7,9 +7,8 @@ import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-LITERAL = "returns the literal answer of the example in the statement"
 CATCHES = "catches every exception and returns a default"
 
 Program_ = list[tuple[Any, ...]]
@@ -308,7 +307,7 @@ will_backward_refuse = Exercise(
         "only leaves matter",
         "ignores that add does not save its inputs",
         FIRST,
-        LITERAL,
+        CONSTANT,
         CATCHES,
     ),
 )

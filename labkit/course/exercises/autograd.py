@@ -7,10 +7,9 @@ import torch
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._engine_steps import formula, send, waits
 from labkit.course.exercises._leaves import leaf_or_not
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "2_core_code/6_autograd"
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 
 # --- read_the_graph

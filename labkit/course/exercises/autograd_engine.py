@@ -19,6 +19,7 @@ from labkit.course.exercises._engine_graphs import (
     several_roots,
     shown,
 )
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._orders_drawn import engine_drawn, tensors_drawn
 from labkit.course.exercises._ready_nodes import arrive, next_node
 
@@ -129,7 +130,7 @@ custom_function = Exercise(
         "breaks on None gradient",
         "detaches inside backward",
         "returns too few values",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "returns the right value but changes one of its inputs",
         "catches every exception and returns a default",
     ),
@@ -175,7 +176,7 @@ engine_loop = Exercise(
         "runs a node before all inputs arrived",
         "keeps buffers alive",
         "adds into a shared buffer in place",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
         "waiting for ever)",
     ),

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
-from labkit.course.exercises._conv_cases import FIRST, a_convolution
+from labkit.course.exercises._conv_cases import a_convolution
 from labkit.course.exercises._gemm_rung import implicit_gemm_rung
+from labkit.course.exercises._never_right import FIRST
 from labkit.cuda.shelf.conv_sizes import Conv
 
 NOTEBOOK = "4_vision_low_level/5_convolution_real"

@@ -14,10 +14,10 @@ import torch
 
 from labkit.course import kernel_bench
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "2_core_code/11_cpp_cuda_extension"
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- gate_places
 

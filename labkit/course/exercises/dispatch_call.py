@@ -6,6 +6,7 @@ from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.course.exercises._orders_drawn import hops_drawn
 from labkit.dispatch import tls
 from labkit.dispatch.dispatcher import Dispatcher
@@ -14,10 +15,6 @@ from labkit.dispatch.schema_parser import parse_schema
 
 NOTEBOOK = "3_internals/3_dispatch_call"
 K = DispatchKey
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
-BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
 
 
 # --- predict_the_hops

@@ -6,6 +6,7 @@ from typing import Any
 from labkit.core.dispatch_key import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset, slot_of_bits
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.course.exercises._row_steps import drawn_row, small_row, steps_aside, word_of
 from labkit.dispatch import torch_tables
 from labkit.dispatch.kernel import Kernel
@@ -14,9 +15,6 @@ from labkit.dispatch.torch_keys import from_torch, layout, to_torch
 
 NOTEBOOK = "3_internals/2_dispatch_table"
 K = DispatchKey
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
 
 
 # --- key_set_arithmetic
@@ -193,7 +191,7 @@ key_set_arithmetic = Exercise(
         "adds the backend to a feature with one slot",
         "off by one from the bit without Undefined",
         "no backend bit means Undefined slot",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+        BANNED,
         FIRST,
         CONSTANT,
     ),

@@ -12,6 +12,7 @@ from labkit.core.host_compiler import load_library
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._c_vectors import NAMES, generic_add
 from labkit.course.exercises._macro_steps import filled, owner
+from labkit.course.exercises._never_right import BANNED
 from labkit.dispatch import dtype_switch
 
 NOTEBOOK = "2_core_code/4_dtype_dispatch"
@@ -257,7 +258,7 @@ dtype_table = Exercise(
         "converts inputs in place",
         "returns the right value but changes one of its inputs",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
+        BANNED,
     ),
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 from labkit.course import kernel_bench
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._kernel_steps import guard, index
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.course.kernel_bench import Found, Slab
 from labkit.cuda.report import Report
 
@@ -212,7 +213,7 @@ saxpy = Exercise(
         "wrong beyond one grid",
         "int overflow above 2^31 (index check with a fake base)",
         "reads y twice",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "is right in forward thread and queue order only and fails in a reversed or shuffled order",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
     ),
@@ -345,9 +346,9 @@ predict_sectors = Exercise(
         "counts distinct cache lines of 128 bytes",
         "ignores item size",
         "ignores alignment",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        BANNED,
+        FIRST,
+        CONSTANT,
     ),
 )
 

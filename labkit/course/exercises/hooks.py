@@ -8,11 +8,10 @@ import torch
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
 from labkit.course.exercises._hook_picture import walk
 from labkit.course.exercises._hook_steps import clip, firing_order, through
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 
 NOTEBOOK = "3_internals/5_hooks"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
 
 Program = list[tuple[Any, ...]]
 Maker = Callable[[Rng, str, list[str], list[str]], tuple[Any, ...]]

@@ -10,6 +10,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._attention_masks import causal_mask_adapter
 from labkit.course.exercises._index_kinds import kind
 from labkit.course.exercises._layout_pictures import layouts_drawn
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._numpy_twin import numpy_twin
 
 NOTEBOOK = "1_fundamentals/4_indexing"
@@ -182,7 +183,7 @@ basic_index = Exercise(
         "step changes stride but not size",
         "None gets stride 0",
         "is right only for square, even or contiguous shapes",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "catches every exception and returns a default",
     ),
 )
@@ -337,8 +338,8 @@ advanced_shape = Exercise(
         "always leaves them in place",
         "treats a mask as one axis whatever its rank",
         "ignores broadcasting between index arrays",
-        "returns the literal answer of the example in the statement",
-        "remembers the answer of the first random case and returns it for all later cases",
+        CONSTANT,
+        FIRST,
         "reads the expected value out of the checker (module globals, frames or closure)",
     ),
 )

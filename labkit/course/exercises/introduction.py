@@ -2,6 +2,7 @@
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._programs import (
     FLOATS,
     INTEGERS,
@@ -17,8 +18,6 @@ from labkit.course.exercises._programs import (
 from labkit.course.exercises._two_processes import two_process_sum
 
 NOTEBOOK = "1_fundamentals/1_introduction"
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 
 # asks
@@ -145,7 +144,7 @@ graph_or_no_graph = Exercise(
         "takes the first exit for the end of all blocks",
         "ignores integer dtypes",
         "executes the program with torch (banned by a recording mode)",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "catches every exception and returns a default",
     ),
 )

@@ -12,11 +12,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Stage
 from labkit.course.exercises._beside import beside
 from labkit.course.exercises._mean_loss import mean_of
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._small_models import Step, a_model, unwatched
 
 NOTEBOOK = "1_fundamentals/6b_kept_for_backward"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
 
 

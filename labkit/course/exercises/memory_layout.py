@@ -10,15 +10,13 @@ import labkit.cuda as cuda
 from labkit.course import kernel_bench
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._layout_steps import channels_last_strides, column_waves
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.course.kernel_bench import Found
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.report import Report
 
 NOTEBOOK = "4_vision_low_level/3_memory_layout"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
-BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
 SQUARE = "is right only for square, even or contiguous shapes"
 

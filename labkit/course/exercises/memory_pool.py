@@ -4,7 +4,8 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._busy_pool import clear_while_busy
-from labkit.course.exercises._pool_streams import FIRST, record_the_stream
+from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._pool_streams import record_the_stream
 from labkit.course.exercises._pool_traces import (
     PoolRun,
     any_program,

@@ -6,6 +6,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._upload_steps import first_overwrite, waits_for
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.emulator.queue import Work
@@ -13,7 +14,6 @@ from labkit.cuda.emulator.queue import Work
 NOTEBOOK = "1_fundamentals/7b_overwritten_batch"
 
 Ints = tuple[int, ...]
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 ITEM = np.dtype(np.int64)
 EACH = 4 * ITEM.itemsize
 """Bytes of a batch."""

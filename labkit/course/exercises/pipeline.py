@@ -7,8 +7,8 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._loader_steps import prefetcher
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._stage_steps import (
-    FIRST,
     film_time,
     longest_wait,
     most_frames,

@@ -13,9 +13,9 @@ from labkit.course.exercises._c_library import (
     drive_sum,
     handle_program,
 )
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "2_core_code/10_python_meets_c"
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- low_half
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._matmul_rates import gflops_of_a_matmul
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._queue_device import QueueDevice
 from labkit.course.exercises._setup_steps import (
     RUNGS,
@@ -138,8 +139,8 @@ honest_timer = Exercise(
         "takes the minimum of one run",
         "reads back one element to wait (times the copy too)",
         "sleeps",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        FIRST,
+        CONSTANT,
     ),
 )
 
@@ -265,9 +266,9 @@ why_not_available = Exercise(
         "takes what was not asked for the cause",
         "ignores the build string",
         "treats an empty visible-devices variable as unset",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "reads the expected value out of the checker (module globals, frames or closure)",
-        "returns the literal answer of the example in the statement",
+        CONSTANT,
     ),
 )
 

@@ -8,6 +8,7 @@ import torch
 import labkit as lab
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._call_steps import depths, loops
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.dispatch import torch_recording
 from labkit.ops.iterator import tensor_iterator
 
@@ -192,8 +193,8 @@ path_of_a_call = Exercise(
         "forgets ADInplaceOrView for in-place",
         "Autograd hop under no_grad removed (it stays)",
         "misses BackendSelect for factories",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        FIRST,
+        CONSTANT,
         "reads the expected value out of the checker (module globals, frames or closure)",
     ),
 )
@@ -353,7 +354,7 @@ find_the_file = Exercise(
         "finds a mention, not the declaration",
         "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
         "waiting for ever)",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "catches every exception and returns a default",
     ),
 )

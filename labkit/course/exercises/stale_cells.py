@@ -8,6 +8,7 @@ import torch
 
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._refresh_steps import boxed_counter, refreshed, stale_cells
 from labkit.dispatch import torch_tables
 from labkit.dispatch.dispatcher import Dispatcher
@@ -18,9 +19,6 @@ from labkit.dispatch.torch_keys import torch_key
 NOTEBOOK = "3_internals/3b_stale_cells"
 _C: Any = torch._C
 K = DispatchKey
-
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-CONSTANT = "returns the literal answer of the example in the statement"
 
 
 # --- every_stale_cell

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._reversal import repair_the_race
 
 NOTEBOOK = "0_start_here"
@@ -152,7 +153,7 @@ places = Exercise(
         "forgets where a view starts",
         "exchanges the strides",
         "counts a view without rows",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
         "reads the expected value out of the checker (module globals, frames or closure)",
     ),
 )
@@ -196,9 +197,9 @@ read_the_banner = Exercise(
         "refuses every number on the emulator",
         "decides from torch.cuda.is_available alone",
         "reads the label text rather than the record kind",
-        "returns the literal answer of the example in the statement",
+        CONSTANT,
         "catches every exception and returns a default",
-        "remembers the answer of the first random case and returns it for all later cases",
+        FIRST,
     ),
 )
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._recorded_views import CONFIGURATIONS, View, first_difference
 
 NOTEBOOK = "6_capstones/5_the_stream_nobody_recorded"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 

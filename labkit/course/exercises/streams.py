@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
-from labkit.course.exercises._stream_calls import FIRST, Action, wait_stream
+from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._stream_calls import Action, wait_stream
 from labkit.cuda.happens_before import races, repaired
 
 NOTEBOOK = "4_vision_low_level/6_streams"
@@ -52,7 +53,7 @@ add_event = Exercise(
         "records before the first step",
         "waits behind the second step",
         "waits on the stream that recorded",
-        "returns the literal answer of the example in the statement",
+        CONSTANT,
         FIRST,
     ),
 )

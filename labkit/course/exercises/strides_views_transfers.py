@@ -9,12 +9,11 @@ import torch
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._layout_questions import apart, drawn, is_apart, windows_that_fit
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 
 NOTEBOOK = "1_fundamentals/7_strides_views_transfers"
 
 Ints = tuple[int, ...]
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
-LITERAL = "returns the literal answer of the example in the statement"
 SLOW = "is right on small cases and exceeds the size limit on large ones"
 SLOW += " (quadratic, recursive or waiting for ever)"
 SQUARE = "is right only for square, even or contiguous shapes"
@@ -187,7 +186,7 @@ as_strided_guard = Exercise(
         "any stride 0 is overlap even for size 1",
         "sorted-stride test only (misses interleaved overlap)",
         FIRST,
-        LITERAL,
+        CONSTANT,
         SLOW,
     ),
 )

@@ -11,6 +11,7 @@ import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._mapped_tensor import mapped_tensor
+from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._storage_steps import base_of, release
 
 NOTEBOOK = "2_core_code/2_tensor_and_storage"
@@ -256,8 +257,8 @@ refcounts = Exercise(
         "ignores saved tensors",
         "ignores rebinding of a name",
         "frees twice",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        FIRST,
+        CONSTANT,
     ),
 )
 

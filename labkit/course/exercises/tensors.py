@@ -11,6 +11,7 @@ from labkit.core import promotion
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._dtype_steps import NAMES, kind, number_dtype
 from labkit.course.exercises._metadata_calls import metadata_from_call
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 
 NOTEBOOK = "1_fundamentals/3_tensors"
 
@@ -109,8 +110,8 @@ promote = Exercise(
         "ignores the default dtype for bool + float number",
         "treats 0-dim like dimensioned",
         "a table for the printed examples",
-        "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
-        "remembers the answer of the first random case and returns it for all later cases",
+        BANNED,
+        FIRST,
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
     ),
 )
@@ -249,8 +250,8 @@ share_or_copy = Exercise(
         "as_tensor always copies",
         "ignores a dtype change",
         "ignores device",
-        "remembers the answer of the first random case and returns it for all later cases",
-        "returns the literal answer of the example in the statement",
+        FIRST,
+        CONSTANT,
         "catches every exception and returns a default",
     ),
 )

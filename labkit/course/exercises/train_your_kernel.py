@@ -6,7 +6,7 @@ import numpy as np
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._conv_backward import conv_backward
-from labkit.course.exercises._conv_cases import FIRST
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "4_vision_low_level/5b_train_your_kernel"
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._pipeline_steps import FIRST, group_size, steps_after
+from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._pipeline_steps import group_size, steps_after
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import GIB, MIB

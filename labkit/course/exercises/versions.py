@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._version_steps import kept_by, through_copy, unpack
 from labkit.course.exercises._written_tensors import will_backward_refuse
 
 NOTEBOOK = "3_internals/5b_versions"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 Program = list[tuple[Any, ...]]
 

@@ -20,9 +20,9 @@ from labkit.course.exercises._device_programs import (
     tensor_program,
     thread_program,
 )
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "3_internals/6_your_own_device"
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- given_back
 
