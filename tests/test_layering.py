@@ -9,8 +9,8 @@ import pytest
 LABKIT = Path(__file__).parents[1] / "labkit"
 LAYERS = [
     "core", "cuda", "memory", "dispatch", "ops", "autograd", "_tensor", "amp", "nn", "optim",
-    "graph", "vision", "torch_shim", "torch_device", "pipeline", "show", "conformance", "course",
-    "workshop", "bench", "doctor", "cli",
+    "graphed", "graph", "vision", "torch_shim", "torch_device", "pipeline", "show", "conformance",
+    "course", "workshop", "bench", "doctor", "cli",
 ]  # fmt: skip
 STANDALONE = {"widgets", "launcher"}  # import no layer: one draws plain data, one runs before torch
 MODULES = sorted(path for path in LABKIT.rglob("*.py") if path != LABKIT / "__init__.py")

@@ -226,7 +226,7 @@ def make_grads(roots: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
                 )
             strides = contiguous_strides(about.shape) if is_edge else root.strides
             ones = empty_strided(about.shape, strides, about.dtype, about.device)
-            copy.store(ones, copy.scalar_raw(1, about.dtype))
+            copy.fill(ones, 1)
             made.append(ones)
         else:
             raise TypeError(

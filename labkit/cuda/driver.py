@@ -1,6 +1,7 @@
 """The one interface to a device; `cupy.driver` and `emulator.driver` implement it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -100,5 +101,13 @@ class Driver(Protocol):
 
     def stream_begin_capture(self, stream: int) -> None: ...
     def stream_end_capture(self, stream: int) -> Any: ...
+    def stream_is_capturing(self, stream: int) -> bool: ...
+    def capture_relaxed(self) -> AbstractContextManager[None]:
+        """Inside, this thread may allocate although a stream captures.
+
+        Source   c10/cuda/CUDAGraphsC10Utils.h  CUDAStreamCaptureModeGuard
+        """
+        ...
+
     def graph_instantiate(self, nodes: Any) -> Any: ...
     def graph_launch(self, executable: Any, stream: int) -> None: ...

@@ -19,7 +19,8 @@ class MemoryCalls:
     def malloc(self, size: int) -> int | None:
         """Address of `size` new bytes, or None when they do not fit."""
         try:
-            return self.driver.malloc(size)
+            with self.driver.capture_relaxed():
+                return self.driver.malloc(size)
         except OutOfMemoryError:
             return None
 

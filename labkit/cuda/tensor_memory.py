@@ -44,13 +44,19 @@ copy does.
 """
 
 
-def _copy(destination: int, _to: Device, source: int, _from: Device, nbytes: int) -> None:
-    """The bytes have arrived, after everything queued on the current stream."""
+def _copy(destination: int, to: Device, source: int, origin: Device, nbytes: int) -> None:
+    """The bytes have arrived, after everything queued on the current stream; within the device they
+    will, in the stream's turn.
+    """
     driver = current_driver()
     failure = _unheard.pop(id(driver), None)
     if failure is not None:
         raise failure
-    copy_now(driver, destination, source, nbytes, current_stream(driver).handle)
+    stream = current_stream(driver).handle
+    if to.type == origin.type == "cuda":
+        driver.memcpy_async(destination, source, nbytes, stream)
+    else:
+        copy_now(driver, destination, source, nbytes, stream)
 
 
 def copy_now(driver: Driver, destination: int, source: int, nbytes: int, stream: int) -> None:

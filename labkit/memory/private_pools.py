@@ -50,11 +50,18 @@ class PrivatePools:
 
     def create(self, *, no_split: bool = False, use_on_oom: bool = False) -> MempoolId:
         """The id of a new pool with one holder, as `MemPool` makes it."""
-        self._created += 1
-        pool = self.hold((0, self._created), no_split=no_split)
+        pool = self.hold(self.new_id(), no_split=no_split)
         if use_on_oom:
             self._use_on_oom.insert(_mempool_key(pool.id), pool)
         return pool.id
+
+    def new_id(self) -> MempoolId:
+        """The id of a pool that there is once somebody holds it.
+
+        Source   c10/core/CachingDeviceAllocator.h  MemPool::graph_pool_handle
+        """
+        self._created += 1
+        return (0, self._created)
 
     def hold(self, mempool_id: MempoolId, *, no_split: bool = False) -> PrivatePool:
         """The pool, created if it is new, with one more holder."""

@@ -1,11 +1,12 @@
-"""`show.graph`: the backward graph of a tensor, of torch or of labkit; or captured operators."""
+"""`show.graph`: a tensor's backward graph, captured operators, or a captured CUDA graph."""
 
 import sys
 from typing import Any
 
 from labkit.show.backward.autograd_walk import Walk
+from labkit.show.launches import is_launches, launches
 from labkit.show.module_scopes import Scopes
-from labkit.show.names import tensor_names
+from labkit.show.names import tensor_names, tensors_at
 from labkit.show.operators import is_operators, operators
 from labkit.widgets.graph.graph_view import GraphView
 
@@ -25,7 +26,9 @@ def graph(
             arguments that computes such a tensor. An arrow runs from a node to the node its
             gradient goes to next; a number on it is that node's input slot, where it is not 0.
             #0 is the first node that was made: larger numbers run earlier.
-            Of torch.fx GraphModules the operators are drawn, an arrow from each to its readers.
+            Of torch.fx GraphModules the operators are drawn, an arrow from each to its readers. Of
+            CUDA graphs the nodes are drawn, with the memory they were captured with: under the name
+            of the caller's variable that is there now, or as temp 1, temp 2, ...
     module  an nn.Module of either: nodes fold by the module whose forward made them, so `root`
             must be a function that runs it
     depth   how many levels of module names tell groups apart; None: all of them
@@ -37,6 +40,8 @@ def graph(
     """
     if roots and all(is_operators(root) for root in roots):
         return operators(roots, title, simple)
+    if roots and all(is_launches(root) for root in roots):
+        return launches(roots, tensors_at(sys._getframe(1)), title, simple)
     scopes = Scopes(module, depth)
     names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
     walk = Walk(names, scopes.group)

@@ -53,6 +53,14 @@ def tensor_names(frame: FrameType | None) -> dict[int, str]:
     return {id(value): name for name, value in tensors_in(variables).items()}
 
 
+def tensors_at(frame: FrameType | None) -> dict[int, str]:
+    """Address -> the name of a variable of the frame whose tensor begins there."""
+    if frame is None:
+        return {}
+    found = tensors_in({**frame.f_globals, **frame.f_locals})
+    return {one.data_ptr(): name for name, one in found.items() if one.numel()}
+
+
 def tensors_in(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors among the variables, without those whose names begin with an underscore."""
     return {

@@ -379,7 +379,7 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch):
     launching.kernels().clear()
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
-    x = lab.ones(2, 2, device="cuda").t()
+    x = lab.ones(2, 2).to("cuda").t()
     with pytest.raises(CompilerMissing, match=r"sudo apt install g\+\+"):
         x + x[0]
 

@@ -36,7 +36,7 @@ def real_part(value: Any) -> Any:
 
 def _filled(sizes: Sequence[int], strides: Ints, dtype: Any, device: Any, number: int) -> Any:
     made = empty_strided(tuple(sizes), strides, dtype, device)
-    copy.store(made, copy.scalar_raw(number, dtype))
+    copy.fill(made, number)
     return made
 
 
@@ -48,14 +48,14 @@ def zeros(sizes: Sequence[int], dtype: Any, device: Any) -> Any:
 def zeros_like(tensor: Any) -> Any:
     """Zeros, laid out like the tensor."""
     made = copy.empty_like(tensor)
-    copy.store(made, copy.scalar_raw(0, made.dtype))
+    copy.fill(made, 0)
     return made
 
 
 def ones_like(tensor: Any) -> Any:
     """Ones, laid out like the tensor."""
     made = copy.empty_like(tensor)
-    copy.store(made, copy.scalar_raw(1, made.dtype))
+    copy.fill(made, 1)
     return made
 
 

@@ -4,8 +4,9 @@ CuPy's runtime module covers memory, streams, events and captured graphs; what i
 (virtual memory, parameter sizes, launches from packed bytes) is asked of the CUDA driver itself.
 """
 
+import contextlib
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -27,6 +28,7 @@ _NOT_READY = 600
 _OUT_OF_MEMORY = 2
 _NON_BLOCKING = 1
 _CAPTURE_THREAD_LOCAL = 1
+_CAPTURE_RELAXED = 2
 
 
 def why_not() -> str:
@@ -373,6 +375,21 @@ class CupyDriver:
         self._capturing.discard(stream)
         with told():
             return [Captured(runtime.streamEndCapture(stream))]
+
+    def stream_is_capturing(self, stream: int) -> bool:
+        """True while what the stream is given becomes a graph."""
+        with told():
+            return bool(runtime.streamIsCapturing(stream))
+
+    @contextlib.contextmanager
+    def capture_relaxed(self) -> Iterator[None]:
+        """Inside, this thread may allocate although a stream captures."""
+        mode = ctypes.c_int(_CAPTURE_RELAXED)
+        self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
     def graph_instantiate(self, nodes: Sequence[Any]) -> Executable:
         """What `graph_launch` takes. An explicit graph is captured, one stream per node."""

@@ -3,7 +3,9 @@
 Source   CUDA Runtime API  cudaStreamBeginCapture, cudaStreamEndCapture
 """
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 
 from labkit.cuda.errors import CaptureError, InvalidValueError
 from labkit.cuda.operation import Node, Operation
@@ -44,6 +46,7 @@ class Captures:
     def __init__(self) -> None:
         self._of_stream: dict[int, Capture] = {}
         self._of_event: dict[int, tuple[Capture, tuple[int, ...]]] = {}
+        self._thread = threading.local()
 
     def __bool__(self) -> bool:
         return bool(self._of_stream)
@@ -63,6 +66,21 @@ class Captures:
             raise CaptureError(
                 f"{what} is not allowed while a stream captures; the capture is void"
             )
+
+    @contextlib.contextmanager
+    def relaxed(self) -> Iterator[None]:
+        """Inside, this thread may do what is only unsafe while a stream captures."""
+        before = getattr(self._thread, "relaxed", False)
+        self._thread.relaxed = True
+        try:
+            yield
+        finally:
+            self._thread.relaxed = before
+
+    def refuse_unsafe(self, what: str) -> None:
+        """As `refuse`, unless this thread is `relaxed`."""
+        if not getattr(self._thread, "relaxed", False):
+            self.refuse(what)
 
     def begin(self, stream: int) -> None:
         """The stream captures from now on."""

@@ -108,8 +108,10 @@ class EmulatorDriver:
         """Address of that many bytes, uninitialised.
 
         Raises   OutOfMemoryError   they do not fit
+                 CaptureError       a stream captures, and this thread is not `capture_relaxed`
         """
         with self._lock:
+            self._captures.refuse_unsafe("allocating memory")
             return self.arena.malloc(size_bytes)
 
     def free(self, address: int) -> None:
@@ -375,6 +377,14 @@ class EmulatorDriver:
         """
         with self._lock:
             return self._captures.end(stream)
+
+    def stream_is_capturing(self, stream: int) -> bool:
+        """True while what the stream is given becomes a graph."""
+        return self._captures.of(stream) is not None
+
+    def capture_relaxed(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, this thread may allocate although a stream captures."""
+        return self._captures.relaxed()
 
     def graph_instantiate(self, nodes: Sequence[Node]) -> list[Node]:
         """What `graph_launch` takes; checked, and independent of the graph it came from.

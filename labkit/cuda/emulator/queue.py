@@ -75,6 +75,10 @@ class WorkQueue:
         self.seed = seed
         self._random = random.Random(seed)
 
+    def follow(self, source: Any) -> None:
+        """Choose orders by `source.choice(what may run next)` from now on."""
+        self.seed, self._random = 0, source
+
     def add_stream(self, stream: int, *, blocking: bool) -> None:
         """A stream; a blocking one is ordered with the default stream."""
         self._streams.add(stream)

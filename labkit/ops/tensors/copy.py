@@ -130,11 +130,19 @@ def fill_(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tr
 
     Raises   RuntimeError   the value does not fit the type
     """
+    fill(self, value, check_small_floats)
+    self.bump_version()
+    return self
+
+
+def fill(self: TensorImpl, value: complex | bool, check_small_floats: bool = True) -> None:
+    """Every element is `value`, without a new version; on a device a kernel does it.
+
+    Raises   RuntimeError   the value does not fit the type
+    """
     raw = scalar_raw(value, self.dtype, check_small_floats)
     if self.numel() and not _filled_on_device(self, value):
         store(self, raw)
-    self.bump_version()
-    return self
 
 
 def _filled_on_device(self: TensorImpl, value: complex | bool) -> bool:

@@ -137,8 +137,7 @@ def full(sizes: Ints, value: complex | bool, dtype: DType | None, device: Device
 
 def filled(impl: TensorImpl, value: complex | bool) -> TensorImpl:
     """The tensor itself, every element `value`, without a new version."""
-    if impl.numel():
-        copy.store(impl, copy.scalar_raw(value, impl.dtype))
+    copy.fill(impl, value)
     return impl
 
 
