@@ -14,6 +14,7 @@ from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.dispatch import tls
 from labkit.dispatch.arguments import key_set_of
+from labkit.dispatch.described import describe
 from labkit.dispatch.table import Cell
 
 
@@ -29,6 +30,7 @@ class KernelRun:
     depth     0 for the outermost kernel of the recording
     included, excluded  the thread's sets when it was entered
     tensors   the key set of each tensor argument, in order, lists flattened
+    met       the same tensors in words
     raised    the error that left the kernel, if one did
     """
 
@@ -41,6 +43,7 @@ class KernelRun:
     included: DispatchKeySet
     excluded: DispatchKeySet
     tensors: list[DispatchKeySet]
+    met: list[str]
     raised: str | None = None
 
 
@@ -69,7 +72,7 @@ class Recorder:
             run = KernelRun(
                 operator, via, RUNTIME_KEYS[slot], keyset(bits),
                 cell.kernel.debug if cell.kernel else "", self._depth,
-                tls.included(), tls.excluded(), key_sets_in((*args, *kwargs.values())),
+                tls.included(), tls.excluded(), *tensors_in((*args, *kwargs.values())),
             )  # fmt: skip
             with self.note(run):
                 return kernel(*args, **kwargs)
@@ -100,12 +103,13 @@ class Recorder:
         return self._depth
 
 
-def key_sets_in(values: tuple[Any, ...]) -> list[DispatchKeySet]:
-    """The key set of every tensor, lists flattened."""
-    found = []
+def tensors_in(values: tuple[Any, ...]) -> tuple[list[DispatchKeySet], list[str]]:
+    """The key set of every tensor, and the tensor in words; lists flattened."""
+    key_sets, words = [], []
     for value in values:
         for item in value if isinstance(value, list | tuple) else (value,):
             keys = key_set_of(item)
             if keys is not None:
-                found.append(keys)
-    return found
+                key_sets.append(keys)
+                words.append(describe(item))
+    return key_sets, words

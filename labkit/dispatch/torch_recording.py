@@ -17,7 +17,7 @@ import torch
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.dispatch import torch_keys, torch_tables
-from labkit.dispatch.recorder import KernelRun, Recorder, key_sets_in
+from labkit.dispatch.recorder import KernelRun, Recorder, tensors_in
 from labkit.dispatch.torch_operator import is_stale
 
 _C: Any = torch._C
@@ -98,7 +98,7 @@ def _stand_in(
         run = KernelRun(
             name, None, slot, torch_keys.from_torch(keys), debug, recorder.depth,
             torch_keys.included(), torch_keys.excluded(),
-            key_sets_in((*args, *kwargs.values())),
+            *tensors_in((*args, *kwargs.values())),
         )  # fmt: skip
         with recorder.note(run):
             return kernel.call_boxed(keys, *args, **kwargs)

@@ -11,6 +11,7 @@ from labkit.course.exercises.mixed_precision import (
     finished_region,
     finished_scaler,
     gradients,
+    mini_autocast,
 )
 from tests.course.answers import Answers, first_hint
 
@@ -281,9 +282,33 @@ def test_the_hints_name_the_mistake():
     assert "count starts again" in first_hint(scaler, Grows)
     assert "the same object" in first_hint(region, EachTime)
     assert "Integers and float64" in first_hint(region, Integers)
-    assert "only a leaf's" in first_hint(region, KeepsComputed)
+    assert "is no leaf" in first_hint(region, KeepsComputed)
+    assert "only until `end`" in first_hint(region, Survives)
     assert "Do not detach" in first_hint(region, Detached)
     assert "becomes an infinity" in first_hint(scale, too_many)
+    assert "`isfinite` is False for both" in first_hint(scaler, NoNan)
+    assert "An optimizer stood still" in first_hint(scaler, AllStop)
+    assert "*any* optimizer" in first_hint(scaler, LastOnly)
+    assert "in no list" in first_hint(region, Everything)
+    assert "One float32 tensor is enough" in first_hint(region, FirstWide)
+    assert "also when the weight was written" in first_hint(region, Fresh)
+
+
+def test_a_parameter_that_backward_did_not_reach_has_no_gradient_to_unscale():
+    reached, other = (torch.ones(1, requires_grad=True) for _ in range(2))
+    optimizer = torch.optim.SGD([other, reached], lr=0.1)
+    (3 * reached).sum().backward()
+    assert [g.tolist() for g in gradients(optimizer)] == [[3.0]]
+
+
+def test_a_message_says_which_tensor_came_back():
+    script = [("cast", "mm", [0]), ("cast", "mm", [0]), ("cast", "add", [0])]
+    said = mini_autocast.expected([("float32", "weight")], script)
+    assert [entry[2] for entry in said] == [
+        "a new cast, number 1",
+        "cast 1 again",
+        "the argument itself",
+    ]
 
 
 def test_the_largest_scale_fits_and_its_double_does_not():

@@ -240,3 +240,13 @@ def test_a_key_that_left_pytorch_is_passed_over():
     assert [key.name for key in torch_tables.parse_table(lines)] == ["CPU"]
     with pytest.raises(ValueError, match="no dispatch key is called 'Nomad'"):
         torch_tables.parse_table(lines.replace("Named", "Nomad"))
+
+
+def test_below_autocast_the_arguments_are_those_that_arrived(x):
+    made = explain_in("autocast", aten.mm, x, x)
+    first, second = [[argument["what"] for argument in hop["arguments"]] for hop in made.hops[:2]]
+    assert first == ["float32 [2, 2] on cpu"] * 2
+    assert second == ["bfloat16 [2, 2] on cpu"] * 2
+    assert any("self is bfloat16" in step["text"] for step in made.steps if step["hop"] == 1)
+    widest = explain_in("autocast", aten.cat, [x, x.half()])
+    assert [argument["what"][:7] for argument in widest.hops[1]["arguments"]] == ["float32"] * 2

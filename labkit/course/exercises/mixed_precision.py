@@ -17,8 +17,9 @@ Script = list[tuple[Any, ...]]
 
 @handed_out
 def gradients(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """The gradients of all the optimizer's parameters."""
-    return [p.grad for group in optimizer.param_groups for p in group["params"]]
+    """The gradients of the optimizer's parameters, as far as they have one."""
+    found = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    return [gradient for gradient in found if gradient is not None]
 
 
 def finished_scaler() -> type:
@@ -124,12 +125,26 @@ def _right_scaler(scale: float, interval: int, script: Script) -> list[Any]:
     return _drive_scaler(finished_scaler(), scale, interval, script)
 
 
+def _unequal_at(value: Any, right: Any) -> int | None:
+    """The place of the first entry that is not right."""
+    if not isinstance(value, list):
+        return None
+    pairs = enumerate(zip(value, right, strict=False))
+    return next((place for place, (ours, theirs) in pairs if ours != theirs), None)
+
+
 def _first_difference(value: Any, right: Any) -> str:
     """What the first unequal entry is about: "gradients", "weights" or "scale"."""
-    if not isinstance(value, list):
-        return ""
-    pairs = zip(value, right, strict=False)
-    return next((str(theirs[0]) for ours, theirs in pairs if ours != theirs), "")
+    place = _unequal_at(value, right)
+    return "" if place is None else str(right[place][0])
+
+
+def _stood_still(value: Any, right: Any) -> bool:
+    """True when the first unequal entry holds weights as they were before."""
+    place = _unequal_at(value, right)
+    if place is None or right[place][0] != "weights":
+        return False
+    return value[place] in [("weights", [1.0] * len(right[place][1])), *value[:place]]
 
 
 grad_scaler = Exercise(
@@ -149,12 +164,18 @@ grad_scaler = Exercise(
     hints=(
         Hint("Divide each gradient in place: `gradient /= self.value`.", stage="unscale"),
         Hint(
-            "Weights became infinite or NaN: an infinity in *any* gradient stops the whole step.",
+            "Weights became infinite or NaN: an infinity or a NaN in *any* gradient stops the "
+            "whole step. `isfinite` is False for both.",
             when=lambda e: (
                 "inf or nan" in str([one for one in e.value if one[0] == "weights"])
                 if isinstance(e.value, list)
                 else False
             ),
+        ),
+        Hint(
+            "An optimizer stood still, and its own gradients were finite. It asks "
+            "`self.found[optimizer]`; only `update` asks about all.",
+            when=lambda e: _stood_still(e.value, e.right),
         ),
         Hint(
             "The step is too small by the scale: gradients that were unscaled by hand are divided "
@@ -165,8 +186,9 @@ grad_scaler = Exercise(
             ),
         ),
         Hint(
-            "The scale differs first. It is halved at once after an infinity, and doubled only "
-            "after `interval` good updates in a row: the count starts again after both.",
+            "The scale differs first. It is halved at once when *any* optimizer met an infinity, "
+            "and doubled only after `interval` good updates in a row. The count starts again after "
+            "both.",
             when=lambda e: _first_difference(e.value, e.right) == "scale",
         ),
         "In `unscale`: if the optimizer is in `self.found`, return. Else look at its gradients, "
@@ -245,8 +267,20 @@ def _casts(names: tuple[str, ...], *, weights: bool) -> Any:
     return case
 
 
+@handed_out
+def _which(tensor: Tensor, argument: Tensor, casts: list[Tensor]) -> str:
+    """Which tensor came back for the argument; a new one is noted in `casts`."""
+    if tensor is argument:
+        return "the argument itself"
+    number = next((i for i, one in enumerate(casts, 1) if one is tensor), 0)
+    if number:
+        return f"cast {number} again"
+    casts.append(tensor)
+    return f"a new cast, number {len(casts)}"
+
+
 def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> list[Any]:
-    """Of every tensor that came back: its type, which object, what it holds, if it has a node."""
+    """Of every tensor that came back: its type, which one, what it holds, if it has a node."""
     made = []
     for place, (name, role) in enumerate(pool):
         tensor = torch.full((1,), float(place + 2)).to(getattr(torch, name))
@@ -254,16 +288,16 @@ def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> l
             tensor.requires_grad_()
             tensor = tensor if role == "weight" else tensor * 1  # no leaf any more
         made.append(tensor)
-    region, seen, after = answer(), list(made), []
+    region, after = answer(), []
+    casts: list[Tensor] = []
     for what, *rest in script:
         if what == "cast":
-            for tensor in region.cast(rest[0], [made[i] for i in rest[1]]):
-                number = next((i for i, one in enumerate(seen) if one is tensor), len(seen))
-                if number == len(seen):
-                    seen.append(tensor)
+            given = [made[i] for i in rest[1]]
+            for tensor, argument in zip(region.cast(rest[0], given), given, strict=True):
+                which = _which(tensor, argument, casts)
                 dtype = str(tensor.dtype).removeprefix("torch.")
                 grad = "with gradient" if tensor.requires_grad else "without gradient"
-                after.append((rest[0], dtype, f"tensor {number}", tensor.item(), grad))
+                after.append((rest[0], dtype, which, tensor.item(), grad))
         elif what == "end":
             region.end()
         else:
@@ -278,11 +312,14 @@ def _right_region(pool: list[tuple[str, str]], script: Script) -> list[Any]:
 
 def _unequal(e: Any, place: int) -> bool:
     """True when the first difference is in that place of an entry."""
-    if not isinstance(e.value, list):
-        return False
-    pairs = zip(e.value, e.right, strict=False)
-    first = next(((ours, theirs) for ours, theirs in pairs if ours != theirs), None)
-    return first is not None and first[0][place] != first[1][place]
+    at = _unequal_at(e.value, e.right)
+    return at is not None and e.value[at][place] != e.right[at][place]
+
+
+def _right_entry(e: Any) -> Any:
+    """What the first wrong entry should have been: (operator, type, which, value, gradient)."""
+    at = _unequal_at(e.value, e.right)
+    return ("", "", "", 0.0, "") if at is None else e.right[at]
 
 
 _OTHERS = ("add", "relu")
@@ -303,28 +340,30 @@ mini_autocast = Exercise(
     ),
     hints=(
         Hint(
+            "`add` and `relu` stand in no list: their tensors come back themselves.",
+            when=lambda e: _right_entry(e)[0] in _OTHERS,
+        ),
+        Hint(
             "Only float16 and float32 tensors are cast. Integers and float64 stay as they are.",
-            when=lambda e: (
-                _unequal(e, 1) and any(kind in ("int64", "float64") for kind, _ in e.inputs[0])
-            ),
+            when=lambda e: _unequal(e, 1) and _right_entry(e)[1] in ("int64", "float64"),
+        ),
+        Hint(
+            "One float32 tensor is enough, wherever it stands among them: then all become float32.",
+            when=lambda e: _unequal(e, 1) and _right_entry(e)[0] in WIDEST,
         ),
         Hint(
             "A cast without a gradient: backward would never reach the weight. Do not detach it.",
             when=lambda e: _unequal(e, 4),
         ),
         Hint(
-            "Something computed from a weight has a gradient too, and is no weight: only a leaf's "
-            "cast is kept.",
-            when=lambda e: (
-                _unequal(e, 2)
-                and any(role == "computed" for _, role in e.inputs[0])
-                and not any(role == "weight" for _, role in e.inputs[0])
-            ),
+            "A cast came back that was made before. Only casts of weights are kept, and only until "
+            "`end`. Something computed from a weight is no leaf, so it is no weight.",
+            when=lambda e: _unequal(e, 2) and _right_entry(e)[2].startswith("a new"),
             stage="kept weights",
         ),
         Hint(
             "A weight is a leaf that requires a gradient. Its float16 cast goes into `self.kept`, "
-            "and comes out of it, the same object, until `end`.",
+            "and comes out of it, the same object, until `end`, also when the weight was written.",
             when=lambda e: _unequal(e, 2),
             stage="kept weights",
         ),

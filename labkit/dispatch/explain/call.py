@@ -115,6 +115,8 @@ def _run(
             made.raised = f"{type(error).__name__}: {error}"
     mine = [run for run in runs if run.operator == made.operator]
     made.agrees = agreement(hops, mine, raised=made.raised is not None)
+    if made.agrees:
+        _show_what_arrived(made.hops, mine)
     made.recorded = []
     around: list[KernelRun] = []
     for number, run in enumerate(mine):
@@ -122,6 +124,15 @@ def _run(
         how = run.via or how_reached(view, run, around[-1] if around else None)
         made.recorded.append(run_data(run, how, number < len(hops)))
         around.append(run)
+
+
+def _show_what_arrived(hops: list[dict[str, Any]], runs: list[KernelRun]) -> None:
+    """Arguments of the later calls are as the kernels met them: autocast casts, vmap unwraps."""
+    with_kernel = [hop for hop in hops if hop["kernel"]]
+    for hop, run in list(zip(with_kernel, runs, strict=False))[1:]:
+        if len(hop["arguments"]) == len(run.met):  # a redispatch has none: it looks at no tensor
+            for argument, met in zip(hop["arguments"], run.met, strict=True):
+                argument["what"] = met
 
 
 def agreement(hops: list[Hop], runs: list[KernelRun], *, raised: bool = False) -> bool:

@@ -5,7 +5,8 @@ from typing import Any
 
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
 from labkit.dispatch.arguments import key_set_of
-from labkit.dispatch.explain.key_origins import describe, origins
+from labkit.dispatch.described import describe
+from labkit.dispatch.explain.key_origins import origins
 from labkit.dispatch.explain.predict import Hop
 from labkit.dispatch.recorder import KernelRun
 
@@ -112,7 +113,10 @@ def _raw(keys: DispatchKeySet | None) -> int | None:
 
 
 def argument_data(path: str, tensor: Any) -> dict[str, Any]:
-    """One tensor argument: its key set, and where each key came from."""
+    """One tensor argument: its key set, and where each key came from.
+
+    Of a later hop it is the tensor that was passed in, until a run shows what arrived there.
+    """
     keys = key_set_of(tensor) or keyset(0)
     return {
         "name": path,
