@@ -2,14 +2,18 @@
 
 import os
 import socket
+from pathlib import Path
 from typing import NoReturn
 
 from labkit.launcher.environment import Environment
 from labkit.launcher.problem import Problem
 
+EXTENSIONS = Path(__file__).parents[1] / "widgets" / "jupyterlab"
 FIRST_NOTEBOOK = "notebooks/0_start_here.ipynb"
 NO_FOREIGN_CODE = "--ServerApp.contents_manager_class=labkit.widgets.contents.LabContentsManager"
 """Opening a notebook runs no JavaScript that came in its file."""
+LATE_MODELS = f"--LabApp.extra_labextensions_path={EXTENSIONS}"
+"""A saved widget that arrives late on a busy machine is drawn all the same."""
 
 
 def open_lab(environment: Environment, port: int | None, extra: list[str]) -> NoReturn:
@@ -27,6 +31,7 @@ def open_lab(environment: Environment, port: int | None, extra: list[str]) -> No
         "--ServerApp.ip=127.0.0.1",  # this machine only; the token in the address is the key
         "--LabApp.extension_manager=readonly",  # nothing is looked up on the network
         NO_FOREIGN_CODE,
+        LATE_MODELS,
     ]  # fmt: skip
     if port is not None:
         check_free(port)

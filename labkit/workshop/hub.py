@@ -10,7 +10,7 @@ from jupyterhub.auth import Authenticator
 from jupyterhub.spawner import LocalProcessSpawner
 from jupyterhub.utils import random_port
 
-from labkit.launcher.jupyter import NO_FOREIGN_CODE
+from labkit.launcher.jupyter import LATE_MODELS, NO_FOREIGN_CODE
 from labkit.workshop.cell.warm import ask
 from labkit.workshop.folders import Workshop, cell_of, provide
 from labkit.workshop.roster import Person, read_roster
@@ -23,6 +23,7 @@ SERVER = (
     "--KernelManager.transport=ipc",  # a socket in a folder of the learner's, not a port
     "--LabServerApp.workspaces_dir=/tmp/workspaces",
     NO_FOREIGN_CODE,
+    LATE_MODELS,
 )
 
 

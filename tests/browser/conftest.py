@@ -35,7 +35,7 @@ import nbformat
 import pytest
 
 from labkit.doctor.tools import CHROMIUM_NAMES, find_chromium
-from labkit.launcher.jupyter import NO_FOREIGN_CODE
+from labkit.launcher.jupyter import LATE_MODELS, NO_FOREIGN_CODE
 from labkit.workshop.cell.kernels import KERNELS
 from tests.warm_kernels import CAN, warm_process
 
@@ -72,7 +72,7 @@ class Server:
     kernels  a descriptor to ask for forked ones over; None starts each as a learner's is
     """
 
-    def __init__(self, folder, options=(NO_FOREIGN_CODE,), kernels=None):
+    def __init__(self, folder, options=(NO_FOREIGN_CODE, LATE_MODELS), kernels=None):
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir()
         self.log = folder / "server.log"
