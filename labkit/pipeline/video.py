@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from labkit.pipeline.config import setting
 from labkit.pipeline.enhancer import Enhancer, postprocess, preprocess, trained
+from labkit.pipeline.exact import exact
 from labkit.pipeline.frames import (
     Codec,
     Encoder,
@@ -33,6 +35,7 @@ from labkit.pipeline.frames import (
 from labkit.pipeline.journal import Journal, JournalError
 from labkit.pipeline.scene import Frame, Scene
 from labkit.pipeline.staged import staged
+from labkit.pipeline.temporal import Reusing
 from labkit.pipeline.timer import Timer
 
 
@@ -50,7 +53,9 @@ class Compute:
 class Processing:
     """How frames move: how many at once, and whether decoding and encoding have their own threads.
 
-    max_queue_size  batches that may wait between two stages, when they overlap
+    max_queue_size       batches that may wait between two stages, when they overlap
+    reuse_unless_moved   compute again only where a pixel moved by more steps of 0..255 than this;
+                         the first frame of each batch is computed whole
     """
 
     batch_size: int = setting(1, at_least=1)
@@ -58,15 +63,20 @@ class Processing:
     max_queue_size: int = setting(2, at_least=1)
     on_damaged_frame: Literal["stop", "repeat"] = "stop"
     codec: Codec = "ffv1"
+    reuse_unless_moved: int | None = setting(None, at_least=0)
 
 
 @dataclass(frozen=True)
 class Model:
-    """The network, trained when a job begins: the same numbers give the same weights."""
+    """The network, trained when a job begins: the same numbers give the same weights.
+
+    exact   round its numbers so that all its sums are exact: reuse then changes no bit
+    """
 
     channels: int = setting(8, at_least=1)
     train_steps: int = setting(100, at_least=0)
     seed: int = setting(0, at_least=0)
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,8 @@ def enhance_film(
         with timer("train"):
             model = _begun(journal, _job(source, film, settings), settings.model)
         batches = _batches(source, settings.processing, len(journal) - 1, timer)
-        enhance = _enhance_with(model.to(device), device, settings.compute, timer)
+        network = _network(model.to(device), settings)
+        enhance = _enhance_with(network, device, settings.compute, timer)
         encoder = Encoder(settings.processing.codec, film)
         resumed = len(journal) - 1
         for frames in _through(batches, enhance, settings.processing):
@@ -158,8 +169,15 @@ def _batches(
         frames.close()
 
 
+def _network(model: Enhancer, settings: Settings) -> nn.Module:
+    if settings.model.exact:
+        model.body = exact(model.body)
+    moved = settings.processing.reuse_unless_moved
+    return model if moved is None else Reusing(model, moved)
+
+
 def _enhance_with(
-    model: Enhancer, device: torch.device, compute: Compute, timer: Timer
+    model: nn.Module, device: torch.device, compute: Compute, timer: Timer
 ) -> Callable[[tuple[list[Frame], int]], Sequence[Frame]]:
     dtype = getattr(torch, compute.precision)
 

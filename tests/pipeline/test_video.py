@@ -320,3 +320,18 @@ def test_settings_reach_pytorch_and_leave_it(film, tmp_path, monkeypatch):
     assert set(seen) == {(1, "high", "cpu")}
     assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == before
     assert len(timer.seconds["network"]) == 11
+
+
+def test_reuse_changes_no_byte_of_the_film_and_goes_on_where_it_was_stopped(film, tmp_path):
+    exact = replace(QUICK, model=Model(channels=2, train_steps=1, exact=True))
+    reusing = replace(exact, processing=Processing(batch_size=4, reuse_unless_moved=0))
+    enhance_film(film, tmp_path / "whole.mkv", exact)
+
+    def stop(progress):
+        if progress.finished == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        enhance_film(film, tmp_path / "reused.mkv", reusing, stop)
+    enhance_film(film, tmp_path / "reused.mkv", reusing)
+    assert (pictures(tmp_path / "reused.mkv") == pictures(tmp_path / "whole.mkv")).all()
