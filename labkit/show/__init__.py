@@ -11,6 +11,7 @@ from labkit.show.holders import holders
 from labkit.show.kernel import kernel
 from labkit.show.memory import memory
 from labkit.show.operators import rewrite
+from labkit.show.pictures import pictures
 from labkit.show.source_map import source_map
 from labkit.show.streams import streams
 from labkit.show.strides import strides
@@ -30,6 +31,7 @@ __all__ = [
     "holders",
     "kernel",
     "memory",
+    "pictures",
     "rewrite",
     "source_map",
     "streams",
