@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("python_meets_c")
 
@@ -20,6 +20,9 @@ def low_half(address):
 answers.wrong("low_half", "keeps the sign bit as a number")(lambda address: address % 2**32)
 answers.wrong("low_half", "drops 31 bits only")(lambda address: address % 2**31)
 answers.wrong("low_half", "keeps all bits")(lambda address: address)
+answers.wrong("low_half", "forgets the smallest int")(
+    lambda address: address % 2**32 - 2**32 * (address % 2**32 > 2**31)
+)
 
 # --- readable
 
@@ -108,7 +111,7 @@ class Owned:
 
     def add(self, amount):
         if self.lib.add(self.open(), amount):
-            raise RuntimeError(self.lib.message())
+            raise RuntimeError(self.lib.message().decode())
 
     def total(self):
         return self.lib.total(self.open())
@@ -143,6 +146,13 @@ class Deaf(Owned):
         self.lib.add(self.open(), amount)
 
 
+@answers.wrong("owned_handle", "raises the message as bytes")
+class Bytes(Owned):
+    def add(self, amount):
+        if self.lib.add(self.open(), amount):
+            raise RuntimeError(self.lib.message())
+
+
 @answers.wrong("owned_handle", "shares a handle between copies")
 class Shares(Owned):
     def __copy__(self):
@@ -165,6 +175,34 @@ class HalfAHandle(Owned):
 class NeverClosed(Owned):
     def open(self):
         return self.handle
+
+
+class Misspelt(Owned):
+    def total(self):
+        return self.lib.totl(self.open())
+
+
+class ClosesWithAnotherError(Owned):
+    def open(self):
+        if not self.end.alive:
+            raise KeyError("closed")
+        return self.handle
+
+
+def test_each_mistake_of_an_owner_gets_its_own_hint():
+    exercise = answers.exercises["owned_handle"]
+    assert "bytes" in first_hint(exercise, Bytes)
+    assert "returned 1" in first_hint(exercise, Deaf)
+    assert "still alive" in first_hint(exercise, Leaks)
+    assert "Refuse a copy" in first_hint(exercise, Shares)
+    assert "your own code" in first_hint(exercise, Misspelt)
+    assert "must not be used" in first_hint(exercise, ClosesWithAnotherError)
+
+
+def test_a_tensor_that_dies_too_early_is_never_told_to_make_it_contiguous():
+    exercise = answers.exercises["tensor_to_c"]
+    assert "gone already" in first_hint(exercise, dies_first)
+    assert "element by element" in first_hint(exercise, ignores_strides)
 
 
 test_answers = answers.tests()

@@ -100,9 +100,9 @@ class Counters:
         self._totals[handle] += amount
         return STATUS_OK
 
-    def message(self) -> str:
-        """Why the last call was refused."""
-        return "a counter does not go down"
+    def message(self) -> bytes:
+        """Why the last call was refused: what ctypes makes of a `const char*`."""
+        return b"it does not go down"
 
     def total(self, handle: int) -> int:
         """What was added so far."""
@@ -156,7 +156,7 @@ def drive_handles(answer: Any, program: list[Step]) -> Any:
         except NotImplementedError:
             raise
         except Exception as error:
-            said.append(f"{type(error).__name__}: {error}" if what == "add" else "an error")
+            said.append(f"{type(error).__name__}: {error}")
             del error
     return {"each step": said, "noted by the library": lib.log}
 

@@ -20,8 +20,12 @@ NOTEBOOK = "2_core_code/10_python_meets_c"
 # --- low_half
 
 
+EDGES = (0, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32)
+
+
 def _an_address(rng: Rng, size: int) -> tuple[int]:
-    return (rng.getrandbits(rng.choice((16, 31, 32, 40, 47))),)
+    low = rng.choice(EDGES) if rng.chance(0.2) else rng.getrandbits(rng.choice((16, 31, 32, 40)))
+    return (low + rng.choice((0, 0x7F00 << 32)),)
 
 
 def _as_int(address: int) -> int:
@@ -37,19 +41,30 @@ low_half = Exercise(
     show=lambda address: hex(address),
     cases=80,
     minutes=3,
-    banned=("ctypes.*",),
+    banned=("ctypes.*", "torch.*", "numpy.*", "struct.*"),
     hints=(
+        Hint(
+            "Exactly 2**31 has the highest bit set, too: it is not an int above 0.",
+            when=lambda e: e.right == -(2**31) and e.value == 2**31,
+        ),
         Hint(
             "An int has 32 bits: no result is below -2**31, and none is 2**31 or more.",
             when=lambda e: isinstance(e.value, int) and not -(2**31) <= e.value < 2**31,
         ),
         Hint(
-            "The right 32 bits, and the highest of them is set. What does that bit mean in an int?",
-            when=lambda e: isinstance(e.value, int) and e.right < 0,
+            "The highest of the 32 bits is set. In an int it counts as -2**31, not as +2**31: the "
+            "result is 2**32 smaller.",
+            when=lambda e: isinstance(e.value, int) and e.right < 0 and e.value == e.right + 2**32,
         ),
         "address % 2**32 keeps the low 32 bits. If they are 2**31 or more, the int is negative.",
     ),
-    must_fail=("keeps the sign bit as a number", "drops 31 bits only", "keeps all bits", FIRST),
+    must_fail=(
+        "keeps the sign bit as a number",
+        "drops 31 bits only",
+        "keeps all bits",
+        "forgets the smallest int",
+        FIRST,
+    ),
 )
 
 # --- readable
@@ -67,11 +82,20 @@ def _described(x: torch.Tensor) -> str:
     return f"{x.dtype}, sizes {tuple(x.shape)}, strides {x.stride()}, {x.tolist()}"
 
 
+def _memory_drawn(case: Any, got: Any, right: Any) -> Any:
+    """The tensor over its storage: which cells a plain walk would meet."""
+    from labkit.show.strides import strides
+
+    x = case.inputs[0]
+    return strides(x) if x.numel() else None
+
+
 readable = Exercise(
     id="python_meets_c.readable",
     rung="warm-up",
     case=_any_tensor,
     expected=lambda x: x.dtype == torch.float32 and x.is_contiguous(),
+    picture=_memory_drawn,
     show=_described,
     cases=80,
     minutes=2,
@@ -104,14 +128,6 @@ def _of(kinds: tuple[str, ...], dtypes: Any) -> Any:
     return lambda rng, size: a_tensor(rng, size, kinds, dtypes)
 
 
-def _memory_drawn(case: Any, got: Any, right: Any) -> Any:
-    """The tensor over its storage: which cells a plain walk would meet."""
-    from labkit.show.strides import strides
-
-    x = case.inputs[0]
-    return strides(x) if x.numel() else None
-
-
 tensor_to_c = Exercise(
     id="python_meets_c.tensor_to_c",
     case=_of(KINDS, (*DTYPES, *DTYPES, *DTYPES, *OTHERS)),
@@ -138,11 +154,11 @@ tensor_to_c = Exercise(
         Hint(
             "C walks from the address on, element by element. This tensor's elements do not lie "
             "so: make them, first.",
-            when=lambda e: not e.inputs[0].is_contiguous(),
+            when=lambda e: not _is_nan(e) and not e.inputs[0].is_contiguous(),
         ),
         Hint(
             "sums has one function for each type that C can read. Take the one of x.dtype.",
-            when=lambda e: e.inputs[0].dtype == torch.float64,
+            when=lambda e: not _is_nan(e) and e.inputs[0].dtype == torch.float64,
         ),
         Hint(
             "There is no C function for this type. Refuse it with a TypeError: nobody asked you to "
@@ -176,7 +192,7 @@ def _owned(lib: Any) -> Any:
             if not self.end.alive:
                 raise ValueError("closed")
             if lib.add(self.handle, amount):
-                raise RuntimeError(lib.message())
+                raise RuntimeError(lib.message().decode())
 
         def total(self) -> Any:
             if not self.end.alive:
@@ -219,11 +235,23 @@ def _said(program: Any) -> str:
     return "; ".join(" ".join(map(str, step)) for step in program)
 
 
+def _first_off(evidence: Evidence) -> tuple[str, str]:
+    """What the first step that went wrong said, and what it should have said."""
+    yours, right = (list(map(str, v["each step"])) for v in (evidence.value, evidence.right))
+    return next((pair for pair in zip(yours, right, strict=True) if pair[0] != pair[1]), ("", ""))
+
+
+def _off(says: Any) -> Any:
+    return lambda evidence: says(*_first_off(evidence))
+
+
 @handed_out
-def _closed_word(value: Any) -> Any:
-    """An error of a closed counter has any text: only its class is compared."""
+def _without_words(value: Any) -> Any:
+    """Errors of a closed counter and of a copy have any text: only their class is compared."""
     said = [
-        text.partition(":")[0] if isinstance(text, str) and text.startswith("ValueError") else text
+        text.partition(":")[0]
+        if isinstance(text, str) and text.startswith(("ValueError", "TypeError"))
+        else text
         for text in value["each step"]
     ]
     return value | {"each step": said}
@@ -232,8 +260,8 @@ def _closed_word(value: Any) -> Any:
 owned_handle = Exercise(
     id="python_meets_c.owned_handle",
     case=_handles("errors", "close", "ends", "copies"),
-    expected=lambda program: _closed_word(drive_handles(_owned, program)),
-    drive=lambda answer, program: _closed_word(drive_handles(answer, program)),
+    expected=lambda program: _without_words(drive_handles(_owned, program)),
+    drive=lambda answer, program: _without_words(drive_handles(answer, program)),
     show=_said,
     stages=(
         Stage("use", case=_handles()),
@@ -257,14 +285,34 @@ owned_handle = Exercise(
             when=_noted("of a dead one"),
         ),
         Hint("A counter is still alive though nobody can reach it any more.", when=_drops_fewer),
-        Hint("lib.add returned 1, and Python went on as if nothing had happened.", stage="errors"),
-        Hint("Two objects with one handle would drop it twice. Refuse a copy.", stage="copies"),
-        "weakref.finalize(self, lib.drop, handle) can be called early, and runs only once.",
+        Hint(
+            "message() gives bytes, because C has no str. Decode them: .decode().",
+            when=_off(lambda yours, right: "b'" in yours),
+        ),
+        Hint(
+            "lib.add returned 1, and Python went on as if nothing had happened.",
+            when=_off(lambda yours, right: yours == "None" and right.startswith("RuntimeError")),
+        ),
+        Hint(
+            "After close() a counter must not be used. self.end.alive says whether it is open.",
+            when=_off(lambda yours, right: right == "ValueError"),
+        ),
+        Hint(
+            "Two objects with one handle would drop it twice. Refuse a copy with a TypeError.",
+            when=_off(lambda yours, right: right == "TypeError"),
+        ),
+        Hint(
+            "An error that nobody asked for came out of your own code: see the step in the table.",
+            when=_off(lambda yours, right: "Error" in yours),
+        ),
+        "self.end = weakref.finalize(self, lib.drop, self.handle): calling self.end() drops early, "
+        "and only once.",
     ),
     must_fail=(
         "no destroy",
         "close and the end both destroy",
         "lets an error code pass",
+        "raises the message as bytes",
         "shares a handle between copies",
         "keeps the low half of the handle",
         "uses a closed counter",
