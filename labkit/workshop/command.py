@@ -9,6 +9,7 @@ from labkit.launcher.problem import Problem
 from labkit.workshop import start
 from labkit.workshop.bundle import bundle, told
 from labkit.workshop.collect import collect
+from labkit.workshop.elsewhere import Room, write
 from labkit.workshop.folders import Workshop, release
 from labkit.workshop.grading.grade import GRADES, grade
 from labkit.workshop.grading.marks import exercises_of
@@ -28,10 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     oral.add_argument("chapter", choices=list(oral_exams()))
     packed = actions.add_parser("bundle", help="one folder for a room without internet")
     packed.add_argument("--no-pages", action="store_true", help="without the course as pages")
+    larger = actions.add_parser("elsewhere", help="a larger room: Docker, systemd, Kubernetes")
+    larger.add_argument("--teacher", default=Room.teacher, help="who lets learners in")
+    larger.add_argument("--image", default=Room.image, help="of the containers, name:tag")
+    larger.add_argument("--memory", type=float, default=Room.memory, help="GiB for each learner")
+    larger.add_argument("--idle", type=int, default=Room.idle_minutes, help="minutes to stay idle")
     given = actions.add_parser("release", help="the notebooks without a line of their solutions")
     taken = actions.add_parser("collect", help="a copy of every learner's notebooks")
     marks = actions.add_parser("grade", help="run every answer, and enter it into nbgrader's book")
-    for action in (packed, given, taken, marks):
+    for action in (packed, larger, given, taken, marks):
         action.add_argument("out", type=Path, help="the folder to write")
     for action in (taken, marks):
         action.add_argument("--folder", type=Path, default=Path("workshop"), help="of the workshop")
@@ -66,6 +72,9 @@ def _notebooks(arguments: argparse.Namespace) -> list[str]:
     if arguments.action == "bundle":
         bundle(arguments.out.resolve(), pages=not arguments.no_pages)
         return told(arguments.out)
+    if arguments.action == "elsewhere":
+        room = Room(arguments.teacher, arguments.image, arguments.memory, arguments.idle)
+        return [str(path) for path in write(arguments.out, room)]
     if arguments.action == "release":
         return [str(path) for path in release(arguments.out)]
     place = Workshop(arguments.folder.resolve())
