@@ -110,10 +110,10 @@ class CoursePath:
         self.line = goal or max(self.stops, key=self._begun)
 
     def _begun(self, line: str) -> tuple[bool, float]:
-        """Whether this chapter is on a line past its start, and how far the line has been gone."""
-        stops = self.stops[line]
+        """Whether this chapter is on a line past its start, and how far it was gone past it."""
+        stops = self.stops[line][1:]
         share = sum(stop.passed for stop in stops) / max(1, sum(stop.asked for stop in stops))
-        return self.here in [stop.name for stop in stops[1:]], share
+        return self.here in [stop.name for stop in stops], share
 
     @property
     def is_fork(self) -> bool:

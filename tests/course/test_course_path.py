@@ -134,12 +134,9 @@ def test_chapters_not_written_are_not_drawn(monkeypatch):
         "_about",
         lambda name: None if "autograd" in name else about,
     )
-    assert [stop.name for stop in stops_of("gradients")] == [
-        "0_start_here", "1_fundamentals/1_introduction",
-        "3_internals/5_hooks", "3_internals/5b_versions", "3_internals/5c_checkpoint",
-        "6_capstones/3_the_view_that_forgot",
-        "4_vision_low_level/9_mixed_precision",
-    ]  # fmt: skip
+    planned_stops = lines()["gradients"]["stops"]
+    left = [name for name in planned_stops if "autograd" not in name]
+    assert [stop.name for stop in stops_of("gradients")] == left != planned_stops
 
 
 def test_a_goal_that_is_none_says_which_there_are():

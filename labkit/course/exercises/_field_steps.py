@@ -1,0 +1,196 @@
+"""Small steps of the block chapter: two readers, wide images in bytes, what an output sees."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+
+# --- mean_gate
+
+Floats = list[float]
+
+
+def _two_lists(rng: Rng, size: int) -> tuple[Floats, Floats]:
+    return tuple([rng.randint(-8, 8) / 2 for _ in range(2 + size)] for _ in (1, 2))  # type: ignore[return-value]
+
+
+def _mean_gate(x: Floats, dy: Floats) -> Floats:
+    mean, count = sum(x) / len(x), len(x)
+    through_mean = sum(a * b for a, b in zip(x, dy, strict=True)) / count
+    return [d * mean + through_mean for d in dy]
+
+
+def _only(part: str) -> Any:
+    """Whether the answer holds one of the two terms alone."""
+
+    def alone(e: Any) -> bool:
+        x, dy = e.inputs
+        mean = sum(x) / len(x)
+        product = [d * mean for d in dy]
+        if part == "product":
+            return bool(np.allclose(e.value, product))
+        return bool(np.allclose(e.value, np.subtract(e.right, product)))
+
+    return alone
+
+
+mean_gate = Exercise(
+    id="resnet_efficientnet.mean_gate",
+    case=_two_lists,
+    expected=_mean_gate,
+    tolerance=1e-9,
+    rung="warm-up",
+    cases=60,
+    minutes=4,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("This is what comes back through the product. The mean has read x as well.",
+             when=_only("product")),
+        Hint("This is what comes back through the mean. The product has read x[i] as well.",
+             when=_only("mean")),
+        "The gradient of m is the sum of x[i] * dy[i]: every product reads m.",
+        "x[i] gets dy[i] * m, and its share of the gradient of m: one part in len(x).",
+    ),
+    must_fail=("takes m for a constant", "forgets the product", "does not divide by the length",
+               "gives the mean's gradient the mean of dy"),
+)  # fmt: skip
+
+
+# --- wide_bytes
+
+
+def _a_block(rng: Rng, size: int) -> tuple[int, ...]:
+    return (rng.randint(1, 4), rng.randint(1, 6), 1 + size, rng.randint(1, 6), rng.choice((1, 2)))
+
+
+def _wide_bytes(images: int, channels: int, size: int, ratio: int, stride: int) -> int:
+    return 4 * images * channels * ratio * (3 * size**2 + 4 * math.ceil(size / stride) ** 2)
+
+
+def _is(*factors: float) -> Any:
+    return lambda e: isinstance(e.value, int) and any(e.value * f == e.right for f in factors)
+
+
+wide_bytes = Exercise(
+    id="resnet_efficientnet.wide_bytes",
+    case=_a_block,
+    expected=_wide_bytes,
+    rung="warm-up",
+    cases=60,
+    minutes=4,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("{got} counts numbers. Each takes four bytes.", when=_is(4)),
+        Hint("The stride divides the height and the width, each rounded up.",
+             when=lambda e: e.inputs[4] == 2 and e.inputs[2] > 1),
+        "An image has images * channels * ratio * height * width numbers.",
+        "Three images of size * size, and four of ceil(size / stride) squared.",
+    ),
+    must_fail=("counts numbers", "rounds down", "takes all seven at the full size",
+               "divides the width alone", "forgets the ratio"),
+)  # fmt: skip
+
+
+# --- receptive_field
+
+
+def _trunk(rng: Rng, size: int) -> tuple[list[Any]]:
+    return (_windows(rng, size, stride=2, dilation=2, padding=2, pairs=0.4),)
+
+
+def _windows(
+    rng: Rng, size: int, stride: int = 1, dilation: int = 1, padding: int = 0, pairs: float = 0.0
+) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(size):
+        step = rng.randint(1, stride)
+        window = (rng.randint(1, 5), step, rng.randint(0, padding), rng.randint(1, dilation))
+        made.append(_pair(rng, window, dilation) if rng.chance(pairs) else window)
+    return made
+
+
+def _pair(rng: Rng, window: tuple[int, ...], dilation: int) -> list[Any]:
+    """Two branches of one stride: one may be empty, either may see more."""
+    step = window[1]
+    around: list[Any] = [] if step == 1 else [(1, step, 0, 1)]
+    if rng.chance(0.5):
+        around = [(rng.randint(2, 9), step, rng.randint(0, 4), dilation)]
+    branches = [[window, (3, 1, 1, 1)], around]
+    rng.shuffle(branches)
+    return branches
+
+
+def _seen(windows: list[Any]) -> tuple[int, int, int]:
+    from labkit.vision import Branches, Window, receptive_field  # wanted after the answer ran
+
+    def trunk(parts: list[Any]) -> list[Any]:
+        return [
+            Branches(*map(trunk, part)) if isinstance(part, list) else Window(*part)
+            for part in parts
+        ]
+
+    return tuple(receptive_field(trunk(windows)))  # type: ignore[return-value]
+
+
+def _field_picture(case: Any, got: Any, right: Any) -> Any:
+    """The inputs around output 0, those it sees, and those that the answer says it sees."""
+    from labkit import show
+
+    low, high, _ = right
+    fields = {"right": (low, high)}
+    if isinstance(got, tuple) and len(got) == 3 and all(isinstance(n, int) for n in got):
+        fields["yours"] = got[:2]
+    first = max(-60, min(one for one, _ in fields.values()) - 1)
+    last = min(60, max(one for _, one in fields.values()) + 1)
+    places = np.arange(first, last + 1)[None]
+    return show.tiles(
+        places, {name: (places >= a) & (places <= b) for name, (a, b) in fields.items()}, at=1
+    )
+
+
+def _length(e: Any) -> bool:
+    low, high, _ = e.value
+    return bool(high - low == e.right[1] - e.right[0])
+
+
+receptive_field = Exercise(
+    id="resnet_efficientnet.receptive_field",
+    case=_trunk,
+    expected=_seen,
+    stages=(
+        Stage("taps", case=lambda rng, size: (_windows(rng, size),)),
+        Stage("strides", case=lambda rng, size: (_windows(rng, size, stride=3),)),
+        Stage("padding", case=lambda rng, size: (_windows(rng, size, stride=2, padding=2),)),
+        Stage("dilation",
+              case=lambda rng, size: (_windows(rng, size, stride=2, padding=2, dilation=3),)),
+        Stage("pairs"),
+    ),
+    cases=80,
+    sizes=5,
+    minutes=8,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("The answer is a tuple of three numbers.",
+             when=lambda e: not (isinstance(e.value, tuple) and len(e.value) == 3)),
+        Hint("Your third number is the product of all strides. A pair counts once.",
+             when=lambda e: e.value[2] != e.right[2]),
+        Hint("Your field is as long as it should be, and begins elsewhere: that is the padding.",
+             when=_length),
+        Hint("Branch by branch: each begins from what was seen before the pair. Then the smaller "
+             "low and the larger high.", stage="pairs"),
+        "low falls by padding * step, high grows by ((taps - 1) * dilation - padding) * step.",
+        "step grows after the window has used it.",
+    ),
+    must_fail=(
+        "adds kernels without strides", "ignores dilation", "ignores the other branch",
+        "is off by one for even kernels", "ignores padding", "takes the stride too early",
+        "runs the branches one after the other",
+    ),
+    picture=_field_picture,
+)  # fmt: skip

@@ -1,0 +1,381 @@
+"""Blocks by hand: a residual block with its backward, and an inverted bottleneck."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._field_steps import mean_gate, receptive_field, wide_bytes
+from labkit.course.exercises._graph_steps import drawn
+
+NOTEBOOK = "4_vision_low_level/8_resnet_efficientnet"
+aten = torch.ops.aten
+F64 = torch.float64
+
+# --- residual_backward
+
+
+class Part:
+    """A convolution with its norm, as in the chapter; it counts its calls."""
+
+    def __init__(self, draw: torch.Generator, shape: tuple[int, ...], stride: int, training: bool):
+        self._weight = torch.randn(shape, generator=draw, dtype=F64)
+        self._scale, self._shift = torch.randn((2, shape[0]), generator=draw, dtype=F64)
+        self._mean = torch.randn(shape[0], generator=draw, dtype=F64)
+        self._var = torch.rand(shape[0], generator=draw, dtype=F64) + 0.5
+        self._steps, self._training = (stride, stride), training
+        self.calls: list[str] = []
+        self.gradients: list[torch.Tensor] = []
+
+    def run(self, x: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """The result, and what backward needs."""
+        self.calls.append("run")
+        made = F.conv2d(x, self._weight, None, self._steps, self._weight.shape[2] // 2)
+        y, mean, invstd = aten.native_batch_norm(
+            made, self._scale, self._shift, self._mean, self._var, self._training, 0.1, 1e-5
+        )
+        return y, (x, made, mean, invstd)
+
+    def back(self, dy: torch.Tensor, saved: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """The gradient of x; those of the weights stay here."""
+        self.calls.append("back")
+        x, made, mean, invstd = saved
+        d_made, *of_norm = aten.native_batch_norm_backward(
+            dy, made, self._scale, self._mean, self._var, mean, invstd, self._training, 1e-5,
+            [True, True, True],
+        )  # fmt: skip
+        pad = [self._weight.shape[2] // 2] * 2
+        dx, d_weight, _ = aten.convolution_backward(
+            d_made, x, self._weight, None, self._steps, pad, [1, 1], False, [0, 0], 1,
+            [True, True, False],
+        )  # fmt: skip
+        self.gradients = [d_weight, *of_norm]
+        return dx
+
+    def recorded(self, x: torch.Tensor) -> torch.Tensor:
+        """The result, for autograd."""
+        made = F.conv2d(x, self._weight, None, self._steps, self._weight.shape[2] // 2)
+        return F.batch_norm(
+            made, self._mean.clone(), self._var.clone(), self._scale, self._shift, self._training
+        )
+
+
+NAMES = ("first", "second", "shortcut")
+
+
+def _question(
+    rng: Rng, size: int, stride: int = 0, training: bool | None = None
+) -> tuple[Any, ...]:
+    """Seed, channels, stride (0: the input goes around as it is), training, height, width."""
+    step = stride if stride >= 0 else rng.choice((0, 1, 2))
+    trains = rng.chance(0.5) if training is None else training
+    return (rng.getrandbits(40), 1 + size // 2, step, trains, 3 + size, 4 + rng.randint(0, size))
+
+
+@handed_out
+def _parts(
+    seed: int, channels: int, stride: int, training: bool, height: int, width: int
+) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
+    """x, dy and the three parts."""
+    draw = torch.Generator().manual_seed(seed)
+    out, step = (channels + 1 if stride else channels), max(1, stride)
+    x = torch.randn((2, channels, height, width), generator=draw, dtype=F64)
+    size = (-(-height // step), -(-width // step))
+    dy = torch.randn((2, out, *size), generator=draw, dtype=F64)
+    parts: list[Any] = [
+        Part(draw, (out, channels, 3, 3), step, training),
+        Part(draw, (out, out, 3, 3), 1, training),
+        Part(draw, (out, channels, 1, 1), step, training) if stride else None,
+    ]
+    return x, dy, parts
+
+
+@handed_out
+def _report(
+    y: Any, dx: Any, first: Any, second: Any, shortcut: Any, notes: dict[str, Any]
+) -> dict[str, Any]:
+    return {"y": y, "second": second, "shortcut": shortcut, "first": first, "dx": dx, **notes}
+
+
+def _block_truth(*question: Any) -> dict[str, Any]:
+    x, dy, (first, second, shortcut) = _parts(*question)
+    x.requires_grad_()
+    weights = [[p._weight, p._scale, p._shift] if p else [] for p in (first, second, shortcut)]
+    for weight in [x, *weights[0], *weights[1], *weights[2]]:
+        weight.requires_grad_()
+    branch = second.recorded(first.recorded(x).relu())
+    y = (branch + (shortcut.recorded(x) if shortcut else x)).relu()
+    flat = [x, *weights[0], *weights[1], *weights[2]]
+    dx, *rest = torch.autograd.grad(y, flat, dy)
+    calls = {name: ["run", "back"] for name, p in zip(NAMES, weights, strict=True) if p}
+    notes = {"calls": calls, "spare bytes": 0, "changed": []}
+    return _report(y.detach(), dx, rest[:3], rest[3:6], rest[6:], notes)
+
+
+@handed_out
+def _tensors(saved: Any) -> Iterator[torch.Tensor]:
+    if isinstance(saved, torch.Tensor):
+        yield saved
+    elif isinstance(saved, (tuple, list)):
+        for one in saved:
+            yield from _tensors(one)
+    elif isinstance(saved, dict):
+        yield from _tensors(list(saved.values()))
+    elif saved is not None and not isinstance(saved, (int, float, str)):
+        raise TypeError(f"saved holds {type(saved).__name__}: tensors, tuples, lists and dicts may")
+
+
+@handed_out
+def _held(saved: Any) -> int:
+    """Bytes, each memory once."""
+    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in _tensors(saved)}.values())
+
+
+def _drive_block(answer: Any, *question: Any) -> Any:
+    keep_block, block_back = answer
+    x, dy, parts = _parts(*question)
+    images = {"x": (x, x.clone()), "dy": (dy, dy.clone())}
+    with torch.no_grad():
+        y, saved = keep_block(x, *parts)
+        images["y"] = (y, y.clone())
+        held = _held(saved)
+        dx = block_back(dy, saved, *parts)
+    _, _, twins = _parts(*question)
+    enough = _enough(x, twins)
+    notes = {
+        "calls": {name: p.calls for name, p in zip(NAMES, parts, strict=True) if p},
+        "spare bytes": max(0, held - enough),
+        "changed": [name for name, (now, was) in images.items() if not torch.equal(now, was)],
+    }
+    first, second, shortcut = (p.gradients if p else [] for p in parts)
+    return _report(y, dx, first, second, shortcut, notes)
+
+
+@handed_out
+def _enough(x: torch.Tensor, parts: list[Any]) -> int:
+    """Bytes of what the parts keep, of the image between them, and of the result."""
+    first, second, shortcut = parts
+    norm, saved = first.run(x)
+    hidden = norm.relu()
+    branch, more = second.run(hidden)
+    return _held([saved, hidden, more, branch.relu(), shortcut.run(x)[1] if shortcut else None])
+
+
+def _block_picture(case: Any, got: Any, right: Any) -> Any:
+    """The block, the places marked whose values or gradients are wrong."""
+    around = "shortcut" if case.inputs[2] else "x"
+    reads = {"x": [], "first": ["x"], "relu": ["first"], "second": ["relu"]}
+    reads |= {"shortcut": ["x"]} if around == "shortcut" else {}
+    reads |= {"sum": ["second", around], "y": ["sum"]}
+    places = {"dx": "x", "y": "y", "first": "first", "second": "second", "shortcut": "shortcut"}
+    wrong = [
+        place
+        for key, place in places.items()
+        if place in reads and (not isinstance(got, dict) or not _same(got[key], right[key]))
+    ]
+    return drawn(reads, wrong)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return (
+        isinstance(a, torch.Tensor)
+        and a.shape == b.shape
+        and torch.allclose(a, b, rtol=1e-6, atol=1e-8)
+    )
+
+
+def _bad(*keys: str) -> Callable[[Any], bool]:
+    return lambda e: any(not _same(e.value[key], e.right[key]) for key in keys)
+
+
+residual_backward = Exercise(
+    id="resnet_efficientnet.residual_backward",
+    case=lambda rng, size: _question(rng, size, stride=-1),
+    expected=_block_truth,
+    drive=_drive_block,
+    tolerance=1e-6,
+    stages=(
+        Stage("x around", case=lambda rng, size: _question(rng, size, 0, True), cases=8),
+        Stage("shortcut", case=lambda rng, size: _question(rng, size, 2, True), cases=8),
+        Stage("evaluation", case=lambda rng, size: _question(rng, size, -1, False), cases=8),
+        Stage("together"),
+    ),
+    cases=20,
+    sizes=4,
+    minutes=12,
+    hints=(
+        Hint("You changed a tensor that you were given. Make a new one instead.",
+             when=lambda e: bool(e.value["changed"])),
+        Hint("Each part's run and back are called once. Use what run gave you.",
+             when=lambda e: e.value["calls"] != e.right["calls"]),
+        Hint("y is not right. The sum is branch + shortcut(x), and ReLU comes last.",
+             when=_bad("y")),
+        Hint("What goes into second.back is not right: the gradient of the sum is dy where y is "
+             "above 0.", when=_bad("second")),
+        Hint("What goes into shortcut.back is not right: it is the gradient of the sum.",
+             when=_bad("shortcut")),
+        Hint("What goes into first.back is not right. It passes a ReLU on its way, whose result "
+             "you called hidden.", when=_bad("first")),
+        Hint("dx is not the sum of what comes through the branch and what comes around.",
+             when=_bad("dx")),
+        Hint("All is right, but saved holds an image that backward can do without.",
+             when=lambda e: e.value["spare bytes"] > 0),
+        "Each part hands back a pair from run. Its second half goes into back.",
+    ),
+    must_fail=(
+        "no skip gradient", "ReLU mask from the wrong tensor", "recomputes everything",
+        "mutates the input", "keeps the branch as well", "lets the gradient jump the shortcut",
+        "adds x beside the shortcut", "forgets the last ReLU", "no ReLU between the parts",
+        "gives the shortcut the gradient of y",
+    ),
+    picture=_block_picture,
+)  # fmt: skip
+
+
+# --- mbconv
+
+
+def _bottleneck(
+    rng: Rng, size: int, ratio: int = 0, stride: int = 0, same: float = 0.5, keep: float = 0.5
+) -> tuple[Any, ...]:
+    """Seed, channels, out, ratio, taps, stride, height, width, whether branches are dropped."""
+    channels = 1 + rng.randint(0, 2 + size // 2)
+    out = channels if rng.chance(same) else channels + 1
+    return (
+        rng.getrandbits(40), channels, out, ratio or rng.choice((1, 2, 3)), rng.choice((3, 5)),
+        stride or rng.choice((1, 2)), 1 + rng.randint(0, size), 1 + rng.randint(0, size),
+        rng.chance(keep),
+    )  # fmt: skip
+
+
+@handed_out
+def _given(
+    seed: int, channels: int, out: int, ratio: int, taps: int, stride: int, height: int,
+    width: int, keep: bool,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor], Any]:  # fmt: skip
+    """x, the weights, the norms' numbers, keep."""
+    draw = torch.Generator().manual_seed(seed)
+    wide, reduced = channels * ratio, max(1, channels // 4)
+    shapes = {"wider": (wide, channels, 1, 1)} if ratio > 1 else {}
+    shapes |= {"around": (wide, 1, taps, taps), "reduce": (reduced, wide, 1, 1)}
+    shapes |= {"expand": (wide, reduced, 1, 1), "narrow": (out, wide, 1, 1)}
+    weights = {n: torch.randn(shape, generator=draw, dtype=F64) for n, shape in shapes.items()}
+    norms: dict[str, torch.Tensor] = {
+        name: torch.randn((2, weights[name].shape[0], 1, 1), generator=draw, dtype=F64)
+        for name in ("wider", "around", "narrow")
+        if name in weights
+    }
+    x = torch.randn((3, channels, height, width), generator=draw, dtype=F64)
+    kept = torch.rand(3, generator=draw, dtype=F64) < 0.6
+    return x, weights, norms, kept.to(F64) / 0.6 if keep else None
+
+
+def _bottleneck_truth(*question: Any) -> dict[str, Any]:
+    x, w, norms, keep = _given(*question)
+    stride = question[5]
+    seen: dict[str, Any] = {}
+
+    def norm(name: str, image: torch.Tensor) -> torch.Tensor:
+        seen[name] = image
+        scale, shift = norms[name]
+        return image * scale + shift
+
+    wide = F.silu(norm("wider", F.conv2d(x, w["wider"]))) if "wider" in w else x
+    half, channels = w["around"].shape[2] // 2, wide.shape[1]
+    around = F.conv2d(wide, w["around"], None, stride, half, 1, channels)
+    looked = F.silu(norm("around", around))
+    reduced = F.silu(F.conv2d(looked.mean((2, 3), keepdim=True), w["reduce"]))
+    gated = looked * torch.sigmoid(F.conv2d(reduced, w["expand"]))
+    y = norm("narrow", F.conv2d(gated, w["narrow"]))
+    if stride == 1 and y.shape == x.shape:
+        y = x + (y if keep is None else y * keep[:, None, None, None])
+    return {"norms": seen, "result": y, "changed": []}
+
+
+def _drive_bottleneck(answer: Any, *question: Any) -> Any:
+    x, w, norms, keep = _given(*question)
+    was = x.clone()
+    seen: dict[str, Any] = {}
+
+    def norm(name: str, image: torch.Tensor) -> torch.Tensor:
+        if name not in norms:
+            raise ValueError(f"there is no norm behind {name!r}; there are {sorted(norms)}")
+        seen[name] = image
+        scale, shift = norms[name]
+        return image * scale + shift
+
+    y = answer(x, dict(w), norm, question[5], keep)
+    return {"norms": seen, "result": y, "changed": [] if torch.equal(x, was) else ["x"]}
+
+
+def _wrong_norm(name: str) -> Callable[[Any], bool]:
+    """Whether the first difference is in what this norm was given, or not given."""
+
+    def wrong(e: Any) -> bool:
+        before = [n for n in ("wider", "around", "narrow") if n in e.right["norms"]]
+        given = e.value["norms"]
+        bad = [n for n in before if not _same(given.get(n), e.right["norms"][n])]
+        return bool(bad) and bad[0] == name
+
+    return wrong
+
+
+def _bottleneck_picture(case: Any, got: Any, right: Any) -> Any:
+    """The block's steps; marked is the first norm that was given something wrong, or the end."""
+    steps = ["wider", "around", "gate", "narrow", "result"]
+    steps = steps if "wider" in right["norms"] else steps[1:]
+    reads: dict[str, list[str]] = {"x": []}
+    for before, step in zip(["x", *steps], steps, strict=False):
+        reads[step] = [before]
+    reads["narrow"].append("around")  # the gate multiplies it
+    norms = got["norms"] if isinstance(got, dict) else {}
+    wrong = [n for n in steps if n in right["norms"] and not _same(norms.get(n), right["norms"][n])]
+    return drawn(reads, wrong[:1] or ["result"])
+
+
+def _fits(e: Any) -> bool:
+    return bool(e.value["result"].shape == e.right["result"].shape)
+
+
+mbconv = Exercise(
+    id="resnet_efficientnet.mbconv",
+    case=_bottleneck,
+    expected=_bottleneck_truth,
+    drive=_drive_bottleneck,
+    tolerance=1e-8,
+    stages=(
+        Stage("ratio 1", case=lambda rng, size: _bottleneck(rng, size, 1, 0, 0, 0), cases=12),
+        Stage("wider", case=lambda rng, size: _bottleneck(rng, size, 3, 0, 0, 0), cases=12),
+        Stage("sum", case=lambda rng, size: _bottleneck(rng, size, 0, 0, 0.8, 0), cases=25),
+        Stage("keep"),
+    ),
+    cases=40,
+    sizes=5,
+    minutes=12,
+    hints=(
+        Hint("You changed x. Make a new image instead.", when=lambda e: bool(e.value["changed"])),
+        Hint("What the norm of \"wider\" was given is not right: it is the convolution of x alone.",
+             when=_wrong_norm("wider")),
+        Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
+             "with the block's stride, and k // 2 zeros at each side.", when=_wrong_norm("around")),
+        Hint("What the norm of \"narrow\" was given is not right. The gate belongs to the image "
+             "behind \"around\", after its SiLU.", when=_wrong_norm("narrow")),
+        Hint("All norms were given the right images. Look at the end: no SiLU there; is x added "
+             "where it should be, and keep only to the branch?", when=_fits),
+        "groups is the number of channels of the image that goes into \"around\".",
+        "The means: image.mean((2, 3), keepdim=True).",
+    ),
+    must_fail=(
+        "skip although stride is 2", "drop scales in evaluation", "always adds no input",
+        "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
+        "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
+        "mutates the input",
+    ),
+    picture=_bottleneck_picture,
+)  # fmt: skip
+
+EXERCISES = (mean_gate, residual_backward, receptive_field, wide_bytes, mbconv)
