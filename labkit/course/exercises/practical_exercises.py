@@ -1,0 +1,383 @@
+"""One training step, traced, analysed and repaired; and an operator of it in C++."""
+
+import ctypes
+from typing import Any
+
+import torch
+
+from labkit.core.host_compiler import shared_library
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._step_programs import (
+    a_function,
+    described,
+    finished_trace,
+    finished_train,
+    function_of,
+    measured,
+)
+from labkit.dispatch.contexts import explain_in
+
+NOTEBOOK = "3_internals/9_practical_exercises"
+
+
+# --- never_freed
+
+
+def _events(rng: Rng, size: int) -> tuple[list[str]]:
+    made, alive, count = list[str](), list[int](), 0
+    for _ in range(2 * size):
+        if alive and rng.chance(0.45):
+            made.append(f"free {alive.pop(rng.randrange(len(alive)))}")
+        else:
+            count += 1
+            alive.append(count)
+            made.append(f"save {count}")
+    return (made,)
+
+
+def _left(events: list[str]) -> list[int]:
+    freed = {event.split()[1] for event in events if event.startswith("free")}
+    numbers = [event.split()[1] for event in events if event.startswith("save")]
+    return [int(number) for number in numbers if number not in freed]
+
+
+never_freed = Exercise(
+    id="practical_exercises.never_freed",
+    case=_events,
+    expected=_left,
+    rung="warm-up",
+    cases=80,
+    minutes=3,
+    hints=(
+        Hint(
+            "The numbers are text in the events: return whole numbers.",
+            when=lambda e: bool(e.value) and isinstance(e.value[0], str),
+        ),
+        Hint(
+            "You name a number that was freed.",
+            when=lambda e: bool(set(e.value) - set(e.right)),
+        ),
+        "First collect the numbers that were freed. Which saved ones are not among them?",
+        "kind, number = event.split() takes an event apart.",
+    ),
+    must_fail=(
+        "names what was freed",
+        "names every save",
+        "looks at the last event alone",
+        "counts instead of naming",
+    ),
+)
+
+
+# --- trace_through_autograd
+
+
+@handed_out
+def _drive_trace(answer: Any, steps: Any, values: list[float]) -> list[str]:
+    return answer(function_of(steps), torch.tensor(values, requires_grad=True))  # type: ignore[no-any-return]
+
+
+def _lacks(word: str) -> Any:
+    def lacks(evidence: Evidence) -> bool:
+        counts = [
+            sum(event.split()[0] == word for event in events)
+            for events in (evidence.value, evidence.right)
+        ]
+        return bool(counts[0] < counts[1])
+
+    return lacks
+
+
+trace_through_autograd = Exercise(
+    id="practical_exercises.trace_through_autograd",
+    case=a_function(),
+    expected=lambda steps, values: finished_trace(
+        function_of(steps), torch.tensor(values, requires_grad=True)
+    ),
+    drive=_drive_trace,
+    show=described,
+    cases=25,
+    minutes=14,
+    stages=(
+        Stage("one operator", case=lambda rng, size: a_function("neg", "square")(rng, 0), cases=4),
+        Stage("a chain", case=a_function("square", "exp", "sin", "neg"), cases=6),
+        Stage("used twice", case=a_function("mul", "add", "square"), cases=8),
+        Stage("all"),
+    ),
+    hints=(
+        Hint("No line says `accumulated`: x.register_post_accumulate_grad_hook calls you back.",
+             when=_lacks("accumulated")),
+        Hint("A node is missing. From loss.grad_fn, follow next_functions until nothing is left.",
+             when=_lacks("node")),
+        Hint("A saved tensor is missing: is f(x) called inside the `with` of the hooks?",
+             when=_lacks("save")),
+        Hint("An unpack is missing: is backward called inside the `with`, too?",
+             when=_lacks("unpack")),
+        Hint("An operator is missing: is backward called inside the mode, too?",
+             when=_lacks("op")),
+        Hint("A node stands there too often. Two paths may lead to it: hook it once.",
+             stage="used twice"),
+        "The parts are in the cells above: a mode, a pair of hooks, a prehook for each node.",
+    ),
+    must_fail=(
+        "forward only",
+        "hooks the first node alone",
+        "hooks a node once for each path to it",
+        "misses unpacking",
+        "hooks change the values",
+        "names no accumulation",
+    ),
+)  # fmt: skip
+
+
+# --- analyse_the_dispatcher
+
+PATHS = (
+    ("plain", ("AutogradCPU", "CPU")),
+    ("plain", ("AutogradMeta", "Meta")),
+    ("no_grad", ("AutogradCPU", "CPU")),
+    ("no_grad", ("AutogradMeta", "Meta")),
+    ("inference_mode", ("CPU",)),
+    ("inference_mode", ("Meta",)),
+    ("autocast", ("AutocastCPU", "AutogradCPU", "CPU")),
+    ("autocast", ("AutogradMeta", "Meta")),
+    ("mode", ("PythonTLSSnapshot", "AutogradCPU", "Python", "CPU")),
+    ("plain", ("CPU",)),
+    ("no_grad", ("CPU",)),
+    ("plain", ("Meta",)),
+)  # fmt: skip
+"""(the context, the slots that a product of two matrices enters there): each has an argument."""
+
+
+def _paths(only: Any = None) -> Any:
+    listed = [one for one in PATHS if only is None or only(*one)]
+
+    def case(rng: Rng, size: int) -> tuple[tuple[str, ...], str]:
+        context, path = listed[min(size, len(listed) - 1)]
+        return path, context
+
+    return case
+
+
+def _taken(context: str, x: Any) -> list[str] | str:
+    try:
+        found = explain_in(context, torch.ops.aten.mm.default, x, x, below=False)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return [hop["slot"] for hop in found.recorded or []]
+
+
+def _judge_path(case: Case, got: Any) -> str | None:
+    path, context = case.inputs
+    if not isinstance(got, torch.Tensor):
+        return "a tensor comes back"
+    taken = _taken(context, got)
+    return None if taken == list(path) else f"the call takes {list(path)}; yours takes {taken}"
+
+
+def _is_inference(context: str, path: tuple[str, ...]) -> bool:
+    return context != "inference_mode" and len(path) == 1
+
+
+analyse_the_dispatcher = Exercise(
+    id="practical_exercises.analyse_the_dispatcher",
+    case=_paths(),
+    judge=_judge_path,
+    show=lambda path, context: f"path {list(path)}, context {context!r}",
+    cases=len(PATHS),
+    sizes=len(PATHS) - 1,
+    minutes=6,
+    stages=(
+        Stage("on the CPU", cases=12,
+              case=_paths(lambda c, path: path[-1] == "CPU" and not _is_inference(c, path))),
+        Stage("on meta", cases=12,
+              case=_paths(lambda c, path: path[-1] == "Meta" and not _is_inference(c, path))),
+        Stage("all"),
+    ),
+    hints=(
+        Hint("The last slot is Meta: make the tensor with device='meta'.", stage="on meta"),
+        Hint("Two dimensions: x is multiplied with itself.", stage="on the CPU"),
+        Hint(
+            "No Autograd slot, and no inference_mode around the call. So the tensor itself has to "
+            "lack the key: make it inside torch.inference_mode().",
+            when=lambda e: _is_inference(e.inputs[1], e.inputs[0]),
+        ),
+        "The context is given. Which keys does the tensor have to bring?",
+    ),
+    must_fail=(
+        "always the same tensor",
+        "meta everywhere",
+        "an inference tensor everywhere",
+        "requires_grad decides the Autograd slot",
+    ),
+)  # fmt: skip
+
+
+# --- profile_memory_allocation
+
+
+def _a_training(rng: Rng, size: int) -> tuple[int, int, int]:
+    return 8 * rng.randint(1, 4), rng.randint(1, 2 + size), rng.randint(0, 999)
+
+
+def _drive_train(answer: Any, width: int, steps: int, seed: int) -> Any:
+    return measured(answer, width, steps, seed)
+
+
+def _bars(case: Case, got: Any, right: Any) -> Any:
+    """What was held at most and at the end, beside what is allowed."""
+    from labkit import show
+
+    if not isinstance(got, dict):
+        return None
+    words = ("most bytes held", "bytes held at the end")
+    rows = {
+        f"{word}: {who}": side[word]
+        for word in words
+        for who, side in (("yours", got), ("allowed", right))
+    }
+    return show.bars(rows, unit="bytes")
+
+
+profile_memory_allocation = Exercise(
+    id="practical_exercises.profile_memory_allocation",
+    case=_a_training,
+    expected=lambda width, steps, seed: measured(finished_train, width, steps, seed),
+    drive=handed_out(_drive_train),
+    show=lambda width, steps, seed: f"{width} weights, {steps} steps, seed {seed}",
+    tolerance=1e-6,
+    picture=_bars,
+    cases=30,
+    minutes=8,
+    stages=(
+        Stage("one step", case=lambda rng, size: (8, 1, rng.randint(0, 999)), cases=5),
+        Stage("several steps"),
+    ),
+    hints=(
+        Hint("The list of losses is not what it was.",
+             when=lambda e: e.value["losses"] != e.right["losses"]),
+        Hint("Something is held when the training is over: a loss in the list still has its graph.",
+             when=lambda e: e.value["bytes held at the end"] > 0),
+        Hint("Nothing stays, but the most at one moment is too much: the check, four times as "
+             "large as a batch, still saves. Compute it where nothing is saved.",
+             when=lambda e: e.value["most bytes held"] > e.right["most bytes held"]),
+        Hint("The weights came out otherwise: the training itself has to save, and to go back.",
+             when=lambda e: e.value["weights"] != e.right["weights"]),
+        "Who asks for a gradient of the check's loss? Nobody.",
+    ),
+    must_fail=(
+        "keeps losses with their graph",
+        "detaches afterwards",
+        "checks with a quarter of the check",
+        "trains without a graph",
+        "keeps no losses",
+    ),
+)  # fmt: skip
+
+
+# --- write_a_cpp_operator
+
+NAN = float("nan")
+LONG, POINTER = ctypes.c_long, ctypes.c_void_p
+SIGNATURE = (POINTER, LONG, LONG, LONG, LONG, POINTER)
+
+
+def _a_matrix(kinds: tuple[str, ...]) -> Any:
+    def case(rng: Rng, size: int) -> tuple[str, int, int, int]:
+        return rng.choice(kinds), rng.randint(1, 1 + size), rng.randint(1, 2 + size), size
+
+    return case
+
+
+@handed_out
+def _laid_out(kind: str, rows: int, cols: int, seed: int) -> Any:
+    """A matrix of this layout in the middle of memory full of NaN."""
+    shape = {"transposed": (cols, rows), "gaps": (rows, 2 * cols)}.get(kind, (rows, cols))
+    around = torch.full((shape[0] * shape[1] + 64,), NAN, dtype=torch.float64)
+    inside = around[32:-32].view(shape)
+    made = torch.Generator().manual_seed(seed)
+    x = {"transposed": lambda: inside.t(), "gaps": lambda: inside[:, ::2]}.get(
+        kind, lambda: inside
+    )()
+    return x.copy_(torch.rand(rows, cols, dtype=torch.float64, generator=made))
+
+
+@handed_out
+def compiled(source: str, name: str) -> Any:
+    """The C++ function of this name, as (x) -> a new matrix, or why it does not compile."""
+    library = ctypes.CDLL(str(shared_library("difference", source, "c++")))
+    function = getattr(library, name)
+    function.argtypes, function.restype = SIGNATURE, None
+
+    def call(x: Any) -> Any:
+        around = torch.full((x.numel() + 64,), NAN, dtype=torch.float64)
+        out = around[32:-32]
+        function(x.data_ptr(), *x.shape, *x.stride(), out.data_ptr())
+        if not (around[:32].isnan().all() and around[-32:].isnan().all()):
+            raise IndexError(f"{name} writes outside of its result")
+        return out.view(x.shape).clone()
+
+    return call
+
+
+@handed_out
+def _drive_cpp(answer: Any, kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
+    x = _laid_out(kind, rows, cols, seed)
+    return {
+        name: compiled(answer(), name)(x).tolist() for name in ("difference", "difference_backward")
+    }
+
+
+def _difference(x: Any) -> Any:
+    wide = torch.nn.functional.pad(x, (1, 1))
+    return wide[:, 2:] - wide[:, :-2]
+
+
+def _right_cpp(kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
+    x = _laid_out(kind, rows, cols, seed)
+    return {
+        "difference": _difference(x).tolist(), "difference_backward": (0 - _difference(x)).tolist()
+    }  # fmt: skip
+
+
+write_a_cpp_operator = Exercise(
+    id="practical_exercises.write_a_cpp_operator",
+    case=_a_matrix(("contiguous", "transposed", "gaps")),
+    expected=_right_cpp,
+    drive=_drive_cpp,
+    show=lambda kind, rows, cols, seed: f"{rows} by {cols}, {kind}",
+    rung="boss",
+    cases=12,
+    sizes=5,
+    seconds=20.0,
+    tolerance=1e-12,
+    minutes=25,
+    processes=True,
+    apart=True,
+    stages=(
+        Stage("contiguous", case=_a_matrix(("contiguous",)), cases=4),
+        Stage("transposed", case=_a_matrix(("transposed",)), cases=4),
+        Stage("all layouts"),
+    ),
+    hints=(
+        Hint("nan is what lies around the matrix: a column before the first, or behind the last, "
+             "was read.", when=lambda e: "nan" in e.got),
+        Hint("Element (i, j) is x[i * row_step + j * col_step]; the result is contiguous.",
+             stage="transposed"),
+        Hint("The gradient is wrong. x[j] counts plus in out[j - 1] and minus in out[j + 1].",
+             when=lambda e: e.value["difference"] == e.right["difference"]),
+        "Two loops, and a helper that is 0 outside of the row.",
+    ),
+    must_fail=(
+        "ignores the strides",
+        "reads beside the row",
+        "gives the gradient the sign of the value",
+        "leaves the border out",
+        "is right only for square matrices",
+    ),
+)  # fmt: skip
+
+EXERCISES = (
+    never_freed, trace_through_autograd, profile_memory_allocation, analyse_the_dispatcher,
+    write_a_cpp_operator,
+)  # fmt: skip

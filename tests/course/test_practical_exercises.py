@@ -1,0 +1,306 @@
+"""Right and wrong answers to the exercises on one training step."""
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from labkit.course.exercises._stencil import FINISHED, make_operator
+from labkit.course.exercises._step_programs import (
+    finished_trace,
+    finished_train,
+    kept_too_much,
+    measured,
+)
+from labkit.course.step_trace import Saved
+from tests.course.answers import Answers
+
+answers = Answers("practical_exercises")
+
+
+# --- never_freed
+
+
+@answers.right("never_freed")
+def never_freed(events):
+    left = []
+    for event in events:
+        kind, number = event.split()
+        left.append(int(number)) if kind == "save" else left.remove(int(number))
+    return left
+
+
+@answers.wrong("never_freed", "names what was freed")
+def names_freed(events):
+    return [int(event.split()[1]) for event in events if event.startswith("free")]
+
+
+@answers.wrong("never_freed", "names every save")
+def every_save(events):
+    return [int(event.split()[1]) for event in events if event.startswith("save")]
+
+
+@answers.wrong("never_freed", "looks at the last event alone")
+def last_event(events):
+    return every_save(events[-1:])
+
+
+@answers.wrong("never_freed", "counts instead of naming")
+def counts(events):
+    return len(never_freed(events))
+
+
+# --- trace_through_autograd
+
+
+class Ops(TorchDispatchMode):
+    def __init__(self, events):
+        super().__init__()
+        self.events = events
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.events.append("op " + func.name().removeprefix("aten::"))
+        return func(*args, **(kwargs or {}))
+
+
+def nodes_of(root):
+    todo, found = [root], []
+    while todo:
+        node = todo.pop(0)
+        if node is not None and node not in found:
+            found.append(node)
+            todo += [one for one, _ in node.next_functions]
+    return found
+
+
+def note(events, text):
+    def hook(*_arguments):
+        events.append(text)
+
+    return hook
+
+
+def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True):
+    def trace(f, x):
+        events, saved = [], []
+
+        def pack(tensor):
+            saved.append(tensor)
+            events.append(f"save {len(saved)}")
+            return len(saved) - 1
+
+        def unpack(place):
+            if unpacks:
+                events.append(f"unpack {place + 1}")
+            return saved[place]
+
+        with Ops(events), saved_tensors_hooks(pack, unpack):
+            loss = f(x)
+            if factor != 1:
+                loss = loss * factor
+            for node in nodes(loss.grad_fn):
+                node.register_prehook(note(events, f"node {node.name()}"))
+            if accumulates:
+                x.register_post_accumulate_grad_hook(note(events, "accumulated"))
+            if backward:
+                loss.backward()
+        return events
+
+    return trace
+
+
+answers.right("trace_through_autograd")(tracing())
+answers.right("trace_through_autograd")(lambda f, x: finished_trace(f, x))
+answers.wrong("trace_through_autograd", "forward only")(tracing(backward=False))
+answers.wrong("trace_through_autograd", "hooks the first node alone")(tracing(lambda n: [n]))
+answers.wrong("trace_through_autograd", "misses unpacking")(tracing(unpacks=False))
+answers.wrong("trace_through_autograd", "hooks change the values")(tracing(factor=2))
+answers.wrong("trace_through_autograd", "names no accumulation")(tracing(accumulates=False))
+
+
+def each_path(root):
+    if root is None:
+        return []
+    return [root, *(one for edge in root.next_functions for one in each_path(edge[0]))]
+
+
+answers.wrong("trace_through_autograd", "hooks a node once for each path to it")(tracing(each_path))
+
+
+# --- analyse_the_dispatcher
+
+
+@answers.right("analyse_the_dispatcher")
+def argument_for(path, context):
+    device = "meta" if path[-1] == "Meta" else "cpu"
+    with torch.inference_mode(context != "inference_mode" and len(path) == 1):
+        return torch.ones(2, 2, device=device)
+
+
+@answers.wrong("analyse_the_dispatcher", "always the same tensor")
+def same(path, context):
+    return torch.ones(2, 2)
+
+
+@answers.wrong("analyse_the_dispatcher", "meta everywhere")
+def meta(path, context):
+    return torch.ones(2, 2, device="meta")
+
+
+@answers.wrong("analyse_the_dispatcher", "an inference tensor everywhere")
+def inference(path, context):
+    with torch.inference_mode():
+        return torch.ones(2, 2, device="meta" if path[-1] == "Meta" else "cpu")
+
+
+@answers.wrong("analyse_the_dispatcher", "requires_grad decides the Autograd slot")
+def by_requires_grad(path, context):
+    device = "meta" if path[-1] == "Meta" else "cpu"
+    return torch.ones(2, 2, device=device, requires_grad=len(path) > 1)
+
+
+# --- profile_memory_allocation
+
+
+@answers.right("profile_memory_allocation")
+def train(w, batches, check):
+    history = []
+    for x in batches:
+        (w * x).square().mean().backward()
+        with torch.no_grad():
+            w -= w.grad
+            w.grad = None
+            history.append((w * check).square().mean())
+    return history
+
+
+answers.right("profile_memory_allocation")(lambda *given: finished_train(*given))
+answers.wrong("profile_memory_allocation", "keeps losses with their graph")(
+    lambda *given: kept_too_much(*given)
+)
+
+
+@answers.wrong("profile_memory_allocation", "detaches afterwards")
+def detaches(w, batches, check):
+    history = []
+    for x in batches:
+        (w * x).square().mean().backward()
+        with torch.no_grad():
+            w -= w.grad
+        w.grad = None
+        history.append((w * check).square().mean().item())
+    return history
+
+
+@answers.wrong("profile_memory_allocation", "checks with a quarter of the check")
+def quarter(w, batches, check):
+    return train(w, batches, check[:1])
+
+
+@answers.wrong("profile_memory_allocation", "trains without a graph")
+def no_graph(w, batches, check):
+    with torch.no_grad():
+        return [(w * check).square().mean() for _ in batches]
+
+
+@answers.wrong("profile_memory_allocation", "keeps no losses")
+def no_losses(w, batches, check):
+    train(w, batches, check)
+    return []
+
+
+# --- write_a_cpp_operator
+
+SOURCE = """
+static double at(const double* x, long i, long j, long cols, long row_step, long col_step) {
+    return j < 0 || j >= cols ? 0.0 : x[i * row_step + j * col_step];
+}
+static void walk(const double* x, long rows, long cols, long row_step, long col_step, double* out,
+                 double sign) {
+    for (long i = 0; i < rows; i++)
+        for (long j = 0; j < cols; j++)
+            out[i * cols + j] = sign * (at(x, i, j + 1, cols, row_step, col_step)
+                                        - at(x, i, j - 1, cols, row_step, col_step));
+}
+extern "C" void difference(const double* x, long rows, long cols, long row_step, long col_step,
+                           double* out) {
+    walk(x, rows, cols, row_step, col_step, out, 1.0);
+}
+extern "C" void difference_backward(const double* grad, long rows, long cols, long row_step,
+                                    long col_step, double* out) {
+    walk(grad, rows, cols, row_step, col_step, out, -1.0);
+}
+"""
+
+
+@answers.right("write_a_cpp_operator")
+def source():
+    return SOURCE
+
+
+def changed(old, new):
+    assert old in SOURCE
+    return lambda: SOURCE.replace(old, new)
+
+
+WRONG = {
+    "ignores the strides": ("x[i * row_step + j * col_step]", "x[i * cols + j]"),
+    "reads beside the row": ("j < 0 || j >= cols ? 0.0 : ", ""),
+    "gives the gradient the sign of the value": ("-1.0", "1.0"),
+    "leaves the border out": ("long j = 0; j < cols;", "long j = 1; j < cols - 1;"),
+    "is right only for square matrices": ("out[i * cols + j]", "out[i * rows + j]"),
+}
+for name, (old, new) in WRONG.items():
+    answers.wrong("write_a_cpp_operator", name)(changed(old, new))
+
+
+test_answers = answers.tests()
+
+
+def test_a_failing_training_is_drawn_beside_what_is_allowed():
+    exercise = answers.exercises["profile_memory_allocation"]
+    case = exercise.make(1, 20, 4)
+    width, steps, seed = case.inputs
+    got, right = measured(kept_too_much, width, steps, seed), exercise.right(case)
+    page = exercise.picture(case, got, right)._repr_html_()
+    assert f"{got['most bytes held']:,}" in page
+    assert f"{right['most bytes held']:,}" in page
+
+
+def test_the_finished_source_is_an_operator_with_a_gradient():
+    difference = make_operator(lambda: FINISHED)
+    x = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(difference, (x.t(),))
+    row = torch.tensor([[1.0, 4.0, 9.0]], dtype=torch.float64)
+    assert difference(row).tolist() == [[4.0, 8.0, -4.0]]
+
+
+# --- what is measured
+
+
+def test_what_a_loss_keeps_is_held_until_it_is_gone():
+    w, x = torch.ones(8, requires_grad=True), torch.ones(8)
+    with Saved(w, x) as saved:
+        loss = (w * x).square().sum()
+        assert saved.held == saved.peak == 32
+        del loss
+    assert saved.held == 0
+    assert saved.peak == 32
+    assert saved.events[:2] == ["save 1", "save 2"]
+    assert sorted(saved.events[2:]) == ["free 1", "free 2"]
+
+
+def test_memory_that_two_nodes_saved_counts_once():
+    w = torch.ones(8, requires_grad=True)
+    with Saved(w) as saved:
+        y = w * 2
+        kept = y.square() + y.sin()
+        assert saved.held == 32
+    del kept
+
+
+def test_backward_lets_go():
+    w = torch.ones(8, requires_grad=True)
+    with Saved(w) as saved:
+        loss = (w * 2).square().sum()
+        loss.backward()
+        assert saved.held == 0
