@@ -6,6 +6,7 @@ from dataclasses import replace
 from queue import Queue
 from threading import Event, Thread
 
+from labkit.course.checks import outcomes
 from labkit.course.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
@@ -44,7 +45,7 @@ for why, wrong in {
 END = object()
 
 
-def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True):
+def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True, again=False):
     """The chapter's last version; each switch takes one thing out of it."""
     queues = [Queue(room) for _ in range(len(stages) + 1)]
     stop = Event()
@@ -90,7 +91,7 @@ def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True)
     finally:
         if tells:
             stop.set()
-            for _ in frames:
+            for _ in iter(queues[-1].get, END) if again else frames:
                 pass
 
 
@@ -156,10 +157,18 @@ def everything(source, stages, room):
     return piped(iter(frames), stages, room)
 
 
+@answers.wrong("stage_pipeline", "waits for a second END")
+def waits_again(source, stages, room):
+    return piped(source, stages, room, again=True)
+
+
 def test_mistakes_of_a_pipeline_get_their_hints():
     exercise = answers.exercises["stage_pipeline"]
     assert "its room" in first_hint(exercise, unbounded)
     assert "The error was lost" in first_hint(exercise, swallows)
+    assert "a second one" in first_hint(exercise, waits_again)
+    fails = dict(stage_exercises(exercise))["errors"]
+    assert "in which the error was raised has ended" in first_hint(fails, hangs)
     stops = dict(stage_exercises(exercise))["the reader stops"]
     assert "they wait in put" in first_hint(replace(stops, cases=1), leaves)
 
@@ -332,6 +341,13 @@ def test_mistakes_of_a_prefetcher_get_their_hints():
     assert "record_stream, for every tensor" in first_hint(exercise, unrecorded)
     assert "wait for an event" in first_hint(exercise, unwaited)
     assert "right behind the copies" in first_hint(exercise, waits_for_all)
+
+
+def test_who_never_ends_is_told_where_its_threads_wait():
+    exercise = answers.exercises["stage_pipeline"]
+    evidence = next(one for one in outcomes(exercise, waits_again, 7) if one.failures).failures[0]
+    assert evidence.kind == "value"
+    assert "the reader waits in get" in evidence.got
 
 
 test_answers = answers.tests()

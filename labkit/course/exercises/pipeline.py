@@ -1,99 +1,18 @@
 """A pipeline of threads: how fast it can be, how it ends, and how long its queue should be."""
 
-import threading
-import time
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._loader_steps import prefetcher
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.exercises._stage_steps import (
-    film_time,
-    longest_wait,
-    most_frames,
-)
+from labkit.course.exercises._stage_steps import film_time, longest_wait, most_frames
+from labkit.course.exercises._watched_stages import drive
 from labkit.pipeline.queues import through
 
 NOTEBOOK = "5_optimization/5_pipeline"
 
 # --- stage_pipeline
-
-
-class Broken(Exception):
-    """What the source or a stage of a case raises."""
-
-
-class Watched:
-    """A source and stages that note who calls them, how often, and how far ahead the source is.
-
-    breaks   (0 for the source or the number of a stage from 1, frame), or None
-    """
-
-    def __init__(self, count: int, stages: int, room: int, breaks: tuple[int, int] | None) -> None:
-        self.count, self.breaks = count, breaks
-        self.threads: dict[int, threading.Thread] = {}
-        self.taken = self.given = 0
-        self.too_far = threading.Event()
-        self.most = stages + 2 + (stages + 1) * room
-        self.stages = [self._stage(number) for number in range(1, stages + 1)]
-
-    def source(self) -> Any:
-        """Frames 0, 1, 2, ..."""
-        for frame in range(self.count):
-            self._seen(0, frame)
-            self.taken += 1
-            if self.taken > self.given + self.most:
-                self.too_far.set()
-            yield frame
-
-    def _stage(self, number: int) -> Any:
-        def stage(frame: int) -> int:
-            self._seen(number, frame % 1000)
-            return frame + 1000
-
-        return stage
-
-    def _seen(self, number: int, frame: int) -> None:
-        self.threads[number] = threading.current_thread()
-        if self.breaks == (number, frame):
-            raise Broken(f"frame {frame}")
-
-
-def _drive_stages(answer: Any, count: int, stages: int, room: int, breaks: tuple[int, int] | None,
-                  takes: int | None, looks: bool) -> dict[str, Any]:  # fmt: skip
-    """What came out, how it ended, and which threads there were and still are.
-
-    takes   the reader stops behind so many; looks: it waits a moment behind the first
-    """
-    before = set(threading.enumerate())
-    watched = Watched(count, stages, room, breaks)
-    frames = iter(answer(watched.source(), watched.stages, room))
-    found, ended = list[int](), "in order"
-    try:
-        while takes is None or len(found) < takes:
-            try:
-                found.append(next(frames))
-            except StopIteration:
-                break
-            watched.given += 1
-            if looks and len(found) == 1:
-                watched.too_far.wait(0.2)
-        else:
-            ended = "the reader stopped"
-            frames.close()
-    except Broken as error:
-        ended = f"Broken: {error}"
-    began = time.monotonic()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(max(0, began + 2 - time.monotonic()))
-    return {
-        "frames": [frame % 1000 for frame in found],
-        "ended": ended,
-        "threads": len({threading.current_thread(), *watched.threads.values()}),
-        "the source ran too far ahead": watched.too_far.is_set(),
-        "threads left": len(set(threading.enumerate()) - before),
-    }
 
 
 def _judge_stages(case: Case, got: Any) -> Any:
@@ -104,6 +23,8 @@ def _judge_stages(case: Case, got: Any) -> Any:
     ended = "in order" if breaks is None else f"Broken: frame {breaks[1]}"
     if takes is not None and takes <= len(whole):
         whole, ended = whole[:takes], "the reader stopped"
+    if "it never ends" in got:
+        return Wrong("it comes to an end", f"{whole}, {ended}")
     if got["frames"] != whole:
         return Wrong("every frame before the end, once, in order", whole)
     if got["ended"] != ended:
@@ -115,6 +36,10 @@ def _judge_stages(case: Case, got: Any) -> Any:
     if got["threads left"]:
         return Wrong("no thread is left", 0)
     return None
+
+
+def _never_ends(evidence: Any) -> bool:
+    return "it never ends" in (evidence.value or ())
 
 
 def _a_pipeline(rng: Rng, size: int, breaks: bool = True, stops: bool = True) -> tuple[Any, ...]:
@@ -136,7 +61,7 @@ stage_pipeline = Exercise(
     id="pipeline.stage_pipeline",
     case=_a_pipeline,
     judge=_judge_stages,
-    drive=_drive_stages,
+    drive=drive,
     show=_told,
     minutes=15,
     cases=30,
@@ -159,9 +84,13 @@ stage_pipeline = Exercise(
     hints=(
         Hint("The source went on although nobody took: give each Queue its room.",
              when=lambda e: "wait in each queue" in e.property),
-        Hint("{input}: it waits for ever. Somebody waits for a frame or for an END that nobody "
-             "sends: send END also when the loop was left by an error.",
-             when=lambda e: e.kind == "time" and e.inputs[3] is not None),
+        Hint("The thread in which the error was raised has ended, and the next one waits for its "
+             "END. Catch the error there, put it into the queue, and send END whatever happened.",
+             when=lambda e: _never_ends(e) and e.inputs[3] is not None
+             and len(e.value["frames"]) <= e.inputs[3][1]),
+        Hint("The first loop took END out; the reader now waits for a second one. One "
+             "`results = items(...)` for both loops knows that it is at its end.",
+             when=lambda e: _never_ends(e) and "the reader waits in get" in e.got),
         Hint("The error was lost. Catch it in the thread, and put it into the queue.",
              when=lambda e: e.inputs[3] is not None and "how it ends" in e.property),
         Hint("{input}: threads are left, they wait in put. In a `finally`, tell the source to stop "
@@ -177,6 +106,7 @@ stage_pipeline = Exercise(
     must_fail=(
         "unbounded queues",
         "hangs on error",
+        "waits for a second END",
         "loses the tail",
         "order lost with two workers",
         "one thread does it all",
