@@ -67,7 +67,7 @@ def why_not_folded(node: Node, storages: Storages) -> tuple[Node, Node, str] | N
         return layer, node, "training: the mean and variance are this batch's, known when it runs"
     for other in layer.users:
         if other is not node:
-            return layer, other, f"{other.name} reads it before {node.name} does its work"
+            return layer, other, f"{other.name} reads it as well, without the norm"
     if layer.target is aten.linear.default and layer.meta["val"].dim() != 2:
         return layer, node, "the norm's channels are dimension 1, the layer's features the last"
     return _why_not_constant(layer, node, storages)

@@ -1,6 +1,6 @@
 """Right answers pass, wrong ones fail: readers, folded weights, one kernel, memory used again."""
 
-import math
+import torch
 
 from tests.course.answers import FIRST, Answers, first_hint
 
@@ -98,38 +98,51 @@ def reads_each_use(steps):
     return [*lines, f"p_out[i] = {name};"]
 
 
-def fold(reads, layers, norms, *, shared=True, train=True, epsilon=True, mean=True, column=False):
+def folded(w, b, gamma, beta, mean, variance, eps, *,
+           epsilon=True, taken=True, none=True, column=False, early=False):  # fmt: skip
+    scale = gamma / (variance + (eps if epsilon else 1e-12)).sqrt()
+    moved = -mean if b is None else b - mean
+    if not taken or (b is None and not none):
+        moved = torch.zeros_like(mean) if b is None else b
+    bias = (moved + beta) * scale if early else moved * scale + beta
+    inputs = [k % len(scale) for k in range(w.shape[1])]
+    along = scale[inputs][None, :] if column else scale[:, None]
+    return w * along[..., None, None], bias
+
+
+answers.right("folded")(lambda *given: folded(*given))
+for words, change in (
+    ("ignores epsilon", {"epsilon": False}), ("forgets the mean", {"taken": False}),
+    ("forgets the mean of a layer without a bias", {"none": False}),
+    ("scales the weights by column", {"column": True}),
+    ("adds beta before it scales", {"early": True}),
+):  # fmt: skip
+    answers.wrong("folded", words)(lambda *given, change=change: folded(*given, **change))
+
+
+@answers.right("folded")
+def folded_by_hand(w, b, gamma, beta, mean, variance, eps):
+    rows, shifts = [], []
+    for k in range(len(w)):
+        scale = gamma[k] / (variance[k] + eps) ** 0.5
+        rows.append(w[k] * scale)
+        shifts.append(((0 if b is None else b[k]) - mean[k]) * scale + beta[k])
+    return torch.stack(rows), torch.stack(shifts)
+
+
+def fold(reads, layers, norms, *, shared=True, train=True):
     done = {}
-    for name, norm in norms.items():
+    for name, (*numbers, training) in norms.items():
         layer = reads[name][0]
         readers = [one for one, inputs in reads.items() if layer in inputs]
-        if layer not in layers or (shared and readers != [name]) or (train and norm["training"]):
-            continue
-        weight, bias = layers[layer]
-        rows = range(len(weight))
-        scale = [
-            (norm["gamma"][k] if norm["gamma"] else 1)
-            / math.sqrt(norm["variance"][k] + (norm["epsilon"] if epsilon else 1e-12))
-            for k in rows
-        ]
-        shift = [(bias[k] if bias else 0) - (norm["mean"][k] if bias or mean else 0) for k in rows]
-        new = [[w * scale[j % len(rows) if column else k] for j, w in enumerate(weight[k])]
-               for k in rows]  # fmt: skip
-        beta = norm["beta"] or [0] * len(rows)
-        done[name] = new, [shift[k] * scale[k] + beta[k] for k in rows]
+        if layer in layers and (not shared or readers == [name]) and not (train and training):
+            done[name] = folded(*layers[layer], *numbers)
     return done
 
 
 answers.right("fold_norms")(lambda *given: fold(*given))
 answers.wrong("fold_norms", "folds shared intermediates")(lambda *given: fold(*given, shared=False))
-answers.wrong("fold_norms", "ignores epsilon")(lambda *given: fold(*given, epsilon=False))
 answers.wrong("fold_norms", "ignores train mode")(lambda *given: fold(*given, train=False))
-answers.wrong("fold_norms", "scales the weights by column")(
-    lambda *given: fold(*given, column=True)
-)
-answers.wrong("fold_norms", "forgets the mean of a layer without a bias")(
-    lambda *given: fold(*given, mean=False)
-)
 
 
 @answers.wrong("fold_norms", "matches by name order")
@@ -148,14 +161,6 @@ def remembers_fold():
         return kept[0]
 
     return answer
-
-
-@answers.wrong("fold_norms", "returns the right value but changes one of its inputs")
-def changes(reads, layers, norms):
-    done = fold(reads, layers, norms)
-    for name in done:
-        layers[reads[name][0]][0][0][0] += 1
-    return done
 
 
 def in_place(steps, results, sizes, *, views=True, callers=True, size=True,
@@ -204,8 +209,12 @@ test_answers = answers.tests()
 
 
 def test_the_hint_is_about_what_went_wrong():
-    fold_hint = first_hint(answers.exercises["fold_norms"], lambda *g: fold(*g, train=False))
-    assert "folded a norm that must stay" in fold_hint
+    one, many = answers.exercises["folded"], answers.exercises["fold_norms"]
+    assert "a norm that trains" in first_hint(many, lambda *g: fold(*g, train=False))
+    assert "has another reader" in first_hint(many, lambda *g: fold(*g, shared=False))
+    assert "A `b` of None" in first_hint(one, lambda *g: folded(*g, none=False))
+    assert "the bias is not" in first_hint(one, lambda *g: folded(*g, taken=False))
+    assert "counts the output channels" in first_hint(one, lambda *g: folded(*g, column=True))
     body_hint = first_hint(answers.exercises["pointwise_codegen"], reads_each_use)
     assert "read twice" in body_hint
     hint = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, callers=False))

@@ -54,7 +54,7 @@ def test_a_layer_that_somebody_else_reads_is_not_folded():
     shared = graph.share_common(rewrite.before)
     rewrite = graph.fold_batch_norm(shared.graph)
     assert not rewrite.done
-    assert refusals(rewrite) == {("conv2d", "add"): "add reads it before batch_norm does its work"}
+    assert refusals(rewrite) == {("conv2d", "add"): "add reads it as well, without the norm"}
 
 
 def test_a_linear_layer_in_three_dimensions_is_not_folded():
