@@ -67,8 +67,8 @@ def _a_block(rng: Rng, size: int) -> tuple[int, ...]:
     return (rng.randint(1, 4), rng.randint(1, 6), 1 + size, rng.randint(1, 6), rng.choice((1, 2)))
 
 
-def _wide_bytes(images: int, channels: int, size: int, ratio: int, stride: int) -> int:
-    return 4 * images * channels * ratio * (3 * size**2 + 4 * math.ceil(size / stride) ** 2)
+def _wide_bytes(batch: int, channels: int, size: int, ratio: int, stride: int) -> int:
+    return 4 * batch * channels * ratio * (3 * size**2 + 4 * math.ceil(size / stride) ** 2)
 
 
 def _is(*factors: float) -> Any:
@@ -88,7 +88,7 @@ wide_bytes = Exercise(
         Hint("{got} counts numbers. Each takes four bytes.", when=_is(4)),
         Hint("The stride divides the height and the width, each rounded up.",
              when=lambda e: e.inputs[4] == 2 and e.inputs[2] > 1),
-        "An image has images * channels * ratio * height * width numbers.",
+        "A wide image has batch * channels * ratio * height * width numbers.",
         "Three images of size * size, and four of ceil(size / stride) squared.",
     ),
     must_fail=("counts numbers", "rounds down", "takes all seven at the full size",
@@ -149,8 +149,9 @@ def _field_picture(case: Any, got: Any, right: Any) -> Any:
     last = min(60, max(one for _, one in fields.values()) + 1)
     places = np.arange(first, last + 1)[None]
     return show.tiles(
-        places, {name: (places >= a) & (places <= b) for name, (a, b) in fields.items()}, at=1
-    )
+        places, {name: (places >= a) & (places <= b) for name, (a, b) in fields.items()},
+        title="inputs that output 0 sees", at=1,
+    )  # fmt: skip
 
 
 def _length(e: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Blocks by hand: a residual block with its backward, and an inverted bottleneck."""
+"""Blocks by hand: a residual block with its backward, and the small steps around it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._field_steps import mean_gate, receptive_field, wide_bytes
 from labkit.course.exercises._graph_steps import drawn
+from labkit.course.exercises._inverted_block import mbconv, same
 
 NOTEBOOK = "4_vision_low_level/8_resnet_efficientnet"
 aten = torch.ops.aten
@@ -173,27 +174,25 @@ def _block_picture(case: Any, got: Any, right: Any) -> Any:
     wrong = [
         place
         for key, place in places.items()
-        if place in reads and (not isinstance(got, dict) or not _same(got[key], right[key]))
+        if place in reads and (not isinstance(got, dict) or not same(got[key], right[key]))
     ]
     return drawn(reads, wrong)
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return (
-        isinstance(a, torch.Tensor)
-        and a.shape == b.shape
-        and torch.allclose(a, b, rtol=1e-6, atol=1e-8)
-    )
-
-
 def _bad(*keys: str) -> Callable[[Any], bool]:
-    return lambda e: any(not _same(e.value[key], e.right[key]) for key in keys)
+    return lambda e: any(not same(e.value[key], e.right[key]) for key in keys)
+
+
+def _block_in_words(
+    seed: int, channels: int, stride: int, training: bool, height: int, width: int
+) -> str:
+    around = f"a shortcut of stride {stride}" if stride else "no shortcut"
+    return f"x [2, {channels}, {height}, {width}], {around}, training: {training} (seed {seed})"
 
 
 residual_backward = Exercise(
     id="resnet_efficientnet.residual_backward",
+    show=_block_in_words,
     case=lambda rng, size: _question(rng, size, stride=-1),
     expected=_block_truth,
     drive=_drive_block,
@@ -235,147 +234,5 @@ residual_backward = Exercise(
     picture=_block_picture,
 )  # fmt: skip
 
-
-# --- mbconv
-
-
-def _bottleneck(
-    rng: Rng, size: int, ratio: int = 0, stride: int = 0, same: float = 0.5, keep: float = 0.5
-) -> tuple[Any, ...]:
-    """Seed, channels, out, ratio, taps, stride, height, width, whether branches are dropped."""
-    channels = 1 + rng.randint(0, 2 + size // 2)
-    out = channels if rng.chance(same) else channels + 1
-    return (
-        rng.getrandbits(40), channels, out, ratio or rng.choice((1, 2, 3)), rng.choice((3, 5)),
-        stride or rng.choice((1, 2)), 1 + rng.randint(0, size), 1 + rng.randint(0, size),
-        rng.chance(keep),
-    )  # fmt: skip
-
-
-@handed_out
-def _given(
-    seed: int, channels: int, out: int, ratio: int, taps: int, stride: int, height: int,
-    width: int, keep: bool,
-) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor], Any]:  # fmt: skip
-    """x, the weights, the norms' numbers, keep."""
-    draw = torch.Generator().manual_seed(seed)
-    wide, reduced = channels * ratio, max(1, channels // 4)
-    shapes = {"wider": (wide, channels, 1, 1)} if ratio > 1 else {}
-    shapes |= {"around": (wide, 1, taps, taps), "reduce": (reduced, wide, 1, 1)}
-    shapes |= {"expand": (wide, reduced, 1, 1), "narrow": (out, wide, 1, 1)}
-    weights = {n: torch.randn(shape, generator=draw, dtype=F64) for n, shape in shapes.items()}
-    norms: dict[str, torch.Tensor] = {
-        name: torch.randn((2, weights[name].shape[0], 1, 1), generator=draw, dtype=F64)
-        for name in ("wider", "around", "narrow")
-        if name in weights
-    }
-    x = torch.randn((3, channels, height, width), generator=draw, dtype=F64)
-    kept = torch.rand(3, generator=draw, dtype=F64) < 0.6
-    return x, weights, norms, kept.to(F64) / 0.6 if keep else None
-
-
-def _bottleneck_truth(*question: Any) -> dict[str, Any]:
-    x, w, norms, keep = _given(*question)
-    stride = question[5]
-    seen: dict[str, Any] = {}
-
-    def norm(name: str, image: torch.Tensor) -> torch.Tensor:
-        seen[name] = image
-        scale, shift = norms[name]
-        return image * scale + shift
-
-    wide = F.silu(norm("wider", F.conv2d(x, w["wider"]))) if "wider" in w else x
-    half, channels = w["around"].shape[2] // 2, wide.shape[1]
-    around = F.conv2d(wide, w["around"], None, stride, half, 1, channels)
-    looked = F.silu(norm("around", around))
-    reduced = F.silu(F.conv2d(looked.mean((2, 3), keepdim=True), w["reduce"]))
-    gated = looked * torch.sigmoid(F.conv2d(reduced, w["expand"]))
-    y = norm("narrow", F.conv2d(gated, w["narrow"]))
-    if stride == 1 and y.shape == x.shape:
-        y = x + (y if keep is None else y * keep[:, None, None, None])
-    return {"norms": seen, "result": y, "changed": []}
-
-
-def _drive_bottleneck(answer: Any, *question: Any) -> Any:
-    x, w, norms, keep = _given(*question)
-    was = x.clone()
-    seen: dict[str, Any] = {}
-
-    def norm(name: str, image: torch.Tensor) -> torch.Tensor:
-        if name not in norms:
-            raise ValueError(f"there is no norm behind {name!r}; there are {sorted(norms)}")
-        seen[name] = image
-        scale, shift = norms[name]
-        return image * scale + shift
-
-    y = answer(x, dict(w), norm, question[5], keep)
-    return {"norms": seen, "result": y, "changed": [] if torch.equal(x, was) else ["x"]}
-
-
-def _wrong_norm(name: str) -> Callable[[Any], bool]:
-    """Whether the first difference is in what this norm was given, or not given."""
-
-    def wrong(e: Any) -> bool:
-        before = [n for n in ("wider", "around", "narrow") if n in e.right["norms"]]
-        given = e.value["norms"]
-        bad = [n for n in before if not _same(given.get(n), e.right["norms"][n])]
-        return bool(bad) and bad[0] == name
-
-    return wrong
-
-
-def _bottleneck_picture(case: Any, got: Any, right: Any) -> Any:
-    """The block's steps; marked is the first norm that was given something wrong, or the end."""
-    steps = ["wider", "around", "gate", "narrow", "result"]
-    steps = steps if "wider" in right["norms"] else steps[1:]
-    reads: dict[str, list[str]] = {"x": []}
-    for before, step in zip(["x", *steps], steps, strict=False):
-        reads[step] = [before]
-    reads["narrow"].append("around")  # the gate multiplies it
-    norms = got["norms"] if isinstance(got, dict) else {}
-    wrong = [n for n in steps if n in right["norms"] and not _same(norms.get(n), right["norms"][n])]
-    return drawn(reads, wrong[:1] or ["result"])
-
-
-def _fits(e: Any) -> bool:
-    return bool(e.value["result"].shape == e.right["result"].shape)
-
-
-mbconv = Exercise(
-    id="resnet_efficientnet.mbconv",
-    case=_bottleneck,
-    expected=_bottleneck_truth,
-    drive=_drive_bottleneck,
-    tolerance=1e-8,
-    stages=(
-        Stage("ratio 1", case=lambda rng, size: _bottleneck(rng, size, 1, 0, 0, 0), cases=12),
-        Stage("wider", case=lambda rng, size: _bottleneck(rng, size, 3, 0, 0, 0), cases=12),
-        Stage("sum", case=lambda rng, size: _bottleneck(rng, size, 0, 0, 0.8, 0), cases=25),
-        Stage("keep"),
-    ),
-    cases=40,
-    sizes=5,
-    minutes=12,
-    hints=(
-        Hint("You changed x. Make a new image instead.", when=lambda e: bool(e.value["changed"])),
-        Hint("What the norm of \"wider\" was given is not right: it is the convolution of x alone.",
-             when=_wrong_norm("wider")),
-        Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
-             "with the block's stride, and k // 2 zeros at each side.", when=_wrong_norm("around")),
-        Hint("What the norm of \"narrow\" was given is not right. The gate belongs to the image "
-             "behind \"around\", after its SiLU.", when=_wrong_norm("narrow")),
-        Hint("All norms were given the right images. Look at the end: no SiLU there; is x added "
-             "where it should be, and keep only to the branch?", when=_fits),
-        "groups is the number of channels of the image that goes into \"around\".",
-        "The means: image.mean((2, 3), keepdim=True).",
-    ),
-    must_fail=(
-        "skip although stride is 2", "drop scales in evaluation", "always adds no input",
-        "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
-        "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
-        "mutates the input",
-    ),
-    picture=_bottleneck_picture,
-)  # fmt: skip
 
 EXERCISES = (mean_gate, residual_backward, receptive_field, wide_bytes, mbconv)
