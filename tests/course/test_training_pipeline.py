@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from labkit.course.checks import failing_cases
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("training_pipeline")
@@ -47,8 +48,8 @@ def rest(at, count, k):
     return k if at < count // k * k else count % k + 1
 
 
-@answers.wrong("group_size", "what is left behind the batch")
-def behind(at, count, k):
+@answers.wrong("group_size", "what is left after the batch")
+def what_is_left(at, count, k):
     return min(k, count - at)
 
 
@@ -144,51 +145,11 @@ def test_each_mistake_of_an_iterator_gets_its_own_hint():
     assert "should have been fetched" in first_hint(exercise, one_too_few)
 
 
-# --- which_number
-
-
-def number(snapshot, question, pools=("large",), streams=(0,), rounding=("active_allocated",)):
-    segments = snapshot["segments"]
-    if question == "returnable":
-        return sum(s["total_size"] for s in segments if s["allocated_size"] == 0)
-    if question == "rounding":
-        return sum(
-            b["size"] - b["requested_size"] * (b["state"] != "inactive")
-            for s in segments
-            for b in s["blocks"]
-            if b["state"] in rounding
-        )
-    free = [(s, b["size"]) for s in segments for b in s["blocks"] if b["state"] == "inactive"]
-    if question == "splitting":
-        return sum(size for s, size in free if s["allocated_size"])
-    return max(
-        (z for s, z in free if s["segment_type"] in pools and s["stream"] in streams), default=0
-    )
-
-
-@answers.right("which_number")
-def which_number(snapshot, question):
-    return number(snapshot, question)
-
-
-@answers.wrong("which_number", "reserved minus allocated for everything")
-def idle(snapshot, question):
-    return sum(s["total_size"] - s["allocated_size"] for s in snapshot["segments"])
-
-
-@answers.wrong("which_number", "ignores pools")
-def no_pools(snapshot, question):
-    return number(snapshot, question, pools=("large", "small"))
-
-
-@answers.wrong("which_number", "ignores streams")
-def no_streams(snapshot, question):
-    return number(snapshot, question, streams=(0, 1))
-
-
-@answers.wrong("which_number", "counts free blocks as rounding")
-def all_blocks(snapshot, question):
-    return number(snapshot, question, rounding=("active_allocated", "inactive"))
+def test_what_came_back_is_told_in_the_words_of_what_was_expected():
+    exercise = answers.exercises["lookahead"]
+    (evidence, *_) = failing_cases(exercise, one_too_few, 3, search=False)
+    assert "'fetched by then'" in evidence.expected and "'fetched by then'" in evidence.got
+    assert "depth = " in evidence.input
 
 
 test_answers = answers.tests()

@@ -28,6 +28,7 @@ steps_after = Exercise(
     stages=(Stage("whole groups", case=_whole_groups), Stage("any count")),
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
+    show=lambda count, k: f"count = {count}, k = {k}",
     hints=(
         Hint(
             "The last group is smaller here, and its step is missing.",
@@ -63,13 +64,14 @@ group_size = Exercise(
     cases=80,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
+    show=lambda at, count, k: f"at = {at}, count = {count}, k = {k}",
     hints=(
         Hint(
             "This batch is in the last group, which has only {expected}.",
             when=lambda e: e.value == e.inputs[2] and e.right < e.inputs[2],
         ),
-        "The group of batch i begins at batch i // k * k.",
+        "The group of batch `at` begins at batch at // k * k.",
         "count minus this beginning are left; a group takes k of them at most.",
     ),
-    must_fail=("always k", "what is left of the division", "what is left behind the batch", FIRST),
+    must_fail=("always k", "what is left of the division", "what is left after the batch", FIRST),
 )

@@ -1,6 +1,5 @@
-"""A training pipeline: when to step, large batches in pieces, looking ahead, memory in numbers."""
+"""A training pipeline: when to step, large batches in pieces, looking ahead."""
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +8,7 @@ from torch import Tensor
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._pipeline_steps import group_size, steps_after
-from labkit.memory.caching_allocator import CachingAllocator
-from labkit.memory.device import SimulatedDevice
-from labkit.memory.sizes import GIB, MIB
 
 NOTEBOOK = "1_fundamentals/9_training_pipeline"
 
@@ -148,11 +143,11 @@ def _drive_lookahead(
     answer: Any, items: list[int], depth: int, breaks_at: int | None
 ) -> dict[str, Any]:
     source = Source(items, breaks_at)
-    found: dict[str, Any] = {"items": [], "fetched when it came": [], "ended": "in order"}
+    found: dict[str, Any] = {"items": [], "fetched by then": [], "ended": "in order"}
     try:
         for item in answer(source, depth):
             found["items"].append(item)
-            found["fetched when it came"].append(source.fetched)
+            found["fetched by then"].append(source.fetched)
             if len(found["items"]) > len(items):
                 break
     except Broken:
@@ -166,14 +161,21 @@ def _judge_lookahead(case: Case, got: Any) -> Any:
         return "lookahead(items, depth) yields the items"
     whole = items if breaks_at is None else items[:breaks_at]
     ended = "in order" if breaks_at is None else "with the source's error"
-    if got["ended"] != ended:
-        return Wrong("how it ends", ended)
-    if got["items"] != whole[: len(got["items"])] or (breaks_at is None and got["items"] != whole):
-        return Wrong("every item, once, in order", whole)
     ahead = [min(at + 1 + depth, len(whole)) for at in range(len(whole))]
-    if got["fetched when it came"] != ahead[: len(got["fetched when it came"])]:
-        return Wrong("how many had been fetched when each item came", ahead)
+    told = len(got["items"]) if breaks_at is not None else len(whole)
+    right = {"items": whole[:told], "fetched by then": ahead[:told], "ended": ended}
+    if got["ended"] != ended:
+        return Wrong("how it ends", right)
+    if got["items"] != right["items"]:
+        return Wrong("every item, once, in order", right)
+    if got["fetched by then"] != right["fetched by then"]:
+        return Wrong("how many had been fetched when each item was handed out", right)
     return None
+
+
+def _source_in_words(items: list[int], depth: int, breaks_at: int | None) -> str:
+    breaks = "" if breaks_at is None else f", item number {breaks_at} raises an error"
+    return f"items = {items}, depth = {depth}{breaks}"
 
 
 lookahead = Exercise(
@@ -181,6 +183,7 @@ lookahead = Exercise(
     case=_a_source,
     judge=_judge_lookahead,
     drive=_drive_lookahead,
+    show=_source_in_words,
     minutes=10,
     cases=80,
     stages=(
@@ -205,12 +208,13 @@ lookahead = Exercise(
             when=lambda e: e.inputs[2] is not None and e.value["ended"] == "in order",
         ),
         Hint(
-            "When item i comes, {expected} should have been fetched: the item, and `depth` more "
-            "where there are as many.",
+            "When an item is handed out, it and the next `depth` items should have been fetched, "
+            "where there are as many: no fewer, and no more.",
             when=lambda e: "fetched" in e.property,
         ),
-        "Keep a deque. Append what you fetch; when it holds more than depth, yield from its left.",
-        "After the loop over the source, yield what the deque still holds.",
+        "A deque can hold what waits: append what you fetch on the right. How many wait when it is "
+        "time to hand one out?",
+        "After the loop over the source, hand out what still waits.",
     ),
     must_fail=(
         "restarts the iterator",
@@ -222,93 +226,4 @@ lookahead = Exercise(
     ),
 )
 
-# --- which_number
-
-QUESTIONS = ("returnable", "largest", "rounding", "splitting")
-
-
-def _a_snapshot(rng: Rng, size: int, question: str | None = None) -> tuple[dict[str, Any], str]:
-    allocator = CachingAllocator(SimulatedDevice(4 * GIB))
-    live: list[int] = []
-    for _ in range(3 + 4 * size):
-        if live and rng.chance(0.5):
-            allocator.free(live.pop(rng.randrange(len(live))))
-        else:
-            nbytes = rng.choice((100, 5_000, 700_000, MIB + 1, 3 * MIB, 9 * MIB, 15 * MIB))
-            live.append(allocator.malloc(nbytes + rng.randint(0, 600), rng.choice((0, 0, 1))))
-    return allocator.snapshot(), question or rng.choice(QUESTIONS)
-
-
-def _number(snapshot: dict[str, Any], question: str) -> int:
-    blocks = [(s, b) for s in snapshot["segments"] for b in s["blocks"]]
-    free = [(s, b) for s, b in blocks if b["state"] == "inactive"]
-    if question == "returnable":
-        return sum(s["total_size"] for s in snapshot["segments"] if len(s["blocks"]) == 1
-                   and s["blocks"][0]["state"] == "inactive")  # fmt: skip
-    if question == "largest":
-        fitting = (b["size"] for s, b in free if (s["stream"], s["segment_type"]) == (0, "large"))
-        return max(fitting, default=0)
-    if question == "rounding":
-        return sum(b["size"] - b["requested_size"] for _, b in blocks if b["state"] != "inactive")
-    return sum(b["size"] for s, b in free if len(s["blocks"]) > 1)
-
-
-def _in_words(snapshot: dict[str, Any], question: str) -> str:
-    segments = [
-        f"[{s['segment_type']}, stream {s['stream']}: "
-        + " + ".join(
-            f"{b['size']:,} " + ("free" if b["state"] == "inactive" else "live")
-            for b in s["blocks"]
-        )
-        + "]"
-        for s in snapshot["segments"]
-    ]
-    return f"{question}: " + " ".join(segments)
-
-
-def _drawn(case: Case, got: Any, right: Any) -> Any:
-    """The snapshot of the failing case."""
-    from labkit import show
-
-    return show.memory(case.inputs[0], what_if=())
-
-
-which_number = Exercise(
-    id="training_pipeline.which_number",
-    case=_a_snapshot,
-    expected=_number,
-    show=_in_words,
-    picture=_drawn,
-    rung="boss",
-    minutes=25,
-    cases=60,
-    stages=(
-        *(
-            Stage(question, case=functools.partial(_a_snapshot, question=question), cases=12)
-            for question in QUESTIONS
-        ),
-        Stage("together"),
-    ),
-    rules=PLAIN_PYTHON,
-    banned=TORCH_AND_LABKIT,
-    hints=(
-        Hint("Only a segment that is one free block goes back.", stage="returnable"),
-        Hint(
-            "Is your block of the large pool, and of stream 0? A request of stream 0 gets no "
-            "other.",
-            stage="largest",
-        ),
-        Hint("size - requested_size, of live blocks only.", stage="rounding"),
-        Hint("Free blocks in a segment that holds more than one block.", stage="splitting"),
-        "Four questions, four sums over the blocks of all segments.",
-    ),
-    must_fail=(
-        "reserved minus allocated for everything",
-        "ignores pools",
-        "ignores streams",
-        "counts free blocks as rounding",
-        FIRST,
-    ),
-)
-
-EXERCISES = (steps_after, group_size, accumulate, lookahead, which_number)
+EXERCISES = (steps_after, group_size, accumulate, lookahead)
