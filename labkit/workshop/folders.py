@@ -2,6 +2,7 @@
 
 course/          labkit, the kernels and the notebooks without solutions: read, never written
 compiled/        kernels that the teacher's own runs have compiled: learners need not
+said/            where the teacher has called everybody to: read by all
 learners/ana/    her notebooks, progress, settings and compiled kernels: hers alone
 hub/             what the hub must remember, and its log: its owner's alone
 """
@@ -46,6 +47,11 @@ class Workshop:
         return self.root / "compiled"
 
     @property
+    def called(self) -> Path:
+        """Where the room goes on."""
+        return self.root / "said" / "call.json"
+
+    @property
     def hub(self) -> Path:
         """What the hub keeps."""
         return self.root / "hub"
@@ -75,7 +81,8 @@ def prepare(workshop: Workshop, settings: dict[str, Any]) -> None:
     """The folder is there and the course frozen; one that is there stays as it is."""
     workshop.hub.mkdir(parents=True, exist_ok=True)
     workshop.hub.chmod(0o700)
-    (workshop.root / "learners").mkdir(exist_ok=True)
+    for folder in (workshop.root / "learners", workshop.called.parent):
+        folder.mkdir(exist_ok=True)
     text = json.dumps(settings, indent=1)
     (workshop.hub / "settings.json").write_text(text, encoding="utf-8")
     if not workshop.course.exists():
@@ -159,7 +166,7 @@ def cell_of(workshop: Workshop, person: Person, memory: int) -> Cell:
     return Cell(
         user=person.user if own_users() else None,
         hidden=(str(workshop.root),),
-        seen=(*dict.fromkeys((sys.base_prefix, sys.prefix)), course),
+        seen=(*dict.fromkeys((sys.base_prefix, sys.prefix)), course, str(workshop.called.parent)),
         own=(home,),
         notebooks=(f"{home}/notebooks", f"{course}/notebooks"),
         memory=memory,

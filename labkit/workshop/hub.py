@@ -11,6 +11,7 @@ from jupyterhub.spawner import LocalProcessSpawner
 from jupyterhub.utils import random_port
 
 from labkit.launcher.jupyter import LATE_MODELS, NO_FOREIGN_CODE
+from labkit.workshop.calls import CALLED
 from labkit.workshop.cell.warm import ask
 from labkit.workshop.folders import Workshop, cell_of, provide
 from labkit.workshop.roster import Person, read_roster
@@ -66,6 +67,7 @@ class CellSpawner(LocalProcessSpawner):
             "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",
             "LABKIT_PROGRESS": str(home / "progress.json"),
             "LABKIT_ROOM": str(home / "room.json"),
+            CALLED: str(place.called),
         }
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """What a learner's kernel tells of itself: which cell of which chapter was run last.
 
+And what it is told: where the teacher has called everybody to, below the next cell that is run.
+
 An extension of IPython, loaded where `LABKIT_ROOM` names a file in the learner's own folder. No
 code and no output is kept; the file stays on this machine, and the teacher's page reads it.
 """
@@ -14,7 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from IPython.display import Markdown, display
+
 from labkit.course.editions import CHECKED
+from labkit.workshop.calls import CALLED, last_call, told
 
 WHERE = "LABKIT_ROOM"
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -29,10 +34,11 @@ def load_ipython_extension(shell: Any) -> None:
 
 @dataclass
 class Noted:
-    """What is remembered between cells: the headings above them, and the last exercise checked."""
+    """What is remembered between cells: the headings above them, the last exercise and call."""
 
     places: dict[str, str] = field(default_factory=dict)
     exercise: str = ""
+    called: float = 0.0
 
 
 def _note(shell: Any, result: Any, noted: Noted) -> None:
@@ -44,6 +50,7 @@ def _note(shell: Any, result: Any, noted: Noted) -> None:
                 noted.places.update(_sections(Path(name)))
         noted.exercise = next(iter(CHECKED.findall(result.info.raw_cell)), noted.exercise)
         error = result.error_before_exec or result.error_in_exec
+        _tell(noted, _chapter(name), noted.places.get(cell, ""))
         write_note(
             Path(os.environ[WHERE]),
             {
@@ -55,6 +62,16 @@ def _note(shell: Any, result: Any, noted: Noted) -> None:
                 "at": time.time(),
             },
         )
+
+
+def _tell(noted: Noted, chapter: str, section: str) -> None:
+    """Where the room goes on, once for each call, to whoever is not there."""
+    called = last_call(Path(os.environ.get(CALLED, "")))
+    if called is None or called.at <= noted.called:
+        return
+    noted.called = called.at
+    if (called.chapter, called.section) != (chapter, section):
+        display(Markdown(told(called, chapter)))
 
 
 def write_note(file: Path, note: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from labkit.workshop import folders
+from labkit.workshop.calls import call
 from labkit.workshop.folders import Workshop
 from labkit.workshop.room.observe import LARGEST, LONGEST, observe, read_json
 from labkit.workshop.roster import admit
@@ -116,3 +117,14 @@ def test_what_is_shown_is_text_and_not_too_long(workshop):
     shown = dict(row["failing"][0]["case"])
     assert shown["input"] == HOLDING
     assert len(shown["got"]) == LONGEST
+
+
+def test_everybody_is_called_to_a_section_of_the_programme(workshop):
+    workshop.called.parent.mkdir()
+    assert observe(workshop)["called"] is None
+    stop = observe(workshop)["plan"][1]
+    call(workshop.called, stop["chapter"], stop["sections"][-1])
+    seen = observe(workshop)["called"]
+    assert (seen["chapter"], seen["section"]) == (stop["chapter"], stop["sections"][-1])
+    workshop.called.write_text('{"chapter": 3}')
+    assert observe(workshop)["called"] is None

@@ -164,6 +164,39 @@ def test_the_teacher_sees_the_room_and_a_learner_does_not(room):
     assert dict(row["stages"])["no stage done yet"] == 1
 
 
+def test_the_teacher_calls_everybody_and_a_learner_cannot(room):
+    async def scene():
+        teacher = room.learner("teacher")
+        await teacher.log_in()
+        await teacher.fetch("/services/room/")
+        page, _ = await teacher.fetch(
+            "/services/room/state", headers={"X-XSRFToken": teacher.xsrf("/services/room/")}
+        )
+        stop = json.loads(page.body)["plan"][1]
+        place = {"chapter": stop["chapter"], "section": stop["sections"][-1]}
+
+        async def everybody(person, asked):
+            token = {"X-XSRFToken": person.xsrf("/services/room/")}
+            await person.fetch("/services/room/everybody", "POST", json.dumps(asked), token)
+
+        ana, _ = await seated(room, "ana")
+        with pytest.raises(Refused) as refused:
+            await everybody(ana, place)
+        assert refused.value.status == 403
+        with pytest.raises(Refused) as refused:
+            await everybody(teacher, {**place, "section": "no such"})
+        assert refused.value.status == 400
+        quiet, _ = await ana.run("1")
+        await everybody(teacher, place)
+        told, _ = await ana.run("1")
+        return place, *(json.dumps(said, default=str) for said in (quiet, told))
+
+    place, quiet, told = run(scene())
+    assert "The room goes on at" not in quiet
+    assert "The room goes on at" in told
+    assert f"{place['chapter']}.ipynb#" in told
+
+
 def test_work_outlives_a_hub_that_dies(room):
     async def before():
         ben, _ = await seated(room, "ben")

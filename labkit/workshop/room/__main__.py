@@ -5,17 +5,21 @@ Only who may use the service gets an answer, and by the hub's rules that is who 
 """
 
 import asyncio
+import json
 import os
 import signal
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
-from tornado.web import Application, RequestHandler, authenticated
+from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
+from labkit.workshop.calls import call
 from labkit.workshop.cell import linux
 from labkit.workshop.folders import Workshop
+from labkit.workshop.plan import stops
 from labkit.workshop.room.observe import observe
 
 HERE = Path(__file__).parent
@@ -56,6 +60,31 @@ class State(Guarded):
         self.finish(found)
 
 
+class Everybody(Guarded):
+    """Calls the room to a section of the programme."""
+
+    def initialize(self, workshop: Workshop) -> None:
+        """The room that is meant."""
+        self.workshop = workshop
+
+    @authenticated
+    def post(self) -> None:
+        """{"chapter": ..., "section": ...}; 400 where the programme has no such section."""
+        known = {
+            (stop.chapter, section.name)
+            for stop in stops(self.workshop.settings["hours"])
+            for section in stop.done
+        }
+        try:
+            asked = json.loads(self.request.body)
+            place = (asked["chapter"], asked["section"])
+            if place not in known:
+                raise ValueError(place)
+        except (ValueError, TypeError, KeyError):
+            raise HTTPError(400, "the programme has no such section") from None
+        self.finish(asdict(call(self.workshop.called, *place)))
+
+
 async def main() -> None:
     """Serve until the hub stops it, or is gone itself."""
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -65,6 +94,7 @@ async def main() -> None:
         [
             (prefix + r"(|page\.js|page\.css)", File),
             (prefix + "state", State, {"workshop": workshop}),
+            (prefix + "everybody", Everybody, {"workshop": workshop}),
             (prefix + "oauth_callback", HubOAuthCallbackHandler),
         ],
         cookie_secret=os.urandom(32),

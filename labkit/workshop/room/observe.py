@@ -8,11 +8,13 @@ import json
 import os
 import stat
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from labkit.course import exercises
 from labkit.course.exercise import Exercise
+from labkit.workshop.calls import last_call
 from labkit.workshop.folders import Workshop
 from labkit.workshop.plan import stops
 from labkit.workshop.roster import TEACHER, read_roster
@@ -39,7 +41,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def observe(workshop: Workshop) -> dict[str, Any]:
-    """Learners, exercises and the plan, as they are now."""
+    """Learners, exercises, the plan, and where all are called to, as they are now."""
     names = sorted(set(read_roster(workshop.roster)) - {TEACHER})
     kept = {name: _progress(workshop.of(name)) for name in names}
     learners = [_learner(workshop.of(name), name, kept[name]) for name in names]
@@ -47,6 +49,7 @@ def observe(workshop: Workshop) -> dict[str, Any]:
         "learners": learners,
         "exercises": [row for e in _known() if (row := _exercise(e, kept))["tried"]],
         "plan": _plan(workshop.settings["hours"], learners),
+        "called": asdict(called) if (called := last_call(workshop.called)) else None,
     }
 
 
@@ -57,6 +60,7 @@ def _plan(hours: int, learners: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "title": stop.title,
             "minutes": stop.minutes,
             "here": sum(one["chapter"] == stop.chapter for one in learners),
+            "sections": [section.name for section in stop.done if section.name],
         }
         for stop in stops(hours)
     ]

@@ -32,10 +32,28 @@ function drawSummary({ learners, exercises }) {
   );
 }
 
-function planRow({ chapter, title, minutes, here }) {
+function planRow({ chapter, title, minutes, here, sections }, called) {
   const item = node("li", here ? { class: "here" } : {}, title, " ");
   item.append(node("small", { title: chapter }, `${minutes} min, ${here} here`));
+  const list = node("select", { "aria-label": `Call everybody to a section of ${title}` });
+  list.append(node("option", { value: "" }, "call everybody to…"));
+  for (const section of sections) list.append(node("option", {}, section));
+  list.addEventListener("change", () => {
+    list.blur();
+    if (list.value) callEverybody(chapter, list.value);
+  });
+  if (called?.chapter === chapter) item.append(node("div", {}, `called to: ${called.section}`));
+  item.append(node("div", {}, list));
   return item;
+}
+
+async function callEverybody(chapter, section) {
+  const headers = { "X-XSRFToken": token(), "Content-Type": "application/json" };
+  const answer = await fetch("everybody", {
+    method: "POST", headers, body: JSON.stringify({ chapter, section }),
+  });
+  if (!answer.ok) return fail();
+  shown = "";
 }
 
 function doing({ exercise, state, failed }) {
@@ -93,7 +111,9 @@ function exerciseRow(one) {
 
 function draw(state) {
   document.getElementById("summary").textContent = drawSummary(state);
-  document.getElementById("plan").replaceChildren(...state.plan.map(planRow));
+  const plan = document.getElementById("plan");
+  if (!plan.contains(document.activeElement))  // a list that is open stays open
+    plan.replaceChildren(...state.plan.map((stop) => planRow(stop, state.called)));
   const order = [...state.learners].sort((a, b) => b.stuck.length - a.stuck.length);
   document.getElementById("learners").replaceChildren(...order.map(learnerRow));
   const worst = [...state.exercises].sort((a, b) => b.failing.length - a.failing.length);
@@ -108,6 +128,11 @@ function token() {
   return document.cookie.match(/(?:^|; )_xsrf=([^;]*)/)?.[1] ?? "";
 }
 
+function fail() {
+  document.getElementById("summary").textContent = "The room does not answer; reload the page.";
+  shown = "";
+}
+
 async function look() {
   try {
     const answer = await fetch("state", { headers: { "X-XSRFToken": token() } });
@@ -116,8 +141,7 @@ async function look() {
     if (text !== shown) draw(JSON.parse(text));
     shown = text;
   } catch {
-    document.getElementById("summary").textContent = "The room does not answer; reload the page.";
-    shown = "";
+    fail();
   }
   setTimeout(look, 1000 * SECONDS);
 }
