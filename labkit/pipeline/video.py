@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from labkit.pipeline.coarse import CoarseFirst
 from labkit.pipeline.config import setting
 from labkit.pipeline.enhancer import Enhancer, postprocess, preprocess, trained
 from labkit.pipeline.exact import exact
@@ -53,9 +54,11 @@ class Compute:
 class Processing:
     """How frames move: how many at once, and whether decoding and encoding have their own threads.
 
-    max_queue_size       batches that may wait between two stages, when they overlap
-    reuse_unless_moved   compute again only where a pixel moved by more steps of 0..255 than this;
-                         the first frame of each batch is computed whole
+    max_queue_size          batches that may wait between two stages, when they overlap
+    reuse_unless_moved      compute again only where a pixel moved by more steps of 0..255 than
+                            this; the first frame of each batch is computed whole
+    coarse_unless_detailed  compute at half the size, and again only the blocks that lose more
+                            steps of 0..255 by that
     """
 
     batch_size: int = setting(1, at_least=1)
@@ -64,6 +67,7 @@ class Processing:
     on_damaged_frame: Literal["stop", "repeat"] = "stop"
     codec: Codec = "ffv1"
     reuse_unless_moved: int | None = setting(None, at_least=0)
+    coarse_unless_detailed: int | None = setting(None, at_least=0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,9 @@ def enhance_film(
     film = film_of(source)
     if Path(target).exists() and Path(target).samefile(source):
         raise VideoError(f"{target} is the film to be read; give the result another name")
+    shortcuts = settings.processing.reuse_unless_moved, settings.processing.coarse_unless_detailed
+    if None not in shortcuts:
+        raise VideoError("reuse_unless_moved or coarse_unless_detailed: a job takes one of them")
     with _journal_of(target) as journal, _computing(settings.compute) as device:
         with timer("train"):
             model = _begun(journal, _job(source, film, settings), settings.model)
@@ -173,6 +180,9 @@ def _network(model: Enhancer, settings: Settings) -> nn.Module:
     if settings.model.exact:
         model.body = exact(model.body)
     moved = settings.processing.reuse_unless_moved
+    detailed = settings.processing.coarse_unless_detailed
+    if detailed is not None:
+        return CoarseFirst(model, detailed)
     return model if moved is None else Reusing(model, moved)
 
 

@@ -335,3 +335,15 @@ def test_reuse_changes_no_byte_of_the_film_and_goes_on_where_it_was_stopped(film
         enhance_film(film, tmp_path / "reused.mkv", reusing, stop)
     enhance_film(film, tmp_path / "reused.mkv", reusing)
     assert (pictures(tmp_path / "reused.mkv") == pictures(tmp_path / "whole.mkv")).all()
+
+
+def test_a_coarse_film_is_written_and_two_shortcuts_at_once_are_refused(film, tmp_path):
+    exact = Model(channels=2, train_steps=1, exact=True)
+    coarse = Settings(model=exact, processing=Processing(coarse_unless_detailed=0))
+    enhance_film(film, tmp_path / "coarse.mkv", coarse)
+    enhance_film(film, tmp_path / "whole.mkv", Settings(model=exact))
+    assert (pictures(tmp_path / "coarse.mkv") == pictures(tmp_path / "whole.mkv")).all()
+    both = Settings(processing=Processing(coarse_unless_detailed=8, reuse_unless_moved=8))
+    with pytest.raises(VideoError, match="one of them"):
+        enhance_film(film, tmp_path / "both.mkv", both)
+    assert not list(tmp_path.glob("both*"))
