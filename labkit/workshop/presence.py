@@ -71,7 +71,8 @@ def _tell(noted: Noted, chapter: str, section: str) -> None:
         return
     noted.called = called.at
     if (called.chapter, called.section) != (chapter, section):
-        display(Markdown(told(called, chapter)))
+        words = Markdown(told(called, chapter))  # type: ignore[no-untyped-call]
+        display(words)  # type: ignore[no-untyped-call]
 
 
 def write_note(file: Path, note: dict[str, Any]) -> None:
