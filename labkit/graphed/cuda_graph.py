@@ -1,7 +1,7 @@
 """One captured graph, and the private pool that its memory comes from.
 
 The addresses that a graph writes to are written into it, so nobody else may get them while it can
-be replayed: its memory comes from a private pool, which the graph holds until `reset`.
+be replayed: its memory comes from a private pool, which the graph holds as long as it lives.
 
 Source   torch/cuda/graphs.py  CUDAGraph, graph; aten/src/ATen/cuda/CUDAGraph.cpp
 """
@@ -17,7 +17,6 @@ from labkit.cuda.operation import Node
 from labkit.cuda.select import current_driver
 from labkit.cuda.stream import Stream, current_stream
 from labkit.cuda.tensor_memory import serving
-from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.history import MempoolId
 from labkit.memory.storages.storage_allocator import StorageAllocator
 
@@ -52,13 +51,12 @@ class CUDAGraph:
     """A graph that is captured once and replayed any number of times.
 
     Source   aten/src/ATen/cuda/CUDAGraph.h  CUDAGraph
-    Differs  it is instantiated when the capture ends; it gives its pool back with `reset`, not with
-             its last reference: the garbage collector may run in the middle of an allocation
+    Differs  it is instantiated when the capture ends, and no recipe is kept
     """
 
     def __init__(self) -> None:
         self._driver: Driver | None = None
-        self._allocator: CachingAllocator | None = None
+        self._storages: StorageAllocator | None = None
         self._stream = 0
         self._pool: MempoolId | None = None
         self._executable: GraphExec | None = None
@@ -81,27 +79,29 @@ class CUDAGraph:
                 "the default stream cannot capture: make another stream current; the graph may be "
                 "replayed on any"
             )
-        allocator = storages().allocator
+        serves = storages()
+        pools = serves.allocator.private_pools
         driver.stream_begin_capture(stream)
-        self._driver, self._allocator, self._stream = driver, allocator, stream
-        self._pool = pool or allocator.private_pools.new_id()
-        allocator.private_pools.begin(self._pool, driver.stream_is_capturing, capture=True)
+        self._driver, self._storages, self._stream = driver, serves, stream
+        self._pool = pool or pools.new_id()
+        pools.begin(self._pool, driver.stream_is_capturing, capture=True)
 
     def capture_end(self) -> None:
         """The graph can be replayed.
 
         Raises   CaptureError   the capture was made void, or a stream was not joined back
         """
-        if self._driver is None or self._allocator is None or self._pool is None:
+        if self._driver is None or self._storages is None or self._pool is None:
             raise RuntimeError("capture_end comes after capture_begin")
+        pools = self._storages.allocator.private_pools
         recipe = Graph(self._driver)
         try:
             recipe.nodes = list(self._driver.stream_end_capture(self._stream))
         except CudaError:
-            self._allocator.private_pools.end(self._pool)
+            pools.end(self._pool)
             self.reset()
             raise
-        self._allocator.private_pools.end(self._pool)
+        pools.end(self._pool)
         self.nodes, self._executable = tuple(recipe.nodes), recipe.instantiate()
 
     def replay(self) -> None:
@@ -124,9 +124,12 @@ class CUDAGraph:
 
     def reset(self) -> None:
         """There is no graph, and one holder of the pool less."""
-        if self._pool is not None and self._allocator is not None:
-            self._allocator.private_pools.release(self._pool)
+        if self._pool is not None and self._storages is not None:
+            self._storages.release_pool(self._pool)
         self._pool, self._executable, self.nodes = None, None, ()
+
+    def __del__(self) -> None:
+        self.reset()
 
     def __repr__(self) -> str:
         edges = sum(len(node.after) for node in self.nodes)

@@ -185,6 +185,15 @@ def test_a_pool_outlives_its_tensors_and_goes_with_reset(storages, device):
         captured.pool()
 
 
+def test_dropped_graphs_leave_no_pool_behind(storages, device):
+    x = on_device(1.0, 2.0)
+    for _ in range(60):  # 2 MiB each: the device holds 32
+        with graph(CUDAGraph()):
+            x * 2
+    storages.current.empty_cache()
+    assert storages.allocator.private_pools._pools == {}
+
+
 def test_two_graphs_share_a_pool(storages, device):
     shared, first, second = graph_pool_handle(), CUDAGraph(), CUDAGraph()
     x = on_device(1.0, 2.0)

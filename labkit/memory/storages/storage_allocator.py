@@ -8,10 +8,12 @@ served waits until it is done.
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from labkit.core.allocator import DataPtr
 from labkit.core.device import Device
 from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.history import MempoolId
 
 
 class StorageAllocator:
@@ -33,7 +35,7 @@ class StorageAllocator:
         self._current_stream = current_stream
         self._lock = threading.RLock()
         self._busy = False
-        self._late: deque[int] = deque()
+        self._late: deque[tuple[Callable[[Any], None], Any]] = deque()
 
     def allocate(self, nbytes: int) -> DataPtr:
         """Own `nbytes` bytes of whatever the memory held before.
@@ -65,8 +67,15 @@ class StorageAllocator:
 
     def free(self, address: int) -> None:
         """Give the bytes back."""
+        self._when_idle(self.allocator.free, address)
+
+    def release_pool(self, mempool_id: MempoolId) -> None:
+        """One holder of a private pool less."""
+        self._when_idle(self.allocator.private_pools.release, mempool_id)
+
+    def _when_idle(self, give_back: Callable[[Any], None], what: Any) -> None:
         with self._lock:
-            self._late.append(address)
+            self._late.append((give_back, what))
             if not self._busy:
                 self._free_late()
 
@@ -93,6 +102,7 @@ class StorageAllocator:
         while self._late:
             self._busy = True
             try:
-                self.allocator.free(self._late.popleft())
+                give_back, what = self._late.popleft()
+                give_back(what)
             finally:
                 self._busy = False
