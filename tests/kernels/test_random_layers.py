@@ -122,7 +122,7 @@ DRAWS = {
     "batch_norm_inference": batch_norm, "cross_entropy": cross_entropy, "adam": adam,
     "soft_cross_entropy": soft_cross_entropy, "histogram": histogram, "convert": convert,
     "max_pool2d": pooling, "avg_pool2d": avg_pooling, "squeeze_excite": squeeze_excite,
-    "unscale": unscale,
+    "squeeze_excite_backward": squeeze_excite, "unscale": unscale,
 }  # fmt: skip
 RUNGS = [rung for ladder in layers.LADDERS.values() for rung in ladder]
 

@@ -36,4 +36,5 @@ LADDERS: dict[str, tuple[Rung, ...]] = {
     "avg_pool2d": pooling.AVG,
     "avg_pool2d_backward": pooling.AVG_BACKWARD,
     "squeeze_excite": squeeze_excite.RUNGS,
+    "squeeze_excite_backward": squeeze_excite.BACKWARD,
 }

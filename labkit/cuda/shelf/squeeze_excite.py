@@ -1,11 +1,11 @@
-"""Squeeze-excite: each channel scaled by what two small layers make of all channels' means."""
+"""Squeeze-excite: each channel scaled by what two small layers make of the means; its backward."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
 
 
 class Case(NamedTuple):
@@ -52,6 +52,33 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     return Problem([x], y, expected.numpy(), launches, atol=1e-5)
 
 
+def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
+    """A random gradient; dx, and the gradients of what the two small layers made."""
+    n, channels, spatial, hidden, _ = case
+    x, dy = generator.standard_normal((2, n, channels, spatial)).astype(np.float32)
+    w1, b1 = _layer(generator, hidden, channels, case.bias)
+    w2, b2 = _layer(generator, channels, hidden, case.bias)
+    image, first, second, gate = _steps(*(_wide(one) for one in (x, w1, b1, w2, b2)))
+    truths = torch.autograd.grad(image * gate[:, :, None], (image, first, second), _wide(dy))
+    kept = gate.detach().numpy().astype(np.float32)
+    middle = first.detach().relu().numpy().astype(np.float32)
+    dx, planes = poisoned(x.shape), n * channels
+    de, shift = poisoned((n, channels)), poisoned((n, channels))
+    dr = poisoned((n, hidden))
+    launches = [
+        Launch((max(1, planes),), (64,), (dy, x, kept, de, planes, spatial)),
+        Launch(
+            (max(1, n),), (128,), (de, middle, w1, w2, dr, shift, n, channels, spatial, hidden),
+            shared=4 * hidden, step="gates",
+        ),
+        Launch((max(1, planes),), (64,), (dy, kept, shift, dx, planes, spatial), step="input"),
+    ]  # fmt: skip
+    atol = 2e-6 * (1 + spatial**0.5) * (1 + channels**0.5) * (1 + hidden**0.5)
+    expected, d_first, d_second = (truth.numpy() for truth in truths)
+    more = [Output(de, d_second, atol), Output(dr, d_first, atol)]
+    return Problem([x, dy], dx, expected, launches, scratch=[shift], atol=atol, more=more)
+
+
 def _layer(generator: np.random.Generator, rows: int, cols: int, bias: bool) -> tuple[Any, Any]:
     weights = generator.standard_normal((rows, cols)).astype(np.float32)
     return weights, generator.standard_normal(rows).astype(np.float32) if bias else None
@@ -62,9 +89,17 @@ def _wide(array: Any) -> Any:
 
 
 def _truth(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    _, _, _, gate = _steps(x, w1, b1, w2, b2)
+    return (x * gate[:, :, None]).detach()
+
+
+def _steps(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any, Any, Any]:
+    """The image, which asks for a gradient, what both layers made, and the gate."""
     linear = torch.nn.functional.linear
-    gate = torch.sigmoid(linear(torch.relu(linear(x.mean(2), w1, b1)), w2, b2))
-    return x * gate[:, :, None]
+    image = x.requires_grad_()
+    first = linear(image.mean(2), w1, b1)
+    second = linear(torch.relu(first), w2, b2)
+    return image, first, second, torch.sigmoid(second)
 
 
 CASES = [
@@ -72,3 +107,4 @@ CASES = [
     Case(2, 9, 130, 4),
 ]  # fmt: skip
 RUNGS = rungs_of("squeeze_excite", make, Case(2, 64, 256, 32), CASES)
+BACKWARD = rungs_of("squeeze_excite_backward", make_backward, Case(2, 64, 256, 32), CASES)
