@@ -2,6 +2,7 @@
 
 import zlib
 
+import pytest
 import torch
 
 from tests.course.answers import Answers, catches, first_hint
@@ -11,20 +12,28 @@ answers = Answers("reuse")
 # --- tensor_pool
 
 
-def pool(streams=True, trims=True, newest=False, fits=lambda have, want: have == want):
+def pool(
+    streams=True,
+    trims=True,
+    newest=False,
+    last=False,
+    spare=0,
+    fits=lambda have, want: have == want,
+):
     class Pool:
         def __init__(self, make, limit):
             self.make, self.limit, self.idle = make, limit, []
 
         def lend(self, nbytes, stream):
-            for at, (buffer, on) in enumerate(self.idle):
+            places = list(enumerate(self.idle))
+            for at, (buffer, on) in reversed(places) if last else places:
                 if fits(len(buffer), nbytes) and (on == stream or not streams):
                     return self.idle.pop(at)[0]
             return self.make(nbytes)
 
         def give_back(self, buffer, stream):
             self.idle.append((buffer, stream))
-            while trims and sum(len(one) for one, _ in self.idle) > self.limit:
+            while trims and sum(len(one) for one, _ in self.idle) > self.limit - spare:
                 self.idle.pop(-1 if newest else 0)
 
     return Pool
@@ -34,6 +43,7 @@ answers.right("tensor_pool")(pool())
 answers.wrong("tensor_pool", "reuses on any stream")(pool(streams=False))
 answers.wrong("tensor_pool", "never trims")(pool(trims=False))
 answers.wrong("tensor_pool", "drops the newest")(pool(newest=True))
+answers.wrong("tensor_pool", "lends the one given back last")(pool(last=True))
 answers.wrong("tensor_pool", "never reuses")(pool(fits=lambda have, want: False))
 answers.wrong("tensor_pool", "lends what is larger, too")(
     pool(fits=lambda have, want: have >= want)
@@ -56,6 +66,22 @@ class OnePerKey:
 
 # --- warm-ups
 
+
+def first_fit(idle, wanted, places=lambda idle: range(len(idle))):
+    return next((at for at in places(idle) if wanted(idle[at])), None)
+
+
+answers.right("first_fit")(lambda idle, n, stream: first_fit(idle, lambda one: one == (n, stream)))
+for why, wrong in {
+    "any stream": lambda idle, n, stream: first_fit(idle, lambda one: one[0] == n),
+    "what is larger, too": lambda idle, n, s: first_fit(idle, lambda o: o[0] >= n and o[1] == s),
+    "the last one": lambda idle, n, stream: first_fit(
+        idle, lambda one: one == (n, stream), lambda idle: reversed(range(len(idle)))
+    ),
+    "fails when nothing fits": lambda idle, n, stream: idle.index((n, stream)),
+}.items():
+    answers.wrong("first_fit", why)(wrong)
+
 answers.right("cache_key")(lambda film, frame, s: repr((film, frame, sorted(s.items()))))
 for why, wrong in {
     "the frame number only": lambda film, frame, s: f"frame_{frame}",
@@ -77,7 +103,8 @@ for why, wrong in {
 # --- disk_cache
 
 
-def cached(check=lambda c: zlib.crc32(c).to_bytes(4, "big"), atomic=True, safe=True, deletes=False):
+def cached(check=lambda c: zlib.crc32(c).to_bytes(4, "big"), atomic=True, safe=True, deletes=False,
+           short=False):  # fmt: skip
     def store(folder, name, content):
         data = check(content) + content
         if deletes and folder.read(name) is not None:
@@ -93,6 +120,8 @@ def cached(check=lambda c: zlib.crc32(c).to_bytes(4, "big"), atomic=True, safe=T
         if data is None and safe:
             return None
         size = len(check(b""))
+        if short and len(data) < size:
+            raise ValueError("not enough bytes")
         return data[size:] if data[:size] == check(data[size:]) and len(data) >= size else None
 
     return store, load
@@ -223,7 +252,28 @@ def test_mistakes_get_their_hints():
     assert "smallest size that failed" in first_hint(adapt, adaptive(remembers=False))
     assert "then rename" in first_hint(disk, cached(atomic=False))
     assert "checksum" in first_hint(disk, cached(check=lambda content: b""))
-    assert "stream 0" in first_hint(answers.exercises["tensor_pool"], pool(streams=False))
+    assert "raised an error" in first_hint(disk, cached(short=True))
+    assert "did not end" in first_hint(adapt, adaptive(falls=False))
+    keys = answers.exercises["cache_key"]
+    assert "where one ends" in first_hint(keys, lambda film, n, s: f"{film}{n}{sorted(s.items())}")
+    assert "all settings in it" in first_hint(keys, lambda film, n, s: repr((film, n)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (pool(streams=False), "on the other stream"),
+        (pool(fits=lambda have, want: have >= want), "another size"),
+        (pool(fits=lambda have, want: False), "`make` was called"),
+        (pool(trims=False), "should have been dropped"),
+        (pool(newest=True), "should have been dropped"),
+        (pool(spare=100), "should still be idle"),
+        (pool(last=True), "given back first"),
+        (OnePerKey, "still had it"),
+    ],
+)
+def test_mistakes_of_a_pool_get_their_hints(wrong, said):
+    assert said in first_hint(answers.exercises["tensor_pool"], wrong)
 
 
 test_answers = answers.tests()

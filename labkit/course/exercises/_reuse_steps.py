@@ -38,6 +38,14 @@ def _judge_keys(case: Case, got: Any) -> Any:
     return None
 
 
+def _one_left_out(evidence: Any) -> bool:
+    """Whether the two requests with one key differ in one of the three only: it was left out."""
+    (wishes,), got = evidence.inputs, evidence.value
+    pairs = [(one, other) for at, one in enumerate(wishes) for n, other in enumerate(wishes[:at])
+             if got[at] == got[n] and one != other]  # fmt: skip
+    return any(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in pairs)
+
+
 cache_key = Exercise(
     id="reuse.cache_key",
     case=_wishes,
@@ -54,16 +62,67 @@ cache_key = Exercise(
             when=lambda e: "one key" in e.property,
         ),
         Hint(
-            "Two different wishes got one key. Are all three in it, and is it clear where one "
-            "ends and the next begins? repr((film, frame)) keeps the quotes.",
+            "Two different requests got one key. Are film, frame and all settings in it?",
+            when=lambda e: "two keys" in e.property and _one_left_out(e),
+        ),
+        Hint(
+            "Film, frame and settings are all in it, but it is not clear where one ends and the "
+            "next begins.",
             when=lambda e: "two keys" in e.property,
         ),
-        "repr of a tuple says all that is in it.",
+        "repr of a tuple says all that is in it, and where each part ends.",
         "sorted(settings.items()) has one order only.",
     ),
     must_fail=("the frame number only", "without the settings", "only joins the texts",
                "keeps the order of the settings"),
 )  # fmt: skip
+
+
+Idle = list[tuple[int, int]]
+
+
+def _first_fit(idle: Idle, nbytes: int, stream: int) -> int | None:
+    return next((at for at, one in enumerate(idle) if one == (nbytes, stream)), None)
+
+
+def _idle(rng: Rng, size: int) -> tuple[Idle, int, int]:
+    idle = [(100 * rng.randint(1, 3), rng.randint(0, 1)) for _ in range(rng.randint(0, 2 + size))]
+    return idle, 100 * rng.randint(1, 3), rng.randint(0, 1)
+
+
+first_fit = Exercise(
+    id="reuse.first_fit",
+    case=_idle,
+    expected=_first_fit,
+    rung="warm-up",
+    minutes=2,
+    cases=60,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint(
+            "Nothing fits here: the answer is None.",
+            when=lambda e: e.right is None,
+        ),
+        Hint(
+            "This one was given back on the other stream.",
+            when=lambda e: _given(e) is not None and _given(e)[1] != e.inputs[2],
+        ),
+        Hint(
+            "This one has another size.",
+            when=lambda e: _given(e) is not None and _given(e)[0] != e.inputs[1],
+        ),
+        "Go through the list from the front. The first pair equal to (nbytes, stream) is it.",
+    ),
+    must_fail=("any stream", "what is larger, too", "the last one", "fails when nothing fits",
+               FIRST),
+)  # fmt: skip
+
+
+def _given(evidence: Any) -> Any:
+    """The idle buffer that the answer chose, or None."""
+    at, idle = evidence.value, evidence.inputs[0]
+    return idle[at] if isinstance(at, int) and 0 <= at < len(idle) else None
 
 
 def _next(fits: int, fails: int) -> int | None:

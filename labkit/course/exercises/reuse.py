@@ -5,104 +5,12 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
-from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._borrowers import tensor_pool
+from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._policies import checkpoint_policy
-from labkit.course.exercises._reuse_steps import cache_key, next_size
+from labkit.course.exercises._reuse_steps import cache_key, first_fit, next_size
 
 NOTEBOOK = "5_optimization/4_memory"
-
-# --- tensor_pool
-
-Steps = list[tuple[Any, ...]]
-
-
-def _borrowers(rng: Rng, size: int, limit: bool = True, streams: bool = True) -> tuple[Steps, int]:
-    steps: Steps = []
-    held: list[int] = []
-    for number in range(4 + 4 * size):
-        stream = rng.randint(0, 1) if streams else 0
-        if held and rng.chance(0.5):
-            steps.append(("give back", held.pop(rng.randrange(len(held))), stream))
-        else:
-            steps.append(("lend", number, 100 * rng.randint(1, 4), stream))
-            held.append(number)
-    return steps, 100 * rng.randint(2, 6) if limit else 10**6
-
-
-def _drive_pool(answer: Any, steps: Steps, limit: int) -> list[Any]:
-    """For each `lend`, which of the buffers made so far was lent, and how many there are then."""
-    made: list[bytearray] = []
-
-    def make(nbytes: int) -> bytearray:
-        made.append(bytearray(nbytes))
-        return made[-1]
-
-    pool, held, told = answer(make, limit), {}, []
-    for what, number, *rest in steps:
-        if what == "lend":
-            held[number] = pool.lend(*rest)
-            places = [at for at, buffer in enumerate(made) if buffer is held[number]]
-            told.append((places[0] if places else None, len(made)))
-        else:
-            pool.give_back(held.pop(number), *rest)
-    return told
-
-
-def _right_pool(steps: Steps, limit: int) -> list[tuple[int, int]]:
-    sizes: list[int] = []
-    idle: list[tuple[int, int]] = []
-    held: dict[int, int] = {}
-    told = []
-    for what, number, *rest in steps:
-        if what == "lend":
-            nbytes, stream = rest
-            fits = [at for at, (one, on) in enumerate(idle) if (sizes[one], on) == (nbytes, stream)]
-            if fits:
-                held[number] = idle.pop(fits[0])[0]
-            else:
-                held[number] = len(sizes)
-                sizes.append(nbytes)
-            told.append((held[number], len(sizes)))
-        else:
-            idle.append((held.pop(number), rest[0]))
-            while sum(sizes[one] for one, _ in idle) > limit:
-                idle.pop(0)
-    return told
-
-
-tensor_pool = Exercise(
-    id="reuse.tensor_pool",
-    case=_borrowers,
-    expected=_right_pool,
-    drive=_drive_pool,
-    minutes=10,
-    cases=50,
-    stages=(
-        Stage("lend and return", case=lambda rng, size: _borrowers(rng, size, False, False)),
-        Stage("streams", case=lambda rng, size: _borrowers(rng, size, False)),
-        Stage("a limit"),
-    ),
-    rules=PLAIN_PYTHON,
-    banned=TORCH_AND_LABKIT,
-    hints=(
-        Hint("A buffer was lent to two at once, or an idle one was not used: lend takes it out of "
-             "the idle ones, give_back puts it in.", stage="lend and return"),
-        Hint("A buffer that was given back on stream 0 may still be read there. Lend it to stream "
-             "0 only.", stage="streams"),
-        Hint("After each give_back: while the idle buffers have more bytes than the limit, drop "
-             "the one that was given back first.", stage="a limit"),
-        "A list of (buffer, stream), the oldest first, is enough.",
-        "Of several that fit, lend the one that was given back first.",
-    ),
-    must_fail=(
-        "one tensor per key",
-        "reuses on any stream",
-        "never trims",
-        "drops the newest",
-        "never reuses",
-        "lends what is larger, too",
-    ),
-)  # fmt: skip
 
 # --- disk_cache
 
@@ -195,8 +103,12 @@ disk_cache = Exercise(
     rules=("zlib.crc32 or hashlib is allowed; no torch, no labkit",),
     banned=TORCH_AND_LABKIT,
     hints=(
-        Hint("The process died in a write, and half a file had the final name. Write under "
-             "another name, then rename.", when=lambda e: e.inputs[2] == "killed"),
+        Hint("The process was killed, and load gave neither the old content nor the new: half a "
+             "file had the final name, or two files did not belong together. Write one file under "
+             "another name, then rename it.", when=lambda e: e.inputs[2] == "killed"),
+        Hint("load raised an error on a damaged file. It gives None: look first whether all bytes "
+             "that you take apart are there.", when=lambda e: e.kind == "raised"
+             and e.inputs[2] in ("cut", "flipped", "longer")),
         Hint("A damaged file was taken for whole. Put a checksum of the content in front of it, "
              "and look at it in load.", when=lambda e: e.inputs[2] in ("cut", "flipped", "longer")),
         "zlib.crc32(content).to_bytes(4) gives four bytes.",
@@ -301,6 +213,9 @@ adaptive_batches = Exercise(
              "succeeded.", when=lambda e: "every item" in e.property),
         Hint("It goes on failing: {input}. Remember the smallest size that failed, and do not "
              "try it again.", when=lambda e: "attempts" in e.property and "ends" not in e.property),
+        Hint("It did not end: here room becomes less, and a size that fitted fails. Then `fits` "
+             "says nothing any more: begin again with fits = 0.",
+             when=lambda e: "5,000" in e.got),
         Hint("It ended with an error though every item fits alone: there is less room than "
              "before. What fitted once need not fit now.", when=lambda e: e.inputs[2] == "moves"),
         "Keep fits = 0 and fails = None. Without fails, double; with it, take the middle.",
@@ -316,4 +231,12 @@ adaptive_batches = Exercise(
     ),
 )  # fmt: skip
 
-EXERCISES = (tensor_pool, cache_key, disk_cache, next_size, adaptive_batches, checkpoint_policy)
+EXERCISES = (
+    first_fit,
+    tensor_pool,
+    cache_key,
+    disk_cache,
+    next_size,
+    adaptive_batches,
+    checkpoint_policy,
+)
