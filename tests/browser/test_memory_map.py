@@ -161,7 +161,9 @@ SIMPLE = """
 tiny = CachingAllocator(SimulatedDevice(80 * MIB))
 tiny.record_memory_history()
 first = tiny.malloc(100)
+tiny.history.user_metadata = "image"
 large = tiny.malloc(64 * MIB)
+tiny.history.user_metadata = ""
 try:
     tiny.malloc(63 * MIB)
 except RuntimeError:
@@ -196,8 +198,8 @@ def test_a_simple_map_is_read_without_knowing_the_tool(new_lab, page_file):
             "step 0 of 6: nothing asked for yet",
             "step 1 of 6: the allocator takes a segment of 2 MiB from the GPU",
             "step 2 of 6: 100 B asked for: they get a block of 512 B",
-            "step 3 of 6: the allocator takes a segment of 64 MiB from the GPU",
-            "step 4 of 6: 64 MiB asked for: they get a block of 64 MiB",
+            "step 3 of 6: image: the allocator takes a segment of 64 MiB from the GPU",
+            "step 4 of 6: image: 64 MiB asked for: they get a block of 64 MiB",
             "step 5 of 6: out of memory: 63 MiB wanted, 14 MiB left on the GPU, "
             "and the longest free piece is 2047.5 KiB",
             "step 6 of 6: the block of 64 MiB is free again; the allocator keeps it",

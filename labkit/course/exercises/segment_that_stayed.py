@@ -181,7 +181,7 @@ def _told(snapshot: dict[str, Any], failed: dict[str, int], total: int) -> str:
     growing = snapshot["allocator_settings"]["expandable_segments"]
     return (
         f"{failed['size'] // MIB} MiB wanted, {failed['device_free'] // MIB} free on a device of "
-        f"{total // MIB}, growing segments {'on' if growing else 'off'}; blocks in MiB, live "
+        f"{total // MIB}, expandable_segments:{growing}; blocks in MiB, live "
         f"ones with a star: {' | '.join(segments)}"
     )
 

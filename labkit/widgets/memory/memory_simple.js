@@ -56,7 +56,8 @@ const memorySimple = (() => {
         `out of memory: ${asked} wanted, ${bytes(trace.meta.ooms[k - 1])} left on the GPU, ` +
         `and the longest free piece is ${bytes(memory.state(trace, k).totals.largest)}`,
     };
-    return (says[actionAt(trace, k)] ?? (() => actionAt(trace, k)))();
+    const note = noteAt(trace, k - 1);
+    return (note && `${note}: `) + (says[actionAt(trace, k)] ?? (() => actionAt(trace, k)))();
   }
 
   function heading(trace, state) {
@@ -133,7 +134,7 @@ const memorySimple = (() => {
     const laid = memoryBlocks.layout(drawn, names, width, ROWS, perRow);
     const pen = pens.prepare(bars, width, laid.height);
     memoryBlocks.draw(pen, laid, style);
-    labelFree(pen, laid, style);
+    labelBlocks(pen, laid, trace, style);
     if (!drawn.segments.length) {
       pens.words(pen, "the allocator holds no memory of the GPU", 0, 15, {
         fill: style.muted,
@@ -174,20 +175,30 @@ const memorySimple = (() => {
     }
   }
 
-  function labelFree(pen, laid, style) {
+  // What user_metadata said while the entry was recorded; "" where it said nothing.
+  const noteAt = (trace, entry) =>
+    entry < 0 ? "" : trace.meta.notes[trace.columns.note[entry]] || "";
+  // What stands in a block, and the ink: how much is free, or the note of who asked for it.
+  function labelOf(block, trace, style) {
+    if (block.life < 0) return [`free ${bytes(block.size)}`, style.muted];
+    const note = noteAt(trace, trace.lives.event[block.life]);
+    return [note && `${note} ${bytes(block.size)}`, "#ffffff"];
+  }
+
+  function labelBlocks(pen, laid, trace, style) {
     for (const { segment, from, to, x, y, width } of laid.places) {
       for (const block of segment.blocks) {
         const a = Math.max(from, block.address - segment.address);
         const b = Math.min(to, block.address - segment.address + block.size);
         const wide = ((b - a) / (to - from)) * width,
-          text = `free ${bytes(block.size)}`;
-        if (block.life >= 0 || wide < text.length * 6.7 + 4) continue;
+          [text, fill] = labelOf(block, trace, style);
+        if (!text || wide < text.length * 6.7 + 4) continue;
         pens.words(
           pen,
           text,
           x + ((a - from) / (to - from)) * width + wide / 2,
           y + memoryBlocks.ROW / 2,
-          { size: 11, fill: style.muted },
+          { size: 11, fill },
         );
       }
     }
