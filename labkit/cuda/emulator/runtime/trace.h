@@ -1,7 +1,8 @@
 // Watches a launch of the trace build: every access with its thread, every basic block.
 //
 // The compiler's -fsanitize=thread calls arrive in trace.cpp; shadow.cpp decides about races,
-// replay.cpp groups the lanes of a warp into requests and counts, report.cpp writes it all down.
+// findings.cpp keeps what is wrong, replay.cpp groups the lanes of a warp into requests and counts,
+// report.cpp writes it all down.
 #pragma once
 #include <map>
 #include <memory>
