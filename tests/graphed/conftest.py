@@ -1,4 +1,4 @@
-"""A device of its own, with the caching allocator in front of it."""
+"""One emulated device for a module, whose kernels stay loaded, and an allocator for each test."""
 
 import pytest
 
@@ -8,16 +8,25 @@ from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.memory.storages import cuda_storages
 
 
+@pytest.fixture(scope="module")
+def driver():
+    made = EmulatorDriver(capacity=256 << 20, why="for graphs")
+    yield made
+    made.reset()
+    made.worker.stop()
+    made.arena.close()
+
+
 @pytest.fixture
-def storages():
+def storages(driver):
     before = tensor_memory.serving()
-    driver = EmulatorDriver(capacity=64 << 20, why="for graphs")
     with cuda.use(driver):
-        yield cuda_storages.install()
+        made = cuda_storages.install()
+        yield made
         tensor_memory.install(before)
-    driver.reset()
-    driver.worker.stop()
-    driver.arena.close()
+        driver.queue.reseed(None)
+        driver.synchronize()
+        made.current.empty_cache()
 
 
 @pytest.fixture
