@@ -1,12 +1,11 @@
 """One training step, traced, analysed and repaired; and an operator of it in C++."""
 
-import ctypes
 from typing import Any
 
 import torch
 
-from labkit.core.host_compiler import shared_library
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._cpp_matrix import a_matrix, compiled, laid_out
 from labkit.course.exercises._step_programs import (
     a_function,
     described,
@@ -277,52 +276,10 @@ profile_memory_allocation = Exercise(
 
 # --- write_a_cpp_operator
 
-NAN = float("nan")
-LONG, POINTER = ctypes.c_long, ctypes.c_void_p
-SIGNATURE = (POINTER, LONG, LONG, LONG, LONG, POINTER)
-
-
-def _a_matrix(kinds: tuple[str, ...]) -> Any:
-    def case(rng: Rng, size: int) -> tuple[str, int, int, int]:
-        return rng.choice(kinds), rng.randint(1, 1 + size), rng.randint(1, 2 + size), size
-
-    return case
-
-
-@handed_out
-def _laid_out(kind: str, rows: int, cols: int, seed: int) -> Any:
-    """A matrix of this layout in the middle of memory full of NaN."""
-    shape = {"transposed": (cols, rows), "gaps": (rows, 2 * cols)}.get(kind, (rows, cols))
-    around = torch.full((shape[0] * shape[1] + 64,), NAN, dtype=torch.float64)
-    inside = around[32:-32].view(shape)
-    made = torch.Generator().manual_seed(seed)
-    x = {"transposed": lambda: inside.t(), "gaps": lambda: inside[:, ::2]}.get(
-        kind, lambda: inside
-    )()
-    return x.copy_(torch.rand(rows, cols, dtype=torch.float64, generator=made))
-
-
-@handed_out
-def compiled(source: str, name: str) -> Any:
-    """The C++ function of this name, as (x) -> a new matrix, or why it does not compile."""
-    library = ctypes.CDLL(str(shared_library("difference", source, "c++")))
-    function = getattr(library, name)
-    function.argtypes, function.restype = SIGNATURE, None
-
-    def call(x: Any) -> Any:
-        around = torch.full((x.numel() + 64,), NAN, dtype=torch.float64)
-        out = around[32:-32]
-        function(x.data_ptr(), *x.shape, *x.stride(), out.data_ptr())
-        if not (around[:32].isnan().all() and around[-32:].isnan().all()):
-            raise IndexError(f"{name} writes outside of its result")
-        return out.view(x.shape).clone()
-
-    return call
-
 
 @handed_out
 def _drive_cpp(answer: Any, kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
-    x = _laid_out(kind, rows, cols, seed)
+    x = laid_out(kind, rows, cols, seed)
     return {
         name: compiled(answer(), name)(x).tolist() for name in ("difference", "difference_backward")
     }
@@ -334,7 +291,7 @@ def _difference(x: Any) -> Any:
 
 
 def _right_cpp(kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
-    x = _laid_out(kind, rows, cols, seed)
+    x = laid_out(kind, rows, cols, seed)
     return {
         "difference": _difference(x).tolist(), "difference_backward": (0 - _difference(x)).tolist()
     }  # fmt: skip
@@ -342,7 +299,7 @@ def _right_cpp(kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
 
 write_a_cpp_operator = Exercise(
     id="practical_exercises.write_a_cpp_operator",
-    case=_a_matrix(("contiguous", "transposed", "gaps")),
+    case=a_matrix(("contiguous", "transposed", "gaps")),
     expected=_right_cpp,
     drive=_drive_cpp,
     show=lambda kind, rows, cols, seed: f"{rows} by {cols}, {kind}",
@@ -355,8 +312,8 @@ write_a_cpp_operator = Exercise(
     processes=True,
     apart=True,
     stages=(
-        Stage("contiguous", case=_a_matrix(("contiguous",)), cases=4),
-        Stage("transposed", case=_a_matrix(("transposed",)), cases=4),
+        Stage("contiguous", case=a_matrix(("contiguous",)), cases=4),
+        Stage("transposed", case=a_matrix(("transposed",)), cases=4),
         Stage("all layouts"),
     ),
     hints=(
