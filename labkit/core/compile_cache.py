@@ -155,10 +155,11 @@ def _entry(place: Path, stem: str, suffix: str) -> Path | None:
     """The entry of that stem whose bytes are the ones its name was given for."""
     pattern = re.compile(re.escape(stem) + r"\.(\d+)\.([0-9a-f]{32})" + re.escape(suffix))
     try:
-        names = sorted(path.name for path in place.iterdir())
+        names = os.listdir(place)  # noqa: PTH208  a course leaves thousands, and a Path of each costs
     except OSError:
         return None
-    for match in filter(None, map(pattern.fullmatch, names)):
+    named = sorted(name for name in names if name.startswith(stem))
+    for match in filter(None, map(pattern.fullmatch, named)):
         path = place / match[0]
         if _is_intact(path, int(match[1]), match[2]):
             return path

@@ -106,7 +106,7 @@ class Server:
             )  # fmt: skip
         self.url = self._wait_until_listening(runtime / f"jpserver-{self.process.pid}.json")
 
-    def _wait_until_listening(self, facts, seconds=60):
+    def _wait_until_listening(self, facts, seconds=240):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.process.poll() is None:
             with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
@@ -133,7 +133,7 @@ class Lab:
         self.heard = {"request": self._asked, "pageerror": self._raised, "console": self._said}
         for event, hear in self.heard.items():
             page.on(event, hear)
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(120_000)
 
     def _asked(self, request):
         self.requests.append(request.url)
@@ -241,7 +241,7 @@ class Lab:
         )
         return int(widget.get_attribute("data-draws"))
 
-    def wait_until(self, expression, value, seconds=10):
+    def wait_until(self, expression, value, seconds=120):
         """Wait until the kernel answers `value`: what the page sends arrives a moment later."""
         deadline = time.monotonic() + seconds
         while (answer := self.ask(expression)) != value:

@@ -354,10 +354,12 @@ def always_two(world_size, number):
 test_answers = answers.tests()
 
 
-def test_a_process_that_takes_its_time_to_end_is_none_that_was_left():
-    """On a busy machine every process does; this one computes for so long."""
+def test_a_process_that_takes_its_time_to_end_is_none_that_was_left(monkeypatch):
+    """On a busy machine every process does: it ends many looks later, and runs a little in each."""
     code = "import time\nwhile time.process_time() < 0.8: pass"
-    with subprocess.Popen([sys.executable, "-c", code]) as ending:
+    with monkeypatch.context() as busy, subprocess.Popen([sys.executable, "-c", code]) as ending:
+        busy.setattr(_two_processes, "STANDSTILL_SECONDS", 0.01)
+        busy.setattr(_two_processes, "RAN_SECONDS", 0.0)
         assert not _two_processes.still_there(ending.pid)
         ending.wait()  # somebody else has collected it
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as waiting:

@@ -181,7 +181,7 @@ def test_two_notebooks_at_once_lose_nothing(file):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join()
     assert progress_file.state_of("toys.add_up").attempts == 40
 
 

@@ -78,7 +78,7 @@ def test_what_is_beside_does_not_go_on_after_an_interruption(environment, monkey
 
     def aside(environment, step, number):
         begun.append(step)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not any(each.cancelled() for each in submitted) and time.monotonic() < deadline:
             time.sleep(0.01)
 

@@ -35,7 +35,7 @@ def test_the_source_waits_when_nobody_takes(room):
 
     items = staged(source(), str, room=room)
     assert next(items) == "0"
-    assert held.wait(10)
+    assert held.wait(60)
     assert len(taken) == most
     assert [next(items) for _ in range(50)] == [str(x) for x in range(1, 51)]
     items.close()
@@ -44,7 +44,7 @@ def test_the_source_waits_when_nobody_takes(room):
 
 def test_both_stages_work_at_the_same_time():
     """Each waits until the other has begun: one thread alone would never end."""
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     def first(item):
         if item == 1:

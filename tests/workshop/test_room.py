@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ CHAPTER = "0_start_here"
 
 
 def run(scene):
-    """The scene, to its end."""
-    return asyncio.run(scene)
+    """The scene, to its end; in a thread, for a browser test leaves this one with a loop."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, scene).result()
 
 
 @pytest.fixture(scope="module")

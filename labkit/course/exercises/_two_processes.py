@@ -26,6 +26,7 @@ from labkit.course.stopwatch import undisturbed
 PREPARED: list[bool] = []
 STANDSTILL_SECONDS = 0.5
 RAN_SECONDS = 0.002  # of CPU in that time: less is none
+ENDING_SECONDS = 10.0  # of CPU
 
 
 class Witness(TorchDispatchMode):  # type: ignore[misc]
@@ -158,14 +159,16 @@ def seen_run(answer: Any, world_size: int, log: str) -> tuple[dict[str, Any], se
 def still_there(pid: int) -> bool:
     """Whether a process stays; one that has ended is collected on the way.
 
-    It stays when for half a second it neither ends nor runs, and when it runs on for twenty times
-    as long: a busy machine makes an ending process wait, and gives it some time all the same.
+    It stays when for half a second it neither ends nor runs, and when it uses ten seconds of CPU: a
+    busy machine makes an ending process wait, and gives it some time all the same.
     """
-    for _ in range(20):
-        before = cpu_time.of_process(pid)
+    began = now = cpu_time.of_process(pid)
+    while now - began < ENDING_SECONDS:
+        before = now
         if _ends_within(STANDSTILL_SECONDS, pid):
             return False
-        if cpu_time.of_process(pid) - before < RAN_SECONDS:
+        now = cpu_time.of_process(pid)
+        if now - before < RAN_SECONDS:
             break
     return True
 
