@@ -188,12 +188,22 @@ def undisturbed() -> Iterator[None]:
 
 def ends(thread: threading.Thread) -> bool:
     """Wait for a thread; False when nothing of this process ran for a while: it never ends."""
-    while thread.is_alive():
+
+    def ended(seconds: float) -> bool:
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    return happens(ended, WINDOW_SECONDS)
+
+
+def happens(awaited: Callable[[float], bool], window: float) -> bool:
+    """Wait until `awaited(window)` is true; False when nothing of this process ran in a window."""
+    while True:
         before = _ran()
-        thread.join(WINDOW_SECONDS)
-        if thread.is_alive() and _ran() - before < RUNNING * WINDOW_SECONDS:
+        if awaited(window):
+            return True
+        if _ran() - before < RUNNING * window:
             return False
-    return True
 
 
 def _ran() -> float:

@@ -1,13 +1,15 @@
 """A pipeline that somebody wrote, at work: what comes out, and where its threads wait."""
 
 import threading
+from functools import partial
 from typing import Any
 
 from labkit.course.standstill import standstill
+from labkit.course.stopwatch import happens
 
 WHO = ("the source", "stage 1", "stage 2", "stage 3")
-POLLS = 100
-"""Looks at threads that still run without a reader; 0.02 s each."""
+QUIET_SECONDS = 0.2
+"""When nothing ran for so long, nothing more comes."""
 
 
 class Broken(Exception):
@@ -54,7 +56,7 @@ def drive(answer: Any, count: int, stages: int, room: int, breaks: tuple[int, in
                   takes: int | None, looks: bool) -> dict[str, Any]:  # fmt: skip
     """What came out, how it ended, and which threads there were and still are.
 
-    takes   the reader stops behind so many; looks: it waits a moment behind the first
+    takes   the reader stops behind so many; looks: behind the first it waits until all is quiet
     """
     before = set(threading.enumerate())
     watched, got = Watched(count, stages, room, breaks), dict[str, Any]()
@@ -98,7 +100,7 @@ def _read(frames: Any, watched: Watched, takes: int | None, looks: bool, got: An
                 break
             watched.given += 1
             if looks and len(found) == 1:
-                watched.too_far.wait(0.2)
+                happens(watched.too_far.wait, QUIET_SECONDS)
         else:
             ended = "the reader stopped"
             frames.close()
@@ -109,13 +111,18 @@ def _read(frames: Any, watched: Watched, takes: int | None, looks: bool, got: An
 
 def _until_they_end(before: set[threading.Thread], reader: threading.Thread) -> Any:
     """Where the threads wait that will never end; those that only take too long are waited for."""
-    polls = 0
     while left := set(threading.enumerate()) - before:
         if waits := standstill(left):
             return waits
-        if running := [thread for thread in left if thread.is_alive()]:  # others only begin
-            running[0].join(0.02)
-        polls += not reader.is_alive()
-        if polls > POLLS:
+        running = [thread for thread in left if thread.is_alive()]  # others only begin
+        if reader.is_alive():
+            reader.join(0.02)
+        elif running and not happens(partial(_goes_on, running), QUIET_SECONDS):
             break
     return {}
+
+
+def _goes_on(threads: list[threading.Thread], seconds: float) -> bool:
+    """Whether one of them ends, or all wait for ever."""
+    threads[0].join(seconds)
+    return not threads[0].is_alive() or bool(standstill(threads))
