@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._field_steps import mean_gate, receptive_field, wide_bytes
 from labkit.course.exercises._graph_steps import drawn
-from labkit.course.exercises._inverted_block import mbconv, same
+from labkit.course.exercises._inverted_block import OneThread, mbconv, same
 
 NOTEBOOK = "4_vision_low_level/8_resnet_efficientnet"
 aten = torch.ops.aten
@@ -106,10 +106,11 @@ def _block_truth(*question: Any) -> dict[str, Any]:
     weights = [[p._weight, p._scale, p._shift] if p else [] for p in (first, second, shortcut)]
     for weight in [x, *weights[0], *weights[1], *weights[2]]:
         weight.requires_grad_()
-    branch = second.recorded(first.recorded(x).relu())
-    y = (branch + (shortcut.recorded(x) if shortcut else x)).relu()
     flat = [x, *weights[0], *weights[1], *weights[2]]
-    dx, *rest = torch.autograd.grad(y, flat, dy)
+    with OneThread():
+        branch = second.recorded(first.recorded(x).relu())
+        y = (branch + (shortcut.recorded(x) if shortcut else x)).relu()
+        dx, *rest = torch.autograd.grad(y, flat, dy)
     calls = {name: ["run", "back"] for name, p in zip(NAMES, weights, strict=True) if p}
     notes = {"calls": calls, "spare bytes": 0, "changed": []}
     return _report(y.detach(), dx, rest[:3], rest[3:6], rest[6:], notes)
@@ -138,13 +139,12 @@ def _drive_block(answer: Any, *question: Any) -> Any:
     keep_block, block_back = answer
     x, dy, parts = _parts(*question)
     images = {"x": (x, x.clone()), "dy": (dy, dy.clone())}
-    with torch.no_grad():
+    with torch.no_grad(), OneThread():
         y, saved = keep_block(x, *parts)
         images["y"] = (y, y.clone())
         held = _held(saved)
         dx = block_back(dy, saved, *parts)
-    _, _, twins = _parts(*question)
-    enough = _enough(x, twins)
+        enough = _enough(x, _parts(*question)[2])
     notes = {
         "calls": {name: p.calls for name, p in zip(NAMES, parts, strict=True) if p},
         "spare bytes": max(0, held - enough),
