@@ -1,8 +1,11 @@
 """Right and wrong answers to the exercises on a stream nobody recorded; the pipeline's runs."""
 
+import pytest
+
+from labkit.course.checks import outcomes
 from labkit.course.exercises import _recorded_views
 from labkit.cuda.happens_before import races
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("stream_nobody_recorded")
 
@@ -72,7 +75,8 @@ def last(blocks, view):
 # --- unprotected
 
 
-def checker(own=True, any_record=False, any_wait=False, future=False, only_freed=True, late=False):
+def checker(own=True, any_record=False, any_wait=False, future=False, only_freed=True, late=False,
+            no_wait=False):  # fmt: skip
     """The right checker, or one with a mistake."""
 
     def unprotected(log):
@@ -93,7 +97,7 @@ def checker(own=True, any_record=False, any_wait=False, future=False, only_freed
             elif event[0] == "wait":
                 waited.add(event[1:])
                 for block, stream in owner.items():
-                    if any_wait or stream == event[1]:
+                    if not no_wait and (any_wait or stream == event[1]):
                         working[block] = [one for one in working[block] if one != event[2]]
             else:
                 block = event[1]
@@ -115,6 +119,44 @@ answers.wrong("unprotected", "takes a wait of any stream")(checker(any_wait=True
 answers.wrong("unprotected", "asks for records of the own stream")(checker(own=False))
 answers.wrong("unprotected", "names what was never freed")(checker(only_freed=False))
 answers.wrong("unprotected", "wants the record behind the work")(checker(late=True))
+
+
+@answers.right("unprotected")
+def follows_chains(log):
+    done, work, owner, recorded, found = {}, {}, {}, set(), []
+    for number, (kind, name, *rest) in enumerate(log):
+        if kind == "malloc":
+            owner[name], work[name] = rest[0], {}
+        elif kind == "work":
+            work[name][number] = rest[0]
+            done.setdefault(rest[0], set()).add(number)
+        elif kind == "record":
+            recorded.add((name, rest[0]))
+        elif kind == "wait":
+            done.setdefault(name, set()).update(done.get(rest[0], ()))
+        else:
+            unknown = work[name].keys() - done.get(owner[name], set())
+            if any((name, work[name][at]) not in recorded for at in unknown):
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stage", "said"),
+    [
+        (checker(own=False), "work and free", "own stream needs no record"),
+        (checker(late=True), "record", "before the work and after it"),
+        (checker(any_record=True), "record", "a record is for one stream"),
+        (checker(any_wait=True), "wait", "the block's own stream waits"),
+        (checker(future=True), "wait", "after that work"),
+        (checker(no_wait=True), "wait", "has waited for the one that worked"),
+    ],
+)
+def test_mistakes_of_a_checker_get_their_hints(wrong, stage, said):
+    exercise = answers.exercises["unprotected"]
+    assert next(one.name for one in outcomes(exercise, wrong, 7) if one.failures) == stage
+    assert said in first_hint(exercise, wrong)
+
 
 test_answers = answers.tests()
 

@@ -77,17 +77,18 @@ class Pipeline:
         pending: dict[int, str] = {}
         for number, frame in enumerate(frames):
             start = allocator.malloc(sizes, self.main)
-            block = f"block {numbers.setdefault(start, len(numbers))}"
+            letter = "ABCD"[numbers.setdefault(start, len(numbers))]
+            block = f"block {letter}"
             if start in pending:  # the allocator has seen that the reading is done
                 program.append(("host wait", pending.pop(start)))
             half = View(start + sizes // 2, start, sizes // 2)
             self.driver.memcpy_async(start, frame.ctypes.data, sizes, self.main, keep=frame)
             program.append(("run", "copying", (), (block,)))
-            names.append(f"copy {number}")
+            names.append(f"copy {number}, {letter}")
             self._after(program, number)
             self.driver.memcpy_async(kept[number], half.data_ptr, half.nbytes, self.side)
             program.append(("run", "working", (block,), ()))
-            names.append(f"read {number}")
+            names.append(f"read {number}, {letter}")
             if protect and _record(allocator, find_block, half, self.side):
                 pending[start] = f"free {number}"
                 program.append(("record", "working", pending[start]))

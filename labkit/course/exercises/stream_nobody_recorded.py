@@ -1,5 +1,7 @@
 """A stream recorded through a view, and ignored: the look-up repaired, and a checker for logs."""
 
+from collections.abc import Iterator
+from string import ascii_lowercase
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
@@ -111,7 +113,7 @@ find_block = Exercise(
         else f"blocks {inputs[0]}, {inputs[1]}"
     ),
     cases=100,
-    minutes=10,
+    minutes=4,
     stages=(
         Stage("shifted views", case=_of("whole", "shifted"), cases=30),
         Stage("empty views", case=_of("empty"), cases=20),
@@ -146,14 +148,21 @@ Event = tuple[Any, ...]
 
 
 def _a_log(rng: Rng, size: int, kinds: str) -> Case:
+    """A log for which waits through a third stream make no difference."""
+    while not _clear(log := _some_log(rng, size, kinds)):
+        pass
+    return Case((log,))
+
+
+def _some_log(rng: Rng, size: int, kinds: str) -> list[Event]:
     """Blocks of two streams, worked on by three, some of it recorded, some of it waited for."""
     log: list[Event] = []
-    streams = ["main", "side", "third"]
+    streams = ["copying", "working", "third"]
     alive: dict[str, str] = {}
     for number in range(2 + size):
         roll = rng.random()
         if not alive or roll < 0.25:
-            name = f"b{number}"
+            name = ascii_lowercase[number]
             alive[name] = rng.choice(streams[:2])
             log.append(("malloc", name, alive[name]))
             continue
@@ -168,8 +177,55 @@ def _a_log(rng: Rng, size: int, kinds: str) -> Case:
         else:
             del alive[block]
             log.append(("free", block))
-    log += [("free", block) for block in alive if rng.chance(0.8)]
-    return Case((log,))
+    return log + [("free", block) for block in alive if rng.chance(0.8)]
+
+
+def _clear(log: list[Event]) -> bool:
+    """Whether it is all the same if waits of other streams are followed as well."""
+    return _unprotected(log) == _unprotected_after_chains(log)
+
+
+def _unprotected_after_chains(log: list[Event]) -> list[str]:
+    """As `_unprotected`, where a stream knows what those it waits for have waited for."""
+    done: dict[str, set[int]] = {}
+    work: dict[str, list[tuple[int, str]]] = {}
+    recorded: dict[str, set[str]] = {}
+    owner: dict[str, str] = {}
+    found = []
+    for number, (kind, name, *rest) in enumerate(log):
+        if kind == "malloc":
+            owner[name], work[name], recorded[name] = rest[0], [], set()
+        elif kind == "work":
+            work[name].append((number, rest[0]))
+            done.setdefault(rest[0], set()).add(number)
+        elif kind == "record":
+            recorded[name].add(rest[0])
+        elif kind == "wait":
+            done.setdefault(name, set()).update(done.get(rest[0], ()))
+        elif any(
+            at not in done.get(owner[name], ()) and stream not in recorded[name]
+            for at, stream in work[name]
+        ):
+            found.append(name)
+    return found
+
+
+def _smaller(log: list[Event]) -> Iterator[tuple[list[Event]]]:
+    """Without one block, or without one event."""
+    for name in {event[1] for event in log if event[0] == "malloc"}:
+        yield from _if_clear([event for event in log if event[1] != name])
+    for at, event in enumerate(log):
+        if event[0] != "malloc":
+            yield from _if_clear(log[:at] + log[at + 1 :])
+
+
+def _if_clear(log: list[Event]) -> Iterator[tuple[list[Event]]]:
+    if log and _clear(log):
+        yield (log,)
+
+
+def _too_many(evidence: Any) -> bool:
+    return bool(set(evidence.value) - set(evidence.right))
 
 
 def _unprotected(log: list[Event]) -> list[str]:
@@ -199,8 +255,9 @@ unprotected = Exercise(
     case=lambda rng, size: _a_log(rng, 3 * size, "rw"),
     expected=_unprotected,
     show=lambda log: ", ".join(" ".join(event) for event in log),
+    smaller=_smaller,
     cases=120,
-    minutes=13,
+    minutes=15,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     stages=(
@@ -213,12 +270,31 @@ unprotected = Exercise(
         Hint(
             "Work of the block's own stream needs no record: the next owner's work is queued "
             "behind it.",
+            when=_too_many,
             stage="work and free",
         ),
-        Hint("A record is for one stream: side is not third.", stage="record"),
         Hint(
-            "A wait of the block's own stream makes safe what the other stream has had so far, "
-            "and nothing later. A wait of another stream makes nothing safe here.",
+            "{got}: a record for the stream that worked protects the block. It counts before the "
+            "work and after it, up to the free.",
+            when=_too_many,
+            stage="record",
+        ),
+        Hint(
+            "{expected} is right: a record is for one stream. For another one that worked on the "
+            "block, it says nothing.",
+            when=lambda e: not _too_many(e),
+            stage="record",
+        ),
+        Hint(
+            "{got}: the block's own stream has waited for the one that worked, after the work. "
+            "Then what it had is done.",
+            when=_too_many,
+            stage="wait",
+        ),
+        Hint(
+            "{expected} is right: a wait helps if the block's own stream waits, for the stream "
+            "that worked, and after that work.",
+            when=lambda e: not _too_many(e),
             stage="wait",
         ),
         "Keep, for each block, the streams whose work on it is still open.",
