@@ -62,7 +62,8 @@ def memory(
     events    (first, last): only these entries of a trace, as of a slice
     whole     everything is kept in the page, however large: for one that no kernel will serve
     simple    only the bars, what their colours mean, and a sentence for each step; a button shows
-              all panels. No settings are replayed ahead, unless `what_if` names some
+              all panels. A block carries the recording's user_metadata, if any was set. No
+              settings are replayed ahead, unless `what_if` names some
 
     Raises   TypeError      a source is none of these, or there are not one or two
              RuntimeError   torch.cuda was asked for and there is none
