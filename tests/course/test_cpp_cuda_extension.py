@@ -3,7 +3,7 @@
 import torch
 
 from labkit.course.checks import failing_cases
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("cpp_cuda_extension")
 
@@ -27,29 +27,62 @@ answers.wrong("gate_places", "takes a row of gates for width long")(
     lambda i, width: (i, i + width * 1, i + width * 3)
 )
 
+# --- registration
+
+REGISTERED = """
+TORCH_LIBRARY(lltm, m) {
+    m.def("cell(Tensor gates, Tensor old) -> (Tensor, Tensor)");  // the schema
+}
+TORCH_LIBRARY_IMPL(lltm, CPU, m) {
+    m.impl("cell", &cell);
+}
+"""
+
+
+def registered(old="", new=""):
+    assert old in REGISTERED
+    return lambda: REGISTERED.replace(old, new)
+
+
+answers.right("registration")(registered())
+answers.right("registration")(registered("&cell", "TORCH_FN(cell)"))
+answers.wrong("registration", "returns one tensor")(registered("(Tensor, Tensor)", "Tensor"))
+answers.wrong("registration", "leaves out an argument")(registered(", Tensor old"))
+answers.wrong("registration", "registers for another device")(registered("CPU", "CUDA"))
+answers.wrong("registration", "registers in another namespace")(registered("IMPL(lltm", "IMPL(my"))
+answers.wrong("registration", "defines without a kernel")(registered('m.impl("cell", &cell);'))
+answers.wrong("registration", "spells the name in two ways")(registered('l("cell"', 'l("Cell"'))
+
+
+def test_each_mistake_of_a_registration_gets_its_own_hint():
+    exercise = answers.exercises["registration"]
+    assert "with brackets" in first_hint(exercise, registered("(Tensor, Tensor)", "Tensor"))
+    assert "no function" in first_hint(exercise, registered('m.impl("cell", &cell);'))
+    assert "kernel's line" in first_hint(exercise, registered("CPU", "CUDA"))
+    assert "a type and a name" in first_hint(exercise, registered("Tensor old", "old"))
+
+
 # --- fake_kernel
 
 
 @answers.right("fake_kernel")
-def fake_kernel(gates, old_cell):
-    return old_cell.new_empty(old_cell.shape), old_cell.new_empty(old_cell.shape)
+def fake_kernel(gates, old):
+    return old.new_empty(old.shape), old.new_empty(old.shape)
 
 
-answers.wrong("fake_kernel", "keeps the strides of old_cell")(
-    lambda gates, old_cell: (torch.empty_like(old_cell), torch.empty_like(old_cell))
+answers.wrong("fake_kernel", "keeps the strides of old")(
+    lambda gates, old: (torch.empty_like(old), torch.empty_like(old))
 )
 answers.wrong("fake_kernel", "as wide as the gates")(
-    lambda gates, old_cell: (gates.new_empty(gates.shape), gates.new_empty(gates.shape))
+    lambda gates, old: (gates.new_empty(gates.shape), gates.new_empty(gates.shape))
 )
 answers.wrong("fake_kernel", "always float32")(
-    lambda gates, old_cell: (
-        torch.empty(old_cell.shape, device="meta"),
-        torch.empty(old_cell.shape, device="meta"),
+    lambda gates, old: (
+        torch.empty(old.shape, device="meta"),
+        torch.empty(old.shape, device="meta"),
     )
 )
-answers.wrong("fake_kernel", "one result only")(
-    lambda gates, old_cell: (old_cell.new_empty(old_cell.shape),)
-)
+answers.wrong("fake_kernel", "one result only")(lambda gates, old: (old.new_empty(old.shape),))
 
 # --- lltm_backward
 
@@ -57,11 +90,11 @@ answers.wrong("fake_kernel", "one result only")(
 def backward(
     slope=lambda x: torch.where(x > 0, 1.0, x.exp()), cell_too=True, h_too=True, order=(0, 1, 2)
 ):
-    def answer(grad_h, grad_cell, gates, old_cell):
+    def answer(grad_h, grad_cell, gates, old):
         first, second, third = gates.chunk(3, 1)
         i, o = first.sigmoid(), second.sigmoid()
         c = torch.where(third > 0, third, third.exp() - 1)
-        t = (old_cell + i * c).tanh()
+        t = (old + i * c).tanh()
         d_cell = grad_cell * cell_too + grad_h * o * (1 - t * t) * h_too
         parts = d_cell * c * i * (1 - i), grad_h * t * o * (1 - o), d_cell * i * slope(third)
         return torch.cat([parts[k] for k in order], 1), d_cell
@@ -77,7 +110,7 @@ answers.wrong("lltm_backward", "mixes up two gates")(backward(order=(1, 0, 2)))
 
 
 @answers.wrong("lltm_backward", "forgets the gradient through the old cell state")
-def no_old_cell(*given):
+def no_old(*given):
     d_gates, d_cell = backward()(*given)
     return d_gates, torch.zeros_like(d_cell)
 
@@ -90,13 +123,13 @@ def in_float(*given):
 # --- lltm_cuda_rung
 
 KERNEL = """
-extern "C" __global__ void lltm(const float* gates, const float* old_cell, float* h, float* cell,
+extern "C" __global__ void lltm(const float* gates, const float* old, float* h, float* cell,
                                 int batch, int width) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= batch * width) return;
     const float* row = gates + i / width * 3 * width + i % width;
     const float in = row[0], out = row[width], x = row[2 * width];
-    const float c = old_cell[i] + (x > 0 ? x : expf(x) - 1) / (1 + expf(-in));
+    const float c = old[i] + (x > 0 ? x : expf(x) - 1) / (1 + expf(-in));
     cell[i] = c;
     h[i] = tanhf(c) / (1 + expf(-out));
 }
@@ -134,7 +167,7 @@ answers.wrong("lltm_cuda_rung", "block size baked to the test width")(
 answers.wrong("lltm_cuda_rung", "one thread per row")(
     lambda: (
         """
-extern "C" __global__ void lltm(const float* gates, const float* old_cell, float* h, float* cell,
+extern "C" __global__ void lltm(const float* gates, const float* old, float* h, float* cell,
                                 int batch, int width) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= batch) return;
@@ -142,13 +175,30 @@ extern "C" __global__ void lltm(const float* gates, const float* old_cell, float
         const float* row = gates + r * 3 * width + j;
         const int i = r * width + j;
         const float x = row[2 * width];
-        cell[i] = old_cell[i] + (x > 0 ? x : expf(x) - 1) / (1 + expf(-row[0]));
+        cell[i] = old[i] + (x > 0 ? x : expf(x) - 1) / (1 + expf(-row[0]));
         h[i] = tanhf(cell[i]) / (1 + expf(-row[width]));
     }
 }
 """
     )
 )
+
+
+def test_each_mistake_of_a_kernel_gets_its_own_hint():
+    exercise = answers.exercises["lltm_cuda_rung"]
+    in_each_block = changed(("blockIdx.x * blockDim.x + ", ""))
+    assert "begins at 0 again" in first_hint(exercise, in_each_block)
+    assert "did not run" in first_hint(exercise, lambda: "hello")
+    assert "outside the arrays" in first_hint(
+        exercise, changed(("    if (i >= batch * width) return;\n", ""))
+    )
+
+
+def test_each_mistake_of_a_gradient_gets_its_own_hint():
+    exercise = answers.exercises["lltm_backward"]
+    assert "part x" in first_hint(exercise, backward(torch.ones_like))
+    assert "Only d_old" in first_hint(exercise, no_old)
+    assert "Return two tensors" in first_hint(exercise, lambda *given: (None, None))
 
 
 def test_rows_that_share_a_warp_need_sectors_of_their_own():

@@ -1,9 +1,9 @@
 """An LSTM-like cell as an operator of one's own: its fake kernel, its gradient, its CUDA kernel.
 
-Per element of a row, with the three gates side by side in `gates`:
+Per element of a row, with the three gates a, b, x side by side in `gates`:
 
-    cell = old_cell + sigmoid(input) * elu(candidate)
-    h    = tanh(cell) * sigmoid(output)
+    cell = old + sigmoid(a) * elu(x)
+    h    = tanh(cell) * sigmoid(b)
 """
 
 import math
@@ -15,6 +15,7 @@ import torch
 from labkit.course import kernel_bench
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._registration import registration
 from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "2_core_code/11_cpp_cuda_extension"
@@ -72,8 +73,8 @@ def _described(outputs: Any) -> Any:
 
 def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype) -> Any:
     gates = torch.empty(batch, 3 * width, dtype=dtype, device="meta")
-    old_cell = torch.empty(width, batch, dtype=dtype, device="meta").t()
-    return _described(answer(gates, old_cell))
+    old = torch.empty(width, batch, dtype=dtype, device="meta").t()
+    return _described(answer(gates, old))
 
 
 def _right_fake(batch: int, width: int, dtype: torch.dtype) -> Any:
@@ -88,24 +89,24 @@ fake_kernel = Exercise(
     expected=_right_fake,
     drive=_drive_fake,
     show=lambda batch, width, dtype: (
-        f"gates [{batch}, {3 * width}], old_cell [{batch}, {width}] by columns, {dtype}"
+        f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}"
     ),
     cases=60,
     minutes=3,
     hints=(
         Hint(
-            "The shape is another one: both results are as large as old_cell.",
+            "The shape is another one: both results are as large as old.",
             when=lambda e: e.value[0][0] != e.right[0][0],
         ),
         Hint(
-            "The strides are old_cell's own. The C++ kernel makes contiguous results, whatever "
-            "strides its inputs have.",
+            "The strides are old's own. The C++ kernel makes contiguous results, whatever strides "
+            "its inputs have.",
             when=lambda e: e.value[0][1] != e.right[0][1],
         ),
-        "old_cell.new_empty(old_cell.shape) has its dtype and device, and is contiguous.",
+        "old.new_empty(old.shape) has its dtype and device, and is contiguous.",
     ),
     must_fail=(
-        "keeps the strides of old_cell",
+        "keeps the strides of old",
         "as wide as the gates",
         "always float32",
         "one result only",
@@ -135,33 +136,54 @@ def _a_step(which: str) -> Any:
     return case
 
 
-def _gradients(grad_h: Any, grad_cell: Any, gates: Any, old_cell: Any) -> Any:
-    gates, old_cell = gates.detach().requires_grad_(), old_cell.detach().requires_grad_()
+def _gradients(grad_h: Any, grad_cell: Any, gates: Any, old: Any) -> Any:
+    gates, old = gates.detach().requires_grad_(), old.detach().requires_grad_()
     with torch.enable_grad():
         first, second, third = gates.chunk(3, 1)
-        cell = old_cell + first.sigmoid() * torch.nn.functional.elu(third)
+        cell = old + first.sigmoid() * torch.nn.functional.elu(third)
         h = cell.tanh() * second.sigmoid()
-    return torch.autograd.grad((h, cell), (gates, old_cell), (grad_h, grad_cell))
+    return _named(torch.autograd.grad((h, cell), (gates, old), (grad_h, grad_cell)), old)
 
 
-def _part(index: int) -> Any:
-    """Whether this third of the gates' gradient, and only it, is wrong."""
+@handed_out
+def _named(answer: Any, old: torch.Tensor) -> Any:
+    """The gradients by name, that of gates in its three parts; or what came back instead."""
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        return answer
+    d_gates, d_old = answer
+    if not isinstance(d_gates, torch.Tensor) or d_gates.shape[1:] != (3 * old.shape[1],):
+        return {"d_gates": d_gates, "d_old": d_old}
+    parts = (part.contiguous() for part in d_gates.chunk(3, 1))
+    names = ("d_gates, part a", "d_gates, part b", "d_gates, part x")
+    return dict(zip(names, parts, strict=True)) | {"d_old": d_old}
+
+
+def _drive_backward(answer: Any, *given: torch.Tensor) -> Any:
+    return _named(answer(*given), given[3])
+
+
+def _only(name: str) -> Any:
+    """Whether this gradient, and only it, is wrong."""
 
     def wrong(evidence: Evidence) -> bool:
-        yours, right = evidence.value[0].chunk(3, 1), evidence.right[0].chunk(3, 1)
-        off = [not torch.allclose(a, b) for a, b in zip(yours, right, strict=True)]
-        return off == [i == index for i in range(3)]
+        yours, right = evidence.value, evidence.right
+        return [key for key in right if not torch.allclose(yours[key], right[key])] == [name]
 
     return wrong
+
+
+def _rounded(x: torch.Tensor) -> Any:
+    return [[round(number, 3) for number in row] for row in x.tolist()]
 
 
 lltm_backward = Exercise(
     id="cpp_cuda_extension.lltm_backward",
     case=_a_step("both"),
     expected=_gradients,
-    show=lambda grad_h, grad_cell, gates, old_cell: (
-        f"grad_h {grad_h.tolist()}, grad_cell {grad_cell.tolist()}, gates {gates.tolist()}, "
-        f"old_cell {old_cell.tolist()}"
+    drive=_drive_backward,
+    show=lambda grad_h, grad_cell, gates, old: (
+        f"grad_h {_rounded(grad_h)}, grad_cell {_rounded(grad_cell)}, gates {_rounded(gates)}, "
+        f"old {_rounded(old)}"
     ),
     stages=(
         Stage("grad_cell", case=_a_step("cell")),
@@ -170,28 +192,42 @@ lltm_backward = Exercise(
     ),
     cases=60,
     tolerance=1e-9,
-    minutes=14,
+    minutes=15,
     banned=("torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward"),
     hints=(
         Hint(
-            "Only the output gate's third is wrong. It has part in h alone: h = tanh(cell) * o.",
-            when=_part(1),
+            "Only part b is wrong. The gate b has part in h alone: h = tanh(cell) * sigmoid(b).",
+            when=_only("d_gates, part b"),
         ),
         Hint(
-            "Only the input gate's third is wrong. The slope of a sigmoid s is s * (1 - s).",
-            when=_part(0),
+            "Only part a is wrong. The slope of a sigmoid s is s * (1 - s).",
+            when=_only("d_gates, part a"),
         ),
         Hint(
-            "Only the candidate's third is wrong. elu has slope 1 above 0, and exp(x) below.",
-            when=_part(2),
+            "Only part x is wrong. elu has slope 1 above 0, and exp(x) below.",
+            when=_only("d_gates, part x"),
+        ),
+        Hint(
+            "Only d_old is wrong. cell = old + ...: old gets what the cell gets, unchanged.",
+            when=_only("d_old"),
+        ),
+        Hint(
+            "Return two tensors: d_gates is as wide as gates, and torch.cat([...], 1) puts its "
+            "three parts side by side.",
+            when=lambda e: not isinstance(e.value, dict) or "d_gates" in e.value,
+        ),
+        Hint(
+            "Here grad_h is 0. What comes in for the cell goes on to old as it is, and to a and x "
+            "through their product.",
+            stage="grad_cell",
         ),
         Hint(
             "h is made of the cell too. So two gradients meet in the cell: grad_cell, and what "
             "comes back from h through tanh.",
             stage="grad_h",
         ),
-        "Start from the cell: d_cell = grad_cell + grad_h * o * (1 - tanh(cell)**2). The old cell "
-        "gets it unchanged.",
+        "First the gradient of the cell: a sum of two. Then that of each gate: the gradient of "
+        "what it is multiplied into, times the other factor, times its own slope.",
     ),
     must_fail=(
         "forgets the gradient through the old cell state",
@@ -229,29 +265,29 @@ def _one_row(rng: Rng, size: int) -> tuple[int, int, int, Any, int]:
 
 
 @handed_out
-def _values(gates: Any, old_cell: Any) -> tuple[Any, Any]:
-    width = old_cell.shape[1]
+def _values(gates: Any, old: Any) -> tuple[Any, Any]:
+    width = old.shape[1]
     first, second, third = (gates[:, k * width : (k + 1) * width] for k in range(3))
     elu = np.where(third > 0, third, np.expm1(np.minimum(third, 0)))
-    cell = old_cell + elu / (1 + np.exp(-first))
+    cell = old + elu / (1 + np.exp(-first))
     return np.tanh(cell) / (1 + np.exp(-second)), cell
 
 
 def _drive_rung(answer: Any, batch: int, width: int, block: int, order: Any, seed: int) -> Found:
     rng = np.random.default_rng(seed)
     gates = rng.standard_normal((batch, 3 * width)).astype(np.float32)
-    old_cell = rng.standard_normal((batch, width)).astype(np.float32)
+    old = rng.standard_normal((batch, width)).astype(np.float32)
     results = [np.full((batch, width), np.nan, np.float32) for _ in range(2)]
     done = kernel_bench.launch(
         answer(), "lltm", math.ceil(batch * width / block), block,
-        (gates, old_cell, *results, batch, width), order=order, trace=True,
+        (gates, old, *results, batch, width), order=order, trace=True,
     )  # fmt: skip
     if done.report is None:
         return Found({"the launch": done.failure})
     wrong = [
         name
         for name, got, right in zip(
-            ("h", "cell"), done.arrays[2:4], _values(gates.astype(float), old_cell.astype(float)),
+            ("h", "cell"), done.arrays[2:4], _values(gates.astype(float), old.astype(float)),
             strict=True,
         )
         if not np.allclose(np.reshape(got, right.shape), right, atol=CLOSE)
@@ -287,6 +323,19 @@ def _between_rows(batch: int, width: int) -> int:
     return beyond
 
 
+def _counts_one_block(evidence: Evidence) -> bool:
+    """Whether every block seems to have done the work of the first."""
+    batch, width, block, *_ = evidence.inputs
+    found = evidence.value
+    return (
+        batch * width > block
+        and "wrong" in found["h and cell"]
+        and found["bytes around the arrays"] == "untouched"
+        and not found["findings"]
+        and found["times a gate is read"] != 1.0
+    )
+
+
 def _about(*words: str) -> Any:
     return lambda evidence: any(word in f"{evidence.property} {evidence.got}" for word in words)
 
@@ -299,25 +348,39 @@ lltm_cuda_rung = Exercise(
     returns=(Found,),
     picture=kernel_bench.drawn,
     show=lambda batch, width, block, order, seed: (
-        f"batch {batch}, width {width}, blocks of {block} threads, order {order}"
+        f"batch {batch}, width {width}, started as {math.ceil(batch * width / block)} blocks of "
+        f"{block} threads, {'first' if order == 'forward' else 'last'} thread first"
     ),
     stages=(Stage("one row", case=_one_row, cases=6), Stage("any batch")),
     cases=16,
     seconds=60.0,
     processes=True,
-    minutes=14,
+    minutes=12,
     hints=(
         Hint(
-            "A thread beyond batch * width touched memory that is not yours.",
+            "It did not run: the table says why. The text needs a kernel that begins "
+            'extern "C" __global__ void lltm(',
+            when=lambda e: e.value["the launch"] != "runs",
+        ),
+        Hint(
+            "threadIdx.x begins at 0 again in every block, and more than one block was started. "
+            "Count through all of them: blockIdx.x * blockDim.x + threadIdx.x.",
+            when=_counts_one_block,
+        ),
+        Hint(
+            "A thread touched memory outside the arrays: one beyond batch * width, or one whose "
+            "place is computed wrongly. The table names the line.",
             when=_about("out of bounds", "written around"),
         ),
         Hint(
             "A gate is read more than once. Keep the number in a variable.",
-            when=_about("times a gate"),
+            when=lambda e: (
+                e.value["h and cell"] == RIGHT["h and cell"] and e.value["times a gate is read"] > 1
+            ),
         ),
         Hint(
             "Neighbouring threads read places that lie far apart. Which index varies with "
-            "threadIdx.x? Let j, the place in the row, be the one.",
+            "threadIdx.x? Let the place in the row be the one.",
             when=_about("sectors"),
         ),
         Hint("A row of gates has 3 * width numbers: where does row 1 begin?", stage="any batch"),
@@ -333,4 +396,4 @@ lltm_cuda_rung = Exercise(
     ),
 )
 
-EXERCISES = (gate_places, fake_kernel, lltm_backward, lltm_cuda_rung)
+EXERCISES = (gate_places, registration, fake_kernel, lltm_backward, lltm_cuda_rung)
