@@ -61,7 +61,9 @@ class CUDAGraph:
         self._pool: MempoolId | None = None
         self._executable: GraphExec | None = None
         self.nodes: Sequence[Node] = ()
-        """What was captured: each operation, and what it comes after."""
+        """What was captured: each operation, and what it comes after; on a GPU one item, which only
+        its driver can read.
+        """
 
     def capture_begin(self, pool: MempoolId | None = None) -> None:
         """What the current stream is given becomes this graph; tensors made there live in its pool.
@@ -132,6 +134,8 @@ class CUDAGraph:
         self.reset()
 
     def __repr__(self) -> str:
+        if not all(isinstance(node, Node) for node in self.nodes):
+            return "CUDAGraph(captured by the driver)"
         edges = sum(len(node.after) for node in self.nodes)
         return f"CUDAGraph({len(self.nodes)} nodes, {edges} edges)"
 

@@ -196,6 +196,12 @@ def test_dropped_graphs_leave_no_pool_behind(storages, device):
     assert pools == {}
 
 
+def test_a_graph_that_only_its_driver_can_read_says_so():
+    captured = CUDAGraph()
+    captured.nodes = (object(),)  # as a GPU's driver gives it
+    assert repr(captured) == "CUDAGraph(captured by the driver)"
+
+
 def test_two_graphs_share_a_pool(storages, device):
     shared, first, second = graph_pool_handle(), CUDAGraph(), CUDAGraph()
     x = on_device(1.0, 2.0)
@@ -229,6 +235,7 @@ def test_every_order_that_the_edges_allow_gives_one_result(device):
     x, captured = on_device(1.0, 2.0), CUDAGraph()
     y = fork_and_join(x, captured)
     assert [node.after for node in captured.nodes] == [(), (0,), (1,), (0,), (2, 3)]
+    assert repr(captured) == "CUDAGraph(5 nodes, 5 edges)"
 
     def replayed():
         first = device.queue.log[-1].id + 1
