@@ -16,7 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +27,8 @@ OTHERS_MAY_ANYTHING = 0o077
 COMPILED = "compiled"
 
 _made_here: set[Path] = set()
+_names: dict[tuple[Path, str, str], str] = {}
+"""Of entries that were used before: a course leaves thousands, and to look through them costs."""
 _said: set[str] = set()
 
 
@@ -154,18 +156,22 @@ def loaded(
 def _entry(place: Path, stem: str, suffix: str) -> Path | None:
     """The entry of that stem whose bytes are the ones its name was given for."""
     pattern = re.compile(re.escape(stem) + r"\.(\d+)\.([0-9a-f]{32})" + re.escape(suffix))
-    try:
-        names = os.listdir(place)  # noqa: PTH208  a course leaves thousands, and a Path of each costs
-    except OSError:
-        return None
-    named = sorted(name for name in names if name.startswith(stem))
-    for match in filter(None, map(pattern.fullmatch, named)):
+    for match in filter(None, map(pattern.fullmatch, _candidates(place, stem, suffix))):
         path = place / match[0]
         if _is_intact(path, int(match[1]), match[2]):
+            _names[place, stem, suffix] = match[0]
             return path
         with contextlib.suppress(OSError):
             path.unlink()
     return None
+
+
+def _candidates(place: Path, stem: str, suffix: str) -> Iterator[str]:
+    """Names in the folder that begin so; it is only looked through when the known one fails."""
+    if known := _names.pop((place, stem, suffix), None):
+        yield known
+    with contextlib.suppress(OSError):
+        yield from sorted(n for n in os.listdir(place) if n.startswith(stem))  # noqa: PTH208
 
 
 def _is_intact(path: Path, size: int, digest: str) -> bool:

@@ -117,13 +117,24 @@ def test_a_folder_of_another_user_is_refused_in_clear_words(cache, monkeypatch, 
     assert "LABKIT_CACHE to a folder of your own" in told
 
 
+@pytest.mark.parametrize("uses", [1, 3])
 @pytest.mark.parametrize("keep", [0, 100, 0.5])
-def test_a_truncated_entry_is_built_again(cache, keep):
-    path = built()
+def test_a_truncated_entry_is_built_again(cache, keep, uses):
+    (path,) = {built() for _ in range(uses)}
     size = path.stat().st_size
     os.truncate(path, keep if isinstance(keep, int) else int(size * keep))
     assert answer() == 42
     assert built().stat().st_size == size
+
+
+def test_the_folder_is_looked_through_once_for_an_entry(cache, monkeypatch):
+    """A course leaves thousands of them there."""
+    built()
+    path, looked = built(), []
+    monkeypatch.setattr(os, "listdir", lambda place: looked.append(place) or [])
+    assert built() == path and looked == []
+    path.unlink()
+    assert built() == path and looked == [cache / compile_cache.COMPILED]
 
 
 def test_an_entry_that_does_not_load_is_built_again(cache, monkeypatch):
