@@ -1,0 +1,239 @@
+"""Files that are mapped: how large they have to be, which pages are read, and a data set."""
+
+import math
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+
+NOTEBOOK = "5_optimization/3b_mapped_files"
+FIRST = "remembers the answer of the first random case and returns it for all later cases"
+
+# --- file_bytes
+
+
+def _a_shape(rng: Rng, size: int, header: bool = True) -> tuple[Any, ...]:
+    shape = tuple(rng.randint(0, 4 + size) for _ in range(rng.randint(1, 4)))
+    return shape, rng.choice((1, 2, 4, 8)), 64 * rng.randint(1, 3) if header else 0
+
+
+file_bytes = Exercise(
+    id="mapped_files.file_bytes",
+    case=_a_shape,
+    expected=lambda shape, itemsize, header: header + math.prod(shape) * itemsize,
+    rung="warm-up",
+    minutes=2,
+    cases=60,
+    stages=(Stage("no header", case=lambda rng, size: _a_shape(rng, size, False)),
+            Stage("any header")),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("The header lies in the file, too.", stage="any header",
+             when=lambda e: e.value == e.right - e.inputs[2]),
+        Hint("The header is counted in bytes already.",
+             when=lambda e: e.inputs[1] > 1 and e.value > e.right),
+        "math.prod(shape) is the count of numbers.",
+    ),
+    must_fail=("forgets the header", "numbers instead of bytes", "header in numbers", FIRST),
+)  # fmt: skip
+
+# --- pages
+
+PAGE = 4096
+
+
+def _a_read(rng: Rng, size: int, aligned: bool = False) -> tuple[int, int]:
+    first = PAGE * rng.randint(0, 3) if aligned else rng.randint(0, 3 * PAGE)
+    edge = PAGE * rng.randint(1, 2 + size) - first % PAGE
+    return first, max(1, rng.choice((1, edge, edge + 1, rng.randint(1, PAGE * (1 + size)))))
+
+
+def _pages(first: int, count: int) -> int:
+    return (first + count - 1) // PAGE - first // PAGE + 1
+
+
+pages = Exercise(
+    id="mapped_files.pages",
+    case=_a_read,
+    expected=_pages,
+    rung="warm-up",
+    minutes=4,
+    cases=80,
+    stages=(
+        Stage("from the beginning of a page", case=lambda rng, size: _a_read(rng, size, True)),
+        Stage("from anywhere"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("These bytes begin in the middle of a page, and reach into one more.",
+             stage="from anywhere", when=lambda e: e.value == e.right - 1),
+        Hint("The last byte is first + count - 1: it ends its page, and the next one is not read.",
+             when=lambda e: e.value == e.right + 1),
+        "Byte b lies in page b // 4096.",
+        "Count the pages from that of the first byte to that of the last one.",
+    ),
+    must_fail=("count divided", "one page too many", "rounded up from the first byte",
+               "rounded down", FIRST),
+)  # fmt: skip
+
+# --- mapped_dataset
+
+SPOILT = {
+    "short": lambda content: content[:-3],
+    "long": lambda content: content + b"123",
+    "half a header": lambda content: content[:40],
+    "another format": lambda content: b"RIFF" + content[4:],
+}
+
+
+Shard = tuple[tuple[int, ...], str, bool, int]
+"""(shape, dtype, whether in Fortran order, seed of its numbers)."""
+
+
+def _shards(rng: Rng, size: int, spoil: bool = True, fortran: bool = True) -> tuple[Any, ...]:
+    large = size >= 3 and rng.chance(0.6)
+    shape, dtype = (rng.randint(1, 4), rng.randint(2, 4)), rng.choice(("float32", "uint8", "int64"))
+    if large:
+        shape, dtype = (32, 32), "float32"
+    shards: list[Shard] = []
+    for _ in range(rng.randint(1, 2 + size // 3)):
+        count = 100 if large else rng.randint(1, 4)
+        shards.append(((count, *shape), dtype, fortran and rng.chance(0.4), rng.getrandbits(30)))
+    spoilt = spoil and rng.chance(0.5)
+    return shards, (rng.randrange(len(shards)), rng.choice(sorted(SPOILT))) if spoilt else None
+
+
+@handed_out
+def _array(shard: Shard) -> Any:
+    shape, dtype, fortran, seed = shard
+    array = np.random.default_rng(seed).integers(0, 200, shape).astype(dtype)
+    return np.asfortranarray(array) if fortran else array
+
+
+def _drive_shards(answer: Any, shards: list[Shard], damage: Any) -> dict[str, Any]:
+    """What the data set gives, and what it costs."""
+    arrays = [_array(shard) for shard in shards]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(Path(folder) / f"shard{n}.npy") for n in range(len(arrays))]
+        for path, array in zip(paths, arrays, strict=True):
+            np.save(path, array)
+        if damage:
+            file = Path(paths[damage[0]])
+            file.write_bytes(SPOILT[damage[1]](file.read_bytes()))
+        before = [Path(path).read_bytes() for path in paths]
+        try:
+            frames = answer(paths)
+        except (ValueError, EOFError) as error:
+            named = [n for n, path in enumerate(paths) if Path(path).name in str(error)]
+            return {"refused": named}
+        tracemalloc.start()
+        first = frames[0]
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        items = [frames[n].clone() for n in range(len(frames))]
+        seen: dict[str, Any] = {"most": most, "items": items}
+        state = frames.__reduce_ex__(2)[2] or {}
+        seen["travels"] = sum(
+            value.nbytes for value in _arrays(state)
+        )  # fmt: skip
+        first += 1
+        seen["again"] = frames[0].clone()
+        seen["files changed"] = before != [Path(path).read_bytes() for path in paths]
+        return seen
+
+
+@handed_out
+def _arrays(state: Any) -> list[Any]:
+    """Arrays and tensors anywhere in plain containers."""
+    if isinstance(state, np.ndarray | torch.Tensor):
+        return [state]
+    inner = state.values() if isinstance(state, dict) else state
+    if isinstance(state, dict | list | tuple):
+        return [found for value in inner for found in _arrays(value)]
+    return []
+
+
+def _judge_shards(case: Case, got: Any) -> Any:
+    shards, damage = case.inputs
+    arrays = [_array(shard) for shard in shards]
+    if isinstance(got, Raised):
+        return "MappedDataset(paths) has a length and gives frames"
+    if damage:
+        if got.get("refused") != [damage[0]]:
+            return Wrong("a damaged file raises ValueError with its name", f"shard{damage[0]}.npy")
+        return None
+    if "refused" in got:
+        return Wrong("these files are whole")
+    right = [torch.from_numpy(np.ascontiguousarray(frame)) for array in arrays for frame in array]
+    if len(got["items"]) != len(right):
+        return Wrong("how many frames there are", len(right))
+    for at, (mine, true) in enumerate(zip(got["items"], right, strict=True)):
+        if mine.dtype != true.dtype or mine.shape != true.shape or not torch.equal(mine, true):
+            return Wrong(f"frame {at}", true)
+    if got["files changed"] or not torch.equal(got["again"], right[0]):
+        return Wrong("writing into a frame changes no file, and no later frame")
+    size = sum(array.nbytes for array in arrays)
+    if size > 200_000 and got["most"] > 100_000:
+        return Wrong("the first frame is read alone: less than 100,000 bytes of memory")
+    if size > 200_000 and got["travels"] > 20_000:
+        return Wrong("what a worker is sent holds no frames: less than 20,000 bytes")
+    return None
+
+
+mapped_dataset = Exercise(
+    id="mapped_files.mapped_dataset",
+    case=_shards,
+    judge=_judge_shards,
+    drive=_drive_shards,
+    show=lambda shards, damage: (
+        f"shards {[(*shard[:2], 'Fortran order' if shard[2] else 'C order') for shard in shards]}, "
+        + (f"shard{damage[0]}.npy is damaged: {damage[1]}" if damage else "all whole")),
+    minutes=15,
+    cases=24,
+    apart=True,
+    stages=(
+        Stage("frames", case=lambda rng, size: _shards(rng, min(size, 2), False, False), cases=6),
+        Stage("any order", case=lambda rng, size: _shards(rng, min(size, 2), False), cases=6),
+        Stage("mapped", case=lambda rng, size: _shards(rng, 3 + size, False, False), cases=4),
+        Stage("damaged files"),
+    ),
+    rules=("numpy and torch may be used, labkit not",),
+    banned=("labkit.*",),
+    hints=(
+        Hint("The process ended: a tensor over read-only memory was written to. Copy the frame: "
+             "np.array(frame).", when=lambda e: e.kind == "ended"),
+        Hint("{input}: compare the size of the file with offset + nbytes of the mapped array.",
+             stage="damaged files", when=lambda e: "damaged" in e.property),
+        Hint("Catch the ValueError of np.load, and raise one with the path in it.",
+             stage="damaged files"),
+        Hint("Map with np.load(path, mmap_mode=\"r\"), and copy one frame of it.", stage="mapped",
+             when=lambda e: "read alone" in e.property),
+        Hint("A mapped array in an attribute travels as numbers. Write __getstate__ without it, or "
+             "map again for each frame.", stage="mapped", when=lambda e: "worker" in e.property),
+        Hint("The header says in which order the numbers lie: let np.load read it.",
+             stage="any order"),
+        "Keep for each shard its path and how many frames it has. Frame n lies in the first shard "
+        "whose frames reach beyond it.",
+        "torch.from_numpy(np.array(np.load(path, mmap_mode=\"r\")[n]))",
+    ),
+    must_fail=(
+        "loads the shard",
+        "writable tensor over read-only memory",
+        "ignores Fortran order",
+        "trusts the header's shape",
+        "sends the maps",
+        "does not name the file",
+        "the first shard only",
+        "catches every exception and returns a default",
+    ),
+)  # fmt: skip
+
+EXERCISES = (file_bytes, pages, mapped_dataset)

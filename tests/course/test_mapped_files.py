@@ -1,0 +1,135 @@
+"""Right and wrong answers to the exercises on mapped files."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tests.course.answers import Answers, first_hint
+
+answers = Answers("mapped_files")
+
+answers.right("file_bytes")(lambda shape, itemsize, header: header + math.prod(shape) * itemsize)
+for why, wrong in {
+    "forgets the header": lambda shape, itemsize, header: math.prod(shape) * itemsize,
+    "numbers instead of bytes": lambda shape, itemsize, header: header + math.prod(shape),
+    "header in numbers": lambda shape, itemsize, header: (header + math.prod(shape)) * itemsize,
+}.items():
+    answers.wrong("file_bytes", why)(wrong)
+
+answers.right("pages")(lambda first, count: (first + count - 1) // 4096 - first // 4096 + 1)
+for why, wrong in {
+    "count divided": lambda first, count: -(-count // 4096),
+    "one page too many": lambda first, count: (first + count) // 4096 - first // 4096 + 1,
+    "rounded up from the first byte": lambda first, count: -(-(first + count) // 4096),
+    "rounded down": lambda first, count: count // 4096,
+}.items():
+    answers.wrong("pages", why)(wrong)
+
+
+class Mapped:
+    """Right; each subclass breaks one thing."""
+
+    names = True
+
+    def __init__(self, paths):
+        self.paths, self.counts, self.maps = paths, [], {}
+        for path in paths:
+            try:
+                array = self.open(path)
+                if array.offset + array.nbytes != Path(path).stat().st_size:
+                    raise ValueError("another size than its header says")
+            except (ValueError, EOFError) as error:
+                raise ValueError(f"{path}: {error}" if self.names else "damaged") from None
+            self.counts.append(len(array))
+
+    def open(self, path):
+        return np.load(path, mmap_mode="r")
+
+    def __len__(self):
+        return sum(self.counts)
+
+    def __getitem__(self, n):
+        for path, count in zip(self.paths, self.counts, strict=True):
+            if n < count:
+                return self.tensor(path, n)
+            n -= count
+        raise IndexError(n)
+
+    def tensor(self, path, n):
+        return torch.from_numpy(np.array(self.open(path)[n]))
+
+
+answers.right("mapped_dataset")(Mapped)
+
+
+@answers.wrong("mapped_dataset", "loads the shard")
+class Loads(Mapped):
+    def tensor(self, path, n):
+        return torch.from_numpy(np.load(path)[n].copy())
+
+
+@answers.wrong("mapped_dataset", "writable tensor over read-only memory")
+class ReadOnly(Mapped):
+    def tensor(self, path, n):
+        return torch.from_numpy(self.open(path)[n])
+
+
+@answers.wrong("mapped_dataset", "ignores Fortran order")
+class InOrder(Mapped):
+    def tensor(self, path, n):
+        array = self.open(path)
+        raw = np.memmap(path, array.dtype, "r", array.offset, array.shape)
+        return torch.from_numpy(np.array(raw[n]))
+
+
+@answers.wrong("mapped_dataset", "trusts the header's shape")
+class Trusts(Mapped):
+    def __init__(self, paths):
+        self.paths = paths
+        self.counts = [len(np.load(path, mmap_mode="r")) for path in paths]
+
+
+@answers.wrong("mapped_dataset", "sends the maps")
+class Sends(Mapped):
+    def open(self, path):
+        if path not in self.maps:
+            self.maps[path] = np.load(path, mmap_mode="r")
+        return self.maps[path]
+
+
+@answers.wrong("mapped_dataset", "does not name the file")
+class Nameless(Mapped):
+    names = False
+
+
+@answers.wrong("mapped_dataset", "the first shard only")
+class First(Mapped):
+    def __len__(self):
+        return self.counts[0]
+
+
+@answers.wrong("mapped_dataset", "catches every exception and returns a default")
+class Catches(Mapped):
+    def __init__(self, paths):
+        try:
+            super().__init__(paths)
+        except ValueError:
+            self.counts = [1] * len(paths)
+
+    def tensor(self, path, n):
+        try:
+            return super().tensor(path, n)
+        except (ValueError, EOFError):
+            return torch.zeros(1)
+
+
+def test_mistakes_get_their_hints():
+    exercise = answers.exercises["mapped_dataset"]
+    assert "read-only memory" in first_hint(exercise, ReadOnly)
+    assert "travels as numbers" in first_hint(exercise, Sends)
+    assert "compare the size" in first_hint(exercise, Trusts)
+
+
+test_answers = answers.tests()
