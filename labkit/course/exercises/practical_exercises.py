@@ -95,7 +95,7 @@ trace_through_autograd = Exercise(
     ),
     drive=_drive_trace,
     show=described,
-    cases=25,
+    cases=15,
     minutes=14,
     stages=(
         Stage("one operator", case=lambda rng, size: a_function("neg", "square")(rng, 0), cases=4),
