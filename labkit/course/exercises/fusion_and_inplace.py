@@ -3,7 +3,7 @@
 from typing import Any
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
-from labkit.course.exercises._folded_norms import FIRST, fold_norms, folded
+from labkit.course.exercises._folded_norms import fold_norms, folded
 from labkit.course.exercises._graph_steps import (
     drawn,
     last_read,
@@ -11,6 +11,7 @@ from labkit.course.exercises._graph_steps import (
     pointwise_codegen,
 )
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "4_vision_low_level/7_fusion_and_inplace"
 # --- reinplace

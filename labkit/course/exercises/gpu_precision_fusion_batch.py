@@ -9,7 +9,8 @@ import torch
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._amp_benefit import amp_benefit
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._mixed_steps import FIRST, bytes_of_step, mixed_step
+from labkit.course.exercises._mixed_steps import bytes_of_step, mixed_step
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "5_optimization/1_gpu_precision_fusion_batch"
 

@@ -11,9 +11,9 @@ import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "5_optimization/3b_mapped_files"
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 
 # --- file_bytes
 

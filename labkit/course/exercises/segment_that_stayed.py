@@ -5,6 +5,7 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._drawn_segments import drawn
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._oversize_rules import (
     CONFIGURATIONS,
     drawn_request,
@@ -16,7 +17,6 @@ from labkit.memory.sizes import MIB
 
 NOTEBOOK = "6_capstones/1_the_segment_that_stayed"
 
-FIRST = "remembers the answer of the first random case and returns it for all later cases"
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 
