@@ -1,6 +1,8 @@
 """A workshop started by its own command, in a folder of the test's."""
 
+import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -15,6 +17,14 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 300
 
 
+def is_free(port):
+    """Whether nobody has the port; the system gives out none below 32768 by itself."""
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
 class Room:
     """A running workshop: its folder, its address, its passwords."""
 
@@ -22,9 +32,7 @@ class Room:
         self.folder = folder
         self.names = folder / "names.txt"
         self.names.write_text("\n".join(names), encoding="utf-8")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = next(filter(is_free, iter(lambda: random.randrange(20_000, 32_000), None)))
         self.address = f"http://127.0.0.1:{self.port}"
         self.passwords = {}
         self.process = None
@@ -62,13 +70,14 @@ class Room:
         raise AssertionError("the hub does not answer")
 
     def _answers(self):
+        import http.client
         import urllib.error
         import urllib.request
 
         try:
             with urllib.request.urlopen(f"{self.address}/hub/login", timeout=10) as page:
                 return page.status == 200
-        except (urllib.error.URLError, OSError):
+        except (urllib.error.URLError, http.client.HTTPException, OSError):
             return False
 
     def stop(self):
