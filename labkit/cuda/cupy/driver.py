@@ -16,12 +16,7 @@ from labkit.cuda.cupy.calls import Access, AllocationProperties, Location, devic
 from labkit.cuda.cupy.graph import Captured, Executable, captured_from_nodes
 from labkit.cuda.cupy.module import Function, Module
 from labkit.cuda.driver import DeviceProperties, Dim3
-from labkit.cuda.errors import (
-    CudaError,
-    InvalidValueError,
-    KernelFailure,
-    OutOfMemoryError,
-)
+from labkit.cuda.errors import CudaError, InvalidValueError, KernelFailure, OutOfMemoryError
 
 _MEMCPY_DEFAULT = 4  # the driver finds out which side is which
 _NOT_READY = 600

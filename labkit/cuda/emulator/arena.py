@@ -69,6 +69,11 @@ class Ranges:
         return max(self._sizes.values(), default=0)
 
 
+def wanted_bytes() -> int:
+    """Of device memory: $LABKIT_EMULATOR_MEMORY (MiB), else 4 GiB."""
+    return round(float(os.environ.get("LABKIT_EMULATOR_MEMORY") or 4096) * (1 << 20))
+
+
 class Arena:
     """`capacity` bytes of device memory, and room for virtual addresses behind them.
 

@@ -3,13 +3,12 @@
 import contextlib
 import functools
 import itertools
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.cuda.driver import DeviceProperties, Dim3
-from labkit.cuda.emulator.arena import GRANULARITY, Arena
+from labkit.cuda.emulator.arena import GRANULARITY, Arena, wanted_bytes
 from labkit.cuda.emulator.capture import Captures, checked
 from labkit.cuda.emulator.events import Events
 from labkit.cuda.emulator.forked import close_to_children
@@ -21,13 +20,7 @@ from labkit.cuda.emulator.worker import Worker, default_threads
 from labkit.cuda.errors import CaptureError, InvalidValueError
 from labkit.cuda.operation import Node, Operation
 
-DEFAULT_CAPACITY = 4 << 30
 DEFAULT_TIMEOUT_S = 20.0
-
-
-def _capacity_wanted() -> int:
-    chosen = os.environ.get("LABKIT_EMULATOR_MEMORY")
-    return int(float(chosen) * (1 << 20)) if chosen else DEFAULT_CAPACITY
 
 
 class EmulatorDriver:
@@ -57,7 +50,7 @@ class EmulatorDriver:
     ) -> None:
         self.why = why
         self.timeout_s = timeout_s
-        self._capacity = _capacity_wanted() if capacity is None else capacity
+        self._capacity = wanted_bytes() if capacity is None else capacity
         self._threads = threads or default_threads()
         self.queue = WorkQueue(seed)
         self._lock: contextlib.AbstractContextManager[Any] = threading.RLock()
