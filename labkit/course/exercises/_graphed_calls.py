@@ -5,14 +5,14 @@ from typing import Any
 
 import labkit as lab
 from labkit import cuda
-from labkit.course.exercise import Rng
+from labkit.course.exercise import Rng, handed_out
 from labkit.cuda import tensor_memory
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.graphed import is_current_stream_capturing
 from labkit.memory.storages.cuda_storages import CudaStorages
 
-Call = tuple[str, tuple[int, ...], list[float]]
-"""("call" or "fail", shape, numbers); a call that fails raises inside its capture."""
+Call = tuple[str, tuple[int, ...], str, list[float]]
+"""("call" or "fail", shape, dtype, numbers); a call that fails raises inside its capture."""
 
 
 class Device:
@@ -31,26 +31,44 @@ class Device:
 
 
 class Work:
-    """The function: relu(scale * x + 1); its scale is brought to the device by the first call."""
+    """The function: relu(scale * x + 1). It writes scale * x to x; its scale is brought to the
+    device by the first call.
+    """
 
     def __init__(self) -> None:
         self.scale: Any = None
         self.made: list[tuple[int, ...]] = []
+        self.captured_on: list[Any] = []
         self.fails = False
 
     def __call__(self, x: Any) -> Any:
         self.made.append(tuple(x.shape))
         if self.scale is None:
             self.scale = lab.tensor([3.0]).to("cuda")
-        y = self.scale * x
-        if self.fails and is_current_stream_capturing():
-            self.fails = False
-            raise ArithmeticError("the function failed while it was captured")
-        return (y + 1).relu()
+        x.copy_(self.scale * x)
+        if is_current_stream_capturing():
+            self.captured_on.append(cuda.current_stream())
+            if self.fails:
+                self.fails = False
+                raise ArithmeticError("the function failed while it was captured")
+        return (x + 1).relu()
+
+    def neighbours(self) -> list[Any]:
+        """Tensors of ones, made where the captures of the last call may have left memory free."""
+        made = []
+        for stream in self.captured_on:
+            with stream:
+                made += [lab.ones(4, device="cuda") for _ in range(3)]
+            stream.synchronize()
+        self.captured_on.clear()
+        return made
+
+
+_TYPES = {"float32": "float64", "float64": "float32"}
 
 
 def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
-    """Makes cases of up to so many shapes."""
+    """Makes cases of up to so many shapes; those of several have two element types."""
 
     def case(rng: Rng, size: int) -> tuple[list[Call]]:
         drawn = {(rng.randint(1, 4), rng.randint(1, 4)): None for _ in range(1 + shapes)}
@@ -61,7 +79,11 @@ def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
         for _ in range(rng.randint(least, least + 1 + size)):
             shape = rng.choice(pool)
             numbers = [float(rng.randint(-5, 5)) for _ in range(math.prod(shape))]
-            script.append(("call", shape, numbers))
+            dtype = rng.choice(("float32", "float64")) if shapes > 1 else "float32"
+            script.append(("call", shape, dtype, numbers))
+        if shapes > 1:
+            last = script[-1]
+            script.append((*last[:2], _TYPES[last[2]], last[3]))
         if fails:
             script[0] = ("fail", *script[0][1:])
             script.append(("call", *script[0][1:]))
@@ -72,32 +94,48 @@ def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
 
 def drive_calls(answer: Any, script: list[Call]) -> dict[str, Any]:
     """All results, read after the last call; the inputs afterwards; which calls ran the function
-    although their shape was captured.
+    although their shape and dtype were captured; and whether tensors that were made between two
+    calls still hold their ones.
     """
     driver = Device.fresh()
     before = tensor_memory.serving()
-    work, results, inputs, again = Work(), [], [], []
+    work, results, inputs, again, others = Work(), [], [], [], []
     with cuda.use(driver):
         tensor_memory.install(Device.storages)
         Device.storages.current.empty_cache()  # the pools of earlier answers
         try:
             graphed, known = answer(work), set()
-            for number, (what, shape, numbers) in enumerate(script):
-                inputs.append(lab.tensor(numbers).reshape(shape).to("cuda"))
+            for number, (what, shape, dtype, numbers) in enumerate(script):
+                host = lab.tensor(numbers, dtype=getattr(lab, dtype)).reshape(shape)
+                inputs.append(host.to("cuda"))
                 work.fails, ran = what == "fail", len(work.made)
                 try:
                     results.append(graphed(inputs[-1]))
                 except ArithmeticError:
                     results.append(None)
                     continue
-                if shape in known and len(work.made) > ran:
+                if (shape, dtype) in known and len(work.made) > ran:
                     again.append(number)
-                known.add(shape)
+                known.add((shape, dtype))
+                others += work.neighbours()
             read = [None if one is None else one.tolist() for one in results]
+            types = [None if one is None else str(one.dtype)[len("labkit.") :] for one in results]
             kept = [one.tolist() for one in inputs]
+            whole = all(one.tolist() == [1.0] * 4 for one in others)
         finally:
             tensor_memory.install(before)
-    return {"results": read, "inputs afterwards": kept, "ran the function again in": again}
+    return _report(read, types, kept, again, whole)
+
+
+@handed_out
+def _report(results: Any, types: Any, inputs: Any, again: list[int], whole: bool) -> dict[str, Any]:
+    return {
+        "results": results,
+        "element types": types,
+        "inputs afterwards": inputs,
+        "ran the function again in": again,
+        "tensors made between calls keep their numbers": whole,
+    }
 
 
 def right_calls(script: list[Call]) -> dict[str, Any]:
@@ -106,15 +144,14 @@ def right_calls(script: list[Call]) -> dict[str, Any]:
     def rows(shape: tuple[int, ...], numbers: list[float]) -> list[list[float]]:
         return [numbers[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])]
 
-    failed: set[Any] = set()
     results: list[Any] = []
-    known: set[Any] = set()
-    for what, shape, numbers in script:
-        if what == "fail" and shape not in known:
-            failed.add(shape)
+    types: list[Any] = []
+    for what, shape, dtype, numbers in script:
+        if what == "fail":
             results.append(None)
+            types.append(None)
             continue
-        known.add(shape)
+        types.append(dtype)
         results.append(rows(shape, [max(0.0, 3 * n + 1) for n in numbers]))
-    kept = [rows(shape, numbers) for _, shape, numbers in script]
-    return {"results": results, "inputs afterwards": kept, "ran the function again in": []}
+    kept = [rows(shape, numbers) for _, shape, _, numbers in script]
+    return _report(results, types, kept, [], True)

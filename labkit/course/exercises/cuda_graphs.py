@@ -121,8 +121,25 @@ def _fork_and_join(rng: Rng, size: int) -> tuple[Program]:
     return (program,)
 
 
+def _event_stays(rng: Rng, size: int) -> tuple[Program]:
+    """A stream goes on after its event was recorded: it waits itself, or launches."""
+    a, b, c = rng.sample((1, 2, 3), 3)
+    later: Program = [("wait", a, "f"), _of_its_own(rng, a, 3)]
+    program: Program = [
+        _of_its_own(rng, a, 0),
+        _of_its_own(rng, b, 1),
+        ("record", a, "e"),
+        ("record", b, "f"),
+        *later[: rng.randint(1, 2)],
+        ("wait", c, "e"),
+        _of_its_own(rng, c, 2),
+    ]
+    return (program,)
+
+
 def _any_program(rng: Rng, size: int) -> tuple[Program]:
-    return _fork_and_join(rng, size) if rng.chance(0.4) else _stream_program(3)(rng, size)
+    maker = rng.choice((_fork_and_join, _event_stays, _stream_program(3), _stream_program(3)))
+    return tuple(maker(rng, size))
 
 
 def _build(graph: Any, program: Program) -> Any:
@@ -160,6 +177,7 @@ explicit_graph = Exercise(
     stages=(
         Stage("one stream", case=_stream_program(1), cases=10),
         Stage("fork and join", case=_fork_and_join, cases=10),
+        Stage("an event stays", case=_event_stays, cases=8),
         Stage("together"),
     ),
     hints=(
@@ -170,6 +188,16 @@ explicit_graph = Exercise(
         Hint(
             "One of your nodes names another one twice in `after`. Use a set.",
             when=lambda e: e.value["a node twice among its after"],
+        ),
+        Hint(
+            "An event that was never recorded is in no dictionary yet. It holds nobody back.",
+            when=lambda e: e.kind == "raised" and "never" in e.got,
+        ),
+        Hint(
+            "An event stands for its stream at the moment of `record`. What the stream launches or "
+            "waits for later is not in it: give the event a set of its own.",
+            when=lambda e: bool(set(e.value["orders"]) - set(e.right["orders"])),
+            stage="an event stays",
         ),
         Hint(
             "A node of yours waits for one that nothing puts before it. Only its own stream and "
@@ -196,6 +224,7 @@ explicit_graph = Exercise(
         "names a node twice",
         "forgets its own stream after a wait",
         "lets an event grow with its stream",
+        "lets a later wait into an event",
         "forgets the events",
         "builds the nodes from the last to the first",
     ),
@@ -294,12 +323,23 @@ graphed_callable = Exercise(
             when=lambda e: e.kind == "raised" and "while a stream captures" in e.got,
         ),
         Hint(
-            "The caller's tensor has other numbers now. Capture with a copy of your own.",
+            "The caller's tensor has other numbers now. This function writes to its input: warm up "
+            "and capture with a copy of your own.",
             when=lambda e: _differs(e.value, e.right, "inputs afterwards"),
         ),
         Hint(
             "Your object ran the function again for a shape that it had captured. Keep the graph.",
             when=lambda e: bool(e.value["ran the function again in"]),
+        ),
+        Hint(
+            "A replay wrote into a tensor that was made after the capture. Capture into a private "
+            "pool: `graphed.graph`.",
+            when=lambda e: not e.value["tensors made between calls keep their numbers"],
+        ),
+        Hint(
+            "A result has another element type than the function's. A graph serves one shape and "
+            "one `dtype`.",
+            when=lambda e: _differs(e.value, e.right, "element types"),
         ),
         Hint(
             "An earlier result changed later: whose memory did you return?",
@@ -324,6 +364,9 @@ graphed_callable = Exercise(
         "keys by first dimension only",
         "captures without a warm-up",
         "uses the caller's tensor as its own",
+        "warms up on the caller's tensor",
+        "captures without memory of its own",
+        "keys by shape only",
         "keeps a graph whose capture failed",
     ),
 )
