@@ -2,7 +2,7 @@
 
 import torch
 
-from labkit.course.checks import failing_cases
+from labkit.course.checks import failing_cases, outcomes
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("cpp_cuda_extension")
@@ -83,6 +83,20 @@ answers.wrong("fake_kernel", "always float32")(
     )
 )
 answers.wrong("fake_kernel", "one result only")(lambda gates, old: (old.new_empty(old.shape),))
+answers.wrong("fake_kernel", "gives old back as a result")(
+    lambda gates, old: (old.new_empty(old.shape), old.contiguous())
+)
+
+
+@answers.wrong("fake_kernel", "the same tensor twice")
+def twice_the_same(gates, old):
+    one = old.new_empty(old.shape)
+    return one, one
+
+
+def test_results_in_the_same_memory_get_a_hint_of_their_own():
+    assert "same memory" in first_hint(answers.exercises["fake_kernel"], twice_the_same)
+
 
 # --- lltm_backward
 
@@ -118,6 +132,21 @@ def no_old(*given):
 @answers.wrong("lltm_backward", "computes in float32")
 def in_float(*given):
     return tuple(g.double() for g in backward()(*[x.float() for x in given]))
+
+
+def writes_into_grad_cell(grad_h, grad_cell, gates, old):
+    right = backward()(grad_h, grad_cell, gates, old)
+    grad_cell += 1
+    return right
+
+
+def test_one_wrong_part_never_gets_the_hint_about_the_sum():
+    """Whatever was shown before: the hints that may come are about that part, or general."""
+    exercise = answers.exercises["lltm_backward"]
+    for stage in outcomes(exercise, backward(torch.ones_like), 7):
+        for evidence in stage.failures[:1]:
+            fitting = [hint.text for hint in map(exercise.hint, range(9)) if hint.fits(evidence)]
+            assert [text[:11] for text in fitting] == ["Only part x"]
 
 
 # --- lltm_cuda_rung
@@ -192,12 +221,18 @@ def test_each_mistake_of_a_kernel_gets_its_own_hint():
     assert "outside the arrays" in first_hint(
         exercise, changed(("    if (i >= batch * width) return;\n", ""))
     )
+    forgets_rows = changed(("i / width * 3 * width + i % width", "i"))
+    assert "Where does row 1 begin" in first_hint(exercise, forgets_rows)
+    assert "no std::" in first_hint(exercise, changed(("expf(x) - 1", "std::expm1(x)")))
+    assert "where it does not compile" in first_hint(exercise, changed(("expf(x)", "exq(x)")))
 
 
 def test_each_mistake_of_a_gradient_gets_its_own_hint():
     exercise = answers.exercises["lltm_backward"]
     assert "part x" in first_hint(exercise, backward(torch.ones_like))
     assert "Only d_old" in first_hint(exercise, no_old)
+    assert "wrote into" in first_hint(exercise, writes_into_grad_cell)
+    assert "grad_h is 0" in first_hint(exercise, backward(lambda x: 2.0, order=(1, 0, 2)))
     assert "Return two tensors" in first_hint(exercise, lambda *given: (None, None))
 
 

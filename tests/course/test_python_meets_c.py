@@ -5,6 +5,8 @@ import weakref
 
 import torch
 
+from labkit.course.exercise import Rng
+from labkit.course.exercises._c_library import handle_program
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("python_meets_c")
@@ -177,6 +179,15 @@ class NeverClosed(Owned):
         return self.handle
 
 
+class HoldsItself(Owned):
+    def __init__(self, lib):
+        self.lib, self.handle = lib, lib.make()
+        self.end = weakref.finalize(self, self.drop)
+
+    def drop(self):
+        self.lib.drop(self.handle)
+
+
 class Misspelt(Owned):
     def total(self):
         return self.lib.totl(self.open())
@@ -193,10 +204,18 @@ def test_each_mistake_of_an_owner_gets_its_own_hint():
     exercise = answers.exercises["owned_handle"]
     assert "bytes" in first_hint(exercise, Bytes)
     assert "returned 1" in first_hint(exercise, Deaf)
-    assert "still alive" in first_hint(exercise, Leaks)
+    assert "not dropped" in first_hint(exercise, Leaks)
+    assert "such as self.close" in first_hint(exercise, HoldsItself)
     assert "Refuse a copy" in first_hint(exercise, Shares)
     assert "your own code" in first_hint(exercise, Misspelt)
     assert "must not be used" in first_hint(exercise, ClosesWithAnotherError)
+
+
+def test_a_program_counts_its_counters_as_the_library_does():
+    for seed in range(5):
+        program = handle_program(Rng(seed), 6, "ends")
+        made = [name for what, name, *_ in program if what == "make"]
+        assert made == [f"c{number}" for number in range(len(made))]
 
 
 def test_a_tensor_that_dies_too_early_is_never_told_to_make_it_contiguous():

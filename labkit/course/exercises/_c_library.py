@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import gc
+from itertools import count
 from typing import Any
 
 import torch
@@ -124,9 +125,10 @@ def handle_program(rng: Rng, size: int, *extra: str) -> list[Step]:
     """("make", name), ("add", name, amount), ("total", name), ("del", name), ..."""
     alive: list[str] = []
     program: list[Step] = []
-    for number in range(3 + size):
+    made = count()
+    for _ in range(3 + size):
         if not alive or rng.chance(0.3):
-            alive.append(f"c{number}")
+            alive.append(f"c{next(made)}")
             program.append(("make", alive[-1]))
             continue
         name, kind = rng.choice(alive), rng.random()

@@ -14,6 +14,7 @@ import torch
 
 from labkit.course import kernel_bench
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._fake_cell import fake_kernel
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._registration import registration
 from labkit.course.kernel_bench import Found
@@ -55,61 +56,6 @@ gate_places = Exercise(
         "puts the three side by side",
         "takes a row of gates for width long",
         FIRST,
-    ),
-)
-
-# --- fake_kernel
-
-
-def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype]:
-    dtype = rng.choice((torch.float32, torch.float64, torch.bfloat16))
-    return rng.randint(0, 2 + size), rng.randint(1, 3 + size), dtype
-
-
-@handed_out
-def _described(outputs: Any) -> Any:
-    return [(tuple(x.shape), x.stride(), x.dtype, x.device.type) for x in outputs]
-
-
-def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype) -> Any:
-    gates = torch.empty(batch, 3 * width, dtype=dtype, device="meta")
-    old = torch.empty(width, batch, dtype=dtype, device="meta").t()
-    return _described(answer(gates, old))
-
-
-def _right_fake(batch: int, width: int, dtype: torch.dtype) -> Any:
-    like = torch.empty(batch, width, dtype=dtype, device="meta")
-    return _described((like, like))
-
-
-fake_kernel = Exercise(
-    id="cpp_cuda_extension.fake_kernel",
-    rung="warm-up",
-    case=_shapes,
-    expected=_right_fake,
-    drive=_drive_fake,
-    show=lambda batch, width, dtype: (
-        f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}"
-    ),
-    cases=60,
-    minutes=3,
-    hints=(
-        Hint(
-            "The shape is another one: both results are as large as old.",
-            when=lambda e: e.value[0][0] != e.right[0][0],
-        ),
-        Hint(
-            "The strides are old's own. The C++ kernel makes contiguous results, whatever strides "
-            "its inputs have.",
-            when=lambda e: e.value[0][1] != e.right[0][1],
-        ),
-        "old.new_empty(old.shape) has its dtype and device, and is contiguous.",
-    ),
-    must_fail=(
-        "keeps the strides of old",
-        "as wide as the gates",
-        "always float32",
-        "one result only",
     ),
 )
 
@@ -172,6 +118,11 @@ def _only(name: str) -> Any:
     return wrong
 
 
+def _several(evidence: Evidence) -> bool:
+    """Whether more than one gradient is wrong: then it is the gradient of the cell, most likely."""
+    return evidence.kind == "value" and not any(_only(name)(evidence) for name in evidence.right)
+
+
 def _rounded(x: torch.Tensor) -> Any:
     return [[round(number, 3) for number in row] for row in x.tolist()]
 
@@ -196,6 +147,11 @@ lltm_backward = Exercise(
     banned=("torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward"),
     hints=(
         Hint(
+            "You wrote into what you were given. `d = grad_cell; d += …` writes into grad_cell: d "
+            "is only another name for it. `d = grad_cell + …` makes a new tensor.",
+            when=lambda e: e.kind == "mutated",
+        ),
+        Hint(
             "Only part b is wrong. The gate b has part in h alone: h = tanh(cell) * sigmoid(b).",
             when=_only("d_gates, part b"),
         ),
@@ -219,11 +175,13 @@ lltm_backward = Exercise(
         Hint(
             "Here grad_h is 0. What comes in for the cell goes on to old as it is, and to a and x "
             "through their product.",
+            when=_several,
             stage="grad_cell",
         ),
         Hint(
             "h is made of the cell too. So two gradients meet in the cell: grad_cell, and what "
             "comes back from h through tanh.",
+            when=_several,
             stage="grad_h",
         ),
         "First the gradient of the cell: a sum of two. Then that of each gate: the gradient of "
@@ -358,8 +316,12 @@ lltm_cuda_rung = Exercise(
     minutes=12,
     hints=(
         Hint(
-            "It did not run: the table says why. The text needs a kernel that begins "
-            'extern "C" __global__ void lltm(',
+            "CUDA has no std:: functions. Its own for floats end in f: expf(x) - 1, tanhf(x).",
+            when=lambda e: "of 'std'" in e.value["the launch"] or "std::" in e.value["the launch"],
+        ),
+        Hint(
+            "It did not run: the table says why, and where it does not compile the line. The text "
+            'needs a kernel that begins extern "C" __global__ void lltm(',
             when=lambda e: e.value["the launch"] != "runs",
         ),
         Hint(
@@ -381,10 +343,17 @@ lltm_cuda_rung = Exercise(
         Hint(
             "Neighbouring threads read places that lie far apart. Which index varies with "
             "threadIdx.x? Let the place in the row be the one.",
-            when=_about("sectors"),
+            when=lambda e: "more than" in e.value["sectors"],
         ),
-        Hint("A row of gates has 3 * width numbers: where does row 1 begin?", stage="any batch"),
-        "Your gate_places, in CUDA: row = i / width, j = i % width.",
+        Hint(
+            "With more than one row: a row of gates has 3 * width numbers. Where does row 1 begin?",
+            when=lambda e: e.inputs[0] > 1,
+            stage="any batch",
+        ),
+        Hint(
+            "Your gate_places, in CUDA: row = i / width, j = i % width.",
+            when=lambda e: e.value["the launch"] == "runs",
+        ),
     ),
     must_fail=(
         "one thread per row",

@@ -284,7 +284,11 @@ owned_handle = Exercise(
             "must share one switch.",
             when=_noted("of a dead one"),
         ),
-        Hint("A counter is still alive though nobody can reach it any more.", when=_drops_fewer),
+        Hint(
+            "A counter was not dropped, though nobody needs it any more. If you use finalize: what "
+            "you hand it must not hold self, or self never dies. A method such as self.close does.",
+            when=_drops_fewer,
+        ),
         Hint(
             "message() gives bytes, because C has no str. Decode them: .decode().",
             when=_off(lambda yours, right: "b'" in yours),

@@ -1,0 +1,74 @@
+"""The fake kernel of an LSTM-like cell: two new tensors, as the C++ makes them."""
+
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+
+OWN = "each tensor has its own"
+
+
+def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype]:
+    dtype = rng.choice((torch.float32, torch.float64, torch.bfloat16))
+    return rng.randint(0, 2 + size), rng.randint(1, 3 + size), dtype
+
+
+@handed_out
+def _described(outputs: Any, inputs: Any = ()) -> Any:
+    """What each result looks like, and which of the tensors lie in the same memory."""
+    looks = [(tuple(x.shape), x.stride(), x.dtype, x.device.type) for x in outputs]
+    pairs = combinations([*inputs, *outputs], 2)
+    shared = any(torch._C._is_alias_of(one, other) for one, other in pairs)
+    return {"results": looks, "memory": "shared" if shared else OWN}
+
+
+def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype) -> Any:
+    gates = torch.empty(batch, 3 * width, dtype=dtype, device="meta")
+    old = torch.empty(width, batch, dtype=dtype, device="meta").t()
+    return _described(answer(gates, old), (gates, old))
+
+
+def _right_fake(batch: int, width: int, dtype: torch.dtype) -> Any:
+    like = torch.empty(batch, width, dtype=dtype, device="meta")
+    return _described((like, torch.empty_like(like)))
+
+
+fake_kernel = Exercise(
+    id="cpp_cuda_extension.fake_kernel",
+    rung="warm-up",
+    case=_shapes,
+    expected=_right_fake,
+    drive=_drive_fake,
+    show=lambda batch, width, dtype: (
+        f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}"
+    ),
+    cases=60,
+    minutes=3,
+    hints=(
+        Hint(
+            "The shape is another one: both results are as large as old.",
+            when=lambda e: e.value["results"][0][0] != e.right["results"][0][0],
+        ),
+        Hint(
+            "The strides are old's own. The C++ kernel makes contiguous results, whatever strides "
+            "its inputs have.",
+            when=lambda e: e.value["results"][0][1] != e.right["results"][0][1],
+        ),
+        Hint(
+            "The C++ makes two new tensors. Here two lie in the same memory: is a tensor returned "
+            "twice, or is a result one of the inputs?",
+            when=lambda e: e.value["memory"] != OWN,
+        ),
+        "old.new_empty(old.shape) has its dtype and device, and is contiguous.",
+    ),
+    must_fail=(
+        "keeps the strides of old",
+        "as wide as the gates",
+        "always float32",
+        "one result only",
+        "the same tensor twice",
+        "gives old back as a result",
+    ),
+)
