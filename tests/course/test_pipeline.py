@@ -45,7 +45,10 @@ for why, wrong in {
 END = object()
 
 
-def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True, again=False):
+def piped(
+    source, stages, room, catches=True, feeds=True, tail=True, tells=True, again=False,
+    sets=True, asks=True, goes_on=True,
+):  # fmt: skip
     """The chapter's last version; each switch takes one thing out of it."""
     queues = [Queue(room) for _ in range(len(stages) + 1)]
     stop = Event()
@@ -53,7 +56,7 @@ def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True,
     def feed(out):
         try:
             for frame in source:
-                if stop.is_set():
+                if asks and stop.is_set():
                     break
                 out.put((frame, None))
         except Exception as error:
@@ -71,6 +74,8 @@ def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True,
                         return
                     error = raised
             out.put((frame, error))
+            if error is not None and not goes_on:
+                break
         out.put(END)
 
     threads = [Thread(target=feed, args=(queues[0],), daemon=True)]
@@ -90,7 +95,8 @@ def piped(source, stages, room, catches=True, feeds=True, tail=True, tells=True,
                 yield kept.popleft()
     finally:
         if tells:
-            stop.set()
+            if sets:
+                stop.set()
             for _ in iter(queues[-1].get, END) if again else frames:
                 pass
 
@@ -162,15 +168,34 @@ def waits_again(source, stages, room):
     return piped(source, stages, room, again=True)
 
 
+@answers.wrong("stage_pipeline", "the reader never says stop")
+def never_set(source, stages, room):
+    return piped(source, stages, room, sets=False)
+
+
+@answers.wrong("stage_pipeline", "the source never asks for stop")
+def never_asked(source, stages, room):
+    return piped(source, stages, room, asks=False)
+
+
+@answers.wrong("stage_pipeline", "a stage ends at an error")
+def breaks_off(source, stages, room):
+    return piped(source, stages, room, goes_on=False)
+
+
 def test_mistakes_of_a_pipeline_get_their_hints():
     exercise = answers.exercises["stage_pipeline"]
-    assert "its room" in first_hint(exercise, unbounded)
+    bounded = dict(stage_exercises(exercise))["bounded"]
+    assert "its room" in first_hint(bounded, unbounded)
     assert "The error was lost" in first_hint(exercise, swallows)
     assert "a second one" in first_hint(exercise, waits_again)
     fails = dict(stage_exercises(exercise))["errors"]
     assert "in which the error was raised has ended" in first_hint(fails, hangs)
     stops = dict(stage_exercises(exercise))["the reader stops"]
     assert "they wait in put" in first_hint(replace(stops, cases=1), leaves)
+    for forgets in (never_set, never_asked):
+        assert "belong together" in first_hint(replace(stops, cases=1), forgets)
+    assert "ended before END" in first_hint(fails, breaks_off)
 
 
 # --- queue_sizing

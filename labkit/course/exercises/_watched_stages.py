@@ -82,9 +82,12 @@ def drive(answer: Any, count: int, stages: int, room: int, breaks: tuple[int, in
                 for t, who in seen.items()]  # fmt: skip
         return {"frames": got["frames"], "it never ends": "; ".join(told)}
     return got | {
-        "threads": len(seen),
+        "threads at work": len(seen),
         "the source ran too far ahead": watched.too_far.is_set(),
-        "threads left": len(set(threading.enumerate()) - before),
+        "threads left": sorted(
+            f"{seen.get(t, 'a thread')} {f'waits in {waits[t]}' if t in waits else 'runs'}"
+            for t in set(threading.enumerate()) - before
+        ),
     }
 
 

@@ -30,16 +30,23 @@ def _judge_stages(case: Case, got: Any) -> Any:
     if got["ended"] != ended:
         return Wrong("how it ends", ended)
     if got["the source ran too far ahead"]:
-        return Wrong(f"at most {room} items wait in each queue")
-    if len(whole) == count and count and got["threads"] != stages + 2:
+        if ended == "in order":
+            return Wrong(f"at most {room} items wait in each queue")
+        return Wrong("the source stops once the reader has left or an error came out")
+    if len(whole) == count and count and got["threads at work"] != stages + 2:
         return Wrong("the source, each stage and the reader have a thread each", stages + 2)
     if got["threads left"]:
-        return Wrong("no thread is left", 0)
+        return Wrong("no thread is left", [])
     return None
 
 
 def _never_ends(evidence: Any) -> bool:
     return "it never ends" in (evidence.value or ())
+
+
+def _last_is_left(evidence: Any) -> bool:
+    return any(who.startswith(f"stage {evidence.inputs[1]} ") for who in
+               evidence.value["threads left"])  # fmt: skip
 
 
 def _a_pipeline(rng: Rng, size: int, breaks: bool = True, stops: bool = True) -> tuple[Any, ...]:
@@ -84,6 +91,9 @@ stage_pipeline = Exercise(
     hints=(
         Hint("The source went on although nobody took: give each Queue its room.",
              when=lambda e: "wait in each queue" in e.property),
+        Hint("{input}: nobody took any more, and the source went on. Two lines belong together: "
+             "the reader's `stop.set()` in its `finally`, and `if stop.is_set()` in `feed`, for "
+             "each item.", when=lambda e: "the source stops" in e.property),
         Hint("The thread in which the error was raised has ended, and the next one waits for its "
              "END. Catch the error there, put it into the queue, and send END whatever happened.",
              when=lambda e: _never_ends(e) and e.inputs[3] is not None
@@ -93,6 +103,9 @@ stage_pipeline = Exercise(
              when=lambda e: _never_ends(e) and "the reader waits in get" in e.got),
         Hint("The error was lost. Catch it in the thread, and put it into the queue.",
              when=lambda e: e.inputs[3] is not None and "how it ends" in e.property),
+        Hint("A stage has ended before END came to it, and the thread before it waits in put for "
+             "ever. After an error, too, it takes out pairs and hands them on, up to END.",
+             when=lambda e: "no thread is left" in e.property and not _last_is_left(e)),
         Hint("{input}: threads are left, they wait in put. In a `finally`, tell the source to stop "
              "and take out what is still under way, up to END.",
              when=lambda e: "no thread is left" in e.property),
@@ -113,6 +126,9 @@ stage_pipeline = Exercise(
         "swallows the error",
         "the source's error is lost",
         "leaves threads when the reader stops",
+        "the reader never says stop",
+        "the source never asks for stop",
+        "a stage ends at an error",
         "fetches everything first",
     ),
 )  # fmt: skip
