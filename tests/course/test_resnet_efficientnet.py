@@ -50,9 +50,13 @@ answers.wrong("wide_bytes", "forgets the ratio")(
 answers.wrong("wide_bytes", "takes all seven at the full size")(
     lambda n, c, size, ratio, stride: wide_bytes(n, c, size, ratio, 1)
 )
-answers.wrong("wide_bytes", "rounds down")(
-    lambda n, c, size, ratio, stride: 4 * n * c * ratio * (3 * size**2 + 4 * (size // stride) ** 2)
-)
+
+
+@answers.wrong("wide_bytes", "rounds down")
+def down_bytes(n, c, size, ratio, stride):
+    return 4 * n * c * ratio * (3 * size**2 + 4 * (size // stride) ** 2)
+
+
 answers.wrong("wide_bytes", "divides the width alone")(
     lambda n, c, size, ratio, stride: (
         4 * n * c * ratio * (3 * size**2 + 4 * size * -(-size // stride))
@@ -159,7 +163,7 @@ for why, how in {
 
 
 def bottleneck(*, strict=True, drop=1.0, adds=True, end=False, gate="looked", act=F.silu, half=True,
-               without="", whole=False, writes=False):  # fmt: skip
+               without="", whole=False, writes=False, along="batch", alone=False):  # fmt: skip
     def mbconv(x, w, norm, stride, keep):
         def normed(name, image):
             return image if name == without else norm(name, image)
@@ -174,9 +178,9 @@ def bottleneck(*, strict=True, drop=1.0, adds=True, end=False, gate="looked", ac
         y = F.silu(y) if end else y
         if writes:
             x += 0.5
+        factor = drop if keep is None else keep if along == "width" else keep[:, None, None, None]
         if not adds or x.shape != y.shape or (strict and stride != 1):
-            return y
-        factor = drop if keep is None else keep[:, None, None, None]
+            return y * factor if alone and keep is not None else y
         return (x + y) * factor if whole else x + y * factor
 
     return mbconv
@@ -194,6 +198,8 @@ for why, how in {
     "leaves out a norm": {"without": "around"},
     "drops the whole sum": {"whole": True},
     "mutates the input": {"writes": True},
+    "lays keep along the width": {"along": "width"},
+    "multiplies by keep without a sum": {"alone": True},
 }.items():
     answers.wrong("mbconv", why)(bottleneck(**how))
 
@@ -206,6 +212,7 @@ test_answers = answers.tests()
         ("mean_gate", constant_gate, "through the product"),
         ("mean_gate", no_product, "through the mean"),
         ("wide_bytes", lambda *given: wide_bytes(*given) // 4, "four bytes"),
+        ("wide_bytes", down_bytes, "round up"),
         ("receptive_field", lambda windows: field(windows, pads=False), "that is the padding"),
         ("residual_backward", block(skip=False), "what comes around"),
         ("residual_backward", block(keeps=("branch",)), "can do without"),
@@ -216,6 +223,8 @@ test_answers = answers.tests()
         ("mbconv", bottleneck(without="around"), "with groups"),
         ("mbconv", bottleneck(gate="wide"), 'norm of "narrow"'),
         ("mbconv", bottleneck(adds=False), "Look at the end"),
+        ("mbconv", bottleneck(along="width"), "keep.reshape(-1, 1, 1, 1)"),
+        ("mbconv", bottleneck(alone=True), "keep does nothing"),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, answer, words):

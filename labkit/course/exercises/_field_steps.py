@@ -71,6 +71,12 @@ def _wide_bytes(batch: int, channels: int, size: int, ratio: int, stride: int) -
     return 4 * batch * channels * ratio * (3 * size**2 + 4 * math.ceil(size / stride) ** 2)
 
 
+def _rounded_down(e: Any) -> bool:
+    batch, channels, size, ratio, stride = e.inputs
+    down = 4 * batch * channels * ratio * (3 * size**2 + 4 * (size // stride) ** 2)
+    return bool(e.value == down)
+
+
 def _is(*factors: float) -> Any:
     return lambda e: isinstance(e.value, int) and any(e.value * f == e.right for f in factors)
 
@@ -86,7 +92,9 @@ wide_bytes = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint("{got} counts numbers. Each takes four bytes.", when=_is(4)),
-        Hint("The stride divides the height and the width, each rounded up.",
+        Hint("This is size / stride rounded down. Three places in steps of two are two: round up.",
+             when=_rounded_down),
+        Hint("The stride divides the height and the width.",
              when=lambda e: e.inputs[4] == 2 and e.inputs[2] > 1),
         "A wide image has batch * channels * ratio * height * width numbers.",
         "Three images of size * size, and four of ceil(size / stride) squared.",

@@ -138,6 +138,24 @@ def _bottleneck_picture(case: Any, got: Any, right: Any) -> Any:
     return drawn(reads, wrong[:1] or ["result"])
 
 
+def _keep_meets_width(e: Any) -> bool:
+    """Whether the factors were laid along the width: a shape that no image has, or an error."""
+    if not e.inputs[8]:
+        return False
+    if e.kind == "raised":
+        return "must match the size of tensor" in e.got
+    return not _norms_differ(e) and not _fits(e)
+
+
+def _norms_differ(e: Any) -> bool:
+    return any(not same(e.value["norms"].get(n), one) for n, one in e.right["norms"].items())
+
+
+def _kept_without_sum(e: Any) -> bool:
+    channels, out, stride = e.inputs[1], e.inputs[2], e.inputs[5]
+    return e.inputs[8] and (stride != 1 or channels != out) and _fits(e) and not _norms_differ(e)
+
+
 def _fits(e: Any) -> bool:
     return bool(e.value["result"].shape == e.right["result"].shape)
 
@@ -177,8 +195,12 @@ mbconv = Exercise(
              "with the block's stride, and k // 2 zeros at each side.", when=_wrong_norm("around")),
         Hint("What the norm of \"narrow\" was given is not right. The gate belongs to the image "
              "behind \"around\", after its SiLU.", when=_wrong_norm("narrow")),
+        Hint("keep has one factor for each entry of the batch, and multiplies its whole image: "
+             "keep.reshape(-1, 1, 1, 1).", when=_keep_meets_width, stage="keep"),
+        Hint("The input is not added here, so keep does nothing.", when=_kept_without_sum,
+             stage="keep"),
         Hint("All norms were given the right images. Look at the end: no SiLU there; is x added "
-             "where it should be, and keep only to the branch?", when=_fits),
+             "where it should be, and only the branch multiplied by keep?", when=_fits),
         "groups is the number of channels of the image that goes into \"around\".",
         "The means: image.mean((2, 3), keepdim=True).",
     ),
@@ -186,7 +208,7 @@ mbconv = Exercise(
         "skip although stride is 2", "drop scales in evaluation", "always adds no input",
         "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
         "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
-        "mutates the input",
+        "mutates the input", "lays keep along the width", "multiplies by keep without a sum",
     ),
     picture=_bottleneck_picture,
 )  # fmt: skip
