@@ -1,16 +1,19 @@
 """Right and wrong answers to the exercises on a segment that stayed; the rules, the recordings."""
 
 import copy
+import re
 
 import pytest
 
+from labkit.course.checks import failing_cases
 from labkit.course.exercise import Rng
 from labkit.course.exercises import _oversize_rules, _stayed_recordings
+from labkit.course.exercises.segment_that_stayed import EXERCISES
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.replay.replay import replay
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("segment_that_stayed")
 MIB = 1 << 20
@@ -74,6 +77,8 @@ def pair(name, why, rules):
 answers.right("oversize")((takes, cuts))
 pair("oversize", "the rules of 2020", (takes_2020, cuts_2020))
 pair("oversize", "cuts oversize blocks for oversize requests", (takes, cuts_2020))
+BY_BLOCK = takes, lambda s, b, limit: b < limit and b - s > MIB
+pair("oversize", "leaves a new oversize segment uncut", BY_BLOCK)
 pair(
     "oversize",
     "lets small requests take oversize blocks whole",
@@ -176,6 +181,16 @@ def first_helpful(snapshot, failed, total):
 
 
 test_answers = answers.tests()
+
+
+def test_a_new_segment_left_uncut_has_a_hint_of_its_own():
+    assert "A new segment is cut" in first_hint(EXERCISES[1], BY_BLOCK)
+
+
+def test_alone_says_which_block_and_in_mib():
+    found = failing_cases(EXERCISES[0], first_live, seed=7)[0]
+    assert found.right is None
+    assert re.fullmatch(r"block \d, of \d+ MiB", found.value)
 
 
 # --- what the chapter shows

@@ -30,21 +30,34 @@ def _a_segment(rng: Rng, size: int) -> Case:
         length = rng.randint(1, 40) * MIB
         blocks.append({"address": len(blocks) << 28, "size": length, "state": state})
     live = [block for block in blocks if block["state"] == "active_allocated"]
-    truth = live[0]["address"] if len(live) == 1 else None
+    truth = _named(live[0]) if len(live) == 1 else None
     return Case(({"total_size": sum(b["size"] for b in blocks), "blocks": blocks},), truth=truth)
 
 
 @handed_out
+def _named(block: dict[str, Any]) -> str:
+    return f"block {1 + (block['address'] >> 28)}, of {block['size'] // MIB} MiB"
+
+
+@handed_out
 def _drive_alone(answer: Any, segment: dict[str, Any]) -> Any:
-    """The address of the block."""
+    """Which block was named."""
     found = answer(segment)
-    return found["address"] if isinstance(found, dict) and "address" in found else found
+    return _named(found) if isinstance(found, dict) and "address" in found else found
+
+
+def _in_mib(segment: dict[str, Any]) -> str:
+    blocks = (
+        f"{b['size'] // MIB}{'' if b['state'] == 'inactive' else '*'}" for b in segment["blocks"]
+    )
+    return f"blocks in MiB, live ones with a star: {' + '.join(blocks)}"
 
 
 alone = Exercise(
     id="segment_that_stayed.alone",
     case=_a_segment,
     drive=_drive_alone,
+    show=_in_mib,
     rung="warm-up",
     cases=60,
     minutes=3,
@@ -73,8 +86,13 @@ alone = Exercise(
 
 # --- oversize
 
+NEW = "a new segment"
+
 
 def _asked(rng: Rng, size: int) -> Case:
+    if rng.chance(0.2):
+        limit = rng.choice((20, 40)) * MIB
+        return Case((NEW, (rng.randrange(2, 10) * MIB, 20 * MIB, limit)))
     return Case(("rules", drawn_request(rng, size)))
 
 
@@ -93,7 +111,7 @@ def _drive_rules(answer: Any, what: str, inputs: tuple[Any, ...]) -> Any:
     if what == "recording":
         return first_difference(takes, cuts, *inputs)
     size, block, limit = inputs
-    took = bool(takes(size, block, limit))
+    took = what == NEW or bool(takes(size, block, limit))
     return took, bool(cuts(size, block, limit)) if took else None
 
 
@@ -101,7 +119,7 @@ def _right_rules(what: str, inputs: tuple[Any, ...]) -> Any:
     if what == "recording":
         return ""
     takes, cuts = right_pair(*inputs)
-    return takes, cuts if takes else None
+    return (True, cuts) if takes or what == NEW else (False, None)
 
 
 def _shown(what: str, inputs: tuple[Any, ...]) -> str:
@@ -109,7 +127,8 @@ def _shown(what: str, inputs: tuple[Any, ...]) -> str:
         return f"PyTorch's recording {inputs[0]}, program {inputs[1]}"
     size, block, limit = (f"{value / MIB:g} MiB" for value in inputs)
     limit = "not set" if inputs[2] >= 2**60 else limit
-    return f"size {size}, block {block}, limit {limit}; (takes, cuts)"
+    block = f"a new segment of {block}" if what == NEW else f"block {block}"
+    return f"size {size}, {block}, limit {limit}; (takes, cuts)"
 
 
 oversize = Exercise(
@@ -129,7 +148,14 @@ oversize = Exercise(
     ),
     hints=(
         Hint(
-            "A request below the limit may not touch an oversize block, of limit bytes or more.",
+            "A new segment is cut, too, also one of limit bytes or more. `cuts` looks at the size "
+            "of the request, not of the block.",
+            stage="small requests",
+            when=lambda e: e.inputs[0] == NEW,
+        ),
+        Hint(
+            "A request below the limit may not touch a free an oversize block, of limit bytes "
+            "or more.",
             stage="small requests",
             when=lambda e: e.inputs[1][1] >= e.inputs[1][2],
         ),
@@ -149,6 +175,7 @@ oversize = Exercise(
     must_fail=(
         "the rules of 2020",
         "cuts oversize blocks for oversize requests",
+        "leaves a new oversize segment uncut",
         "lets small requests take oversize blocks whole",
         "lets an oversize request take any larger block",
         "calls a request of exactly the limit small",
