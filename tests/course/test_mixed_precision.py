@@ -2,8 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
+from labkit.course.exercises import find
 from labkit.course.exercises.mixed_precision import (
     FLOAT32,
     LOWER,
@@ -48,6 +50,35 @@ def no_sign(weight, step):
     return bool(torch.tensor(weight).half() + abs(step) * 1.5 == torch.tensor(weight).half())
 
 
+@answers.wrong("stands_still", "takes the gap above for steps down")
+def gap_above(weight, step):
+    half = torch.tensor(weight).half().abs()
+    gap = (torch.nextafter(half, half * 2) - half).item()
+    if abs(step) == gap / 2:
+        return stands_still(weight, step)
+    return abs(step) < gap / 2
+
+
+@answers.wrong("stands_still", "calls every step of half the gap lost")
+def half_is_lost(weight, step):
+    half, step = torch.tensor(weight).half(), torch.tensor(step).half()
+    towards = torch.nextafter(half, half + step.sign() * 100)
+    return bool(step.abs() <= (towards - half).abs() / 2)
+
+
+@answers.wrong("stands_still", "returns a tensor")
+def as_tensor(weight, step):
+    half = torch.tensor(weight).half()
+    return half + step == half
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(as_tensor, "Python bool"), (gap_above, "power of two")]
+)
+def test_the_first_hint_of_stands_still_is_about_the_mistake(answer, said):
+    assert said in first_hint(find("mixed_precision.stands_still"), answer)
+
+
 # --- best_scale
 
 
@@ -85,6 +116,27 @@ def too_many(grads):
 @answers.wrong("best_scale", "is no power of two")
 def exact(grads):
     return 65504 / max(abs(g) for g in grads)
+
+
+@answers.wrong("best_scale", "never goes below 1")
+def at_least_one(grads):
+    return max(1.0, best_scale(grads))
+
+
+@answers.wrong("best_scale", "lets a little more than 65504 pass")
+def until_infinite(grads):
+    scale = 2.0**60
+    while max(abs(g) for g in grads) * scale >= 65520:
+        scale /= 2
+    return scale
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(at_least_one, "less than 1"), (until_infinite, "65520"), (signed, "negative")],
+)
+def test_the_first_hint_of_best_scale_is_about_the_mistake(answer, said):
+    assert said in first_hint(find("mixed_precision.best_scale"), answer)
 
 
 # --- grad_scaler

@@ -1,6 +1,7 @@
 """The warm-ups of mixed precision: a step that is lost, and the largest scale that fits."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -16,10 +17,22 @@ def _half(number: float) -> float:
 
 
 def _weight_and_step(rng: Rng, size: int) -> tuple[float, float]:
-    """A half, and a step a few times smaller or larger than half its gap; never a tie."""
-    weight = _half(rng.choice((-1, 1)) * 2.0 ** rng.uniform(-6, 6))
-    gap = 2.0 ** (math.floor(math.log2(abs(weight))) - 10)
-    return weight, _half(rng.choice((-1, 1)) * gap * rng.choice((0.05, 0.2, 0.4, 0.7, 1.5, 6.0)))
+    """A half, often a power of two, and a step of a part of its gap, often a half."""
+    power = rng.randint(-6, 6) if rng.chance(0.4) else rng.uniform(-6, 6)
+    weight = _half(rng.choice((-1, 1)) * 2.0**power)
+    return weight, _step(rng, 2.0 ** (math.floor(math.log2(abs(weight))) - 10))
+
+
+def _from_one(rng: Rng, size: int) -> tuple[float, float]:
+    return 1.0, _step(rng, 2.0**-10)
+
+
+def _step(rng: Rng, gap: float) -> float:
+    return _half(rng.choice((-1, 1)) * gap * rng.choice((0.05, 0.2, 0.4, 0.5, 0.7, 1.5, 6.0)))
+
+
+def _down_from_a_power_of_two(weight: float, step: float) -> bool:
+    return abs(math.frexp(weight)[0]) == 0.5 and weight * step < 0
 
 
 def _stands_still(weight: float, step: float) -> bool:
@@ -34,10 +47,19 @@ stands_still = Exercise(
     minutes=3,
     cases=80,
     stages=(
-        Stage("near 1", case=lambda rng, size: (1.0, _weight_and_step(rng, size)[1]), cases=20),
+        Stage("near 1", case=_from_one, cases=30),
         Stage("anywhere"),
     ),
     hints=(
+        Hint(
+            "Return a Python bool: `bool(...)` or `.item()` makes one of a tensor.",
+            when=lambda e: isinstance(e.value, torch.Tensor),
+        ),
+        Hint(
+            "From a power of two towards 0 the gap is half as wide: this step is not lost. Must "
+            "you know the gap at all? Let `float16` add.",
+            when=lambda e: e.right is False and _down_from_a_power_of_two(*e.inputs),
+        ),
         Hint(
             "Python adds in 64 bits, where nothing is lost. Add two tensors of float16.",
             when=lambda e: e.right is True and e.value is False,
@@ -53,19 +75,28 @@ stands_still = Exercise(
         "adds in float32",
         "takes the gap near 1 for all weights",
         "ignores the sign",
+        "takes the gap above for steps down",
+        "calls every step of half the gap lost",
+        "returns a tensor",
         FIRST,
     ),
 )
 
 
 def _gradients(rng: Rng, size: int) -> tuple[list[float]]:
-    largest = rng.choice((0.7, 0.6, 0.9)) * 2.0 ** rng.randint(-20, 8)
+    part = rng.choice((0.7, 0.6, 0.9, LARGEST / 2**16, (LARGEST + 8) / 2**16))
+    largest = part * 2.0 ** rng.randint(-20, 30)
     rest = [rng.uniform(-1, 1) * largest / 3 for _ in range(rng.randint(0, 1 + size))]
     return (rng.sample([rng.choice((-1, 1)) * largest, *rest], 1 + len(rest)),)
 
 
 def _best_scale(gradients: list[float]) -> float:
     return 2.0 ** math.floor(math.log2(LARGEST / max(abs(g) for g in gradients)))
+
+
+def _rounds_down(e: Any) -> bool:
+    """Whether the answer's scale makes a number that is rounded down to the largest half."""
+    return bool(LARGEST < max(abs(g) for g in e.inputs[0]) * e.value < LARGEST + 16)
 
 
 best_scale = Exercise(
@@ -79,12 +110,25 @@ best_scale = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
-            "A large negative gradient overflows, too.",
-            when=lambda e: max(e.inputs[0]) < -min(e.inputs[0]),
-        ),
-        Hint(
             "Twice your scale would still fit.",
             when=lambda e: isinstance(e.value, float) and e.value < e.right,
+        ),
+        Hint(
+            "The scale may be less than 1: a gradient of 1e6 is too large already.",
+            when=lambda e: isinstance(e.value, float) and e.value == 1 > e.right,
+        ),
+        Hint(
+            "Between 65504 and 65520 nothing becomes infinite yet, but the task asks for 65504 or "
+            "less.",
+            when=lambda e: isinstance(e.value, float) and e.right < e.value and _rounds_down(e),
+        ),
+        Hint(
+            "A large negative gradient overflows, too.",
+            when=lambda e: (
+                isinstance(e.value, float)
+                and e.value > 2 * e.right
+                and max(e.inputs[0]) < -min(e.inputs[0])
+            ),
         ),
         Hint(
             "With your scale the largest gradient becomes an infinity.",
@@ -98,6 +142,8 @@ best_scale = Exercise(
         "one doubling too many",
         "is no power of two",
         "looks at the first gradient",
+        "never goes below 1",
+        "lets a little more than 65504 pass",
         FIRST,
     ),
 )

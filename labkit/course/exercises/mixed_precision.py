@@ -340,7 +340,7 @@ mini_autocast = Exercise(
     ),
     hints=(
         Hint(
-            "`add` and `relu` stand in no list: their tensors come back themselves.",
+            "`add` and `relu` are in no list: their tensors come back themselves.",
             when=lambda e: _right_entry(e)[0] in _OTHERS,
         ),
         Hint(
