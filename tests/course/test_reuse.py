@@ -5,6 +5,8 @@ import zlib
 import pytest
 import torch
 
+from labkit.course.checks import outcomes
+from labkit.course.exercise import Case
 from tests.course.answers import Answers, catches, first_hint
 
 answers = Answers("reuse")
@@ -253,6 +255,7 @@ def test_mistakes_get_their_hints():
     assert "then rename" in first_hint(disk, cached(atomic=False))
     assert "checksum" in first_hint(disk, cached(check=lambda content: b""))
     assert "raised an error" in first_hint(disk, cached(short=True))
+    assert "nothing is stored" in first_hint(disk, cached(safe=False))
     assert "did not end" in first_hint(adapt, adaptive(falls=False))
     keys = answers.exercises["cache_key"]
     assert "where one ends" in first_hint(keys, lambda film, n, s: f"{film}{n}{sorted(s.items())}")
@@ -266,7 +269,7 @@ def test_mistakes_get_their_hints():
         (pool(fits=lambda have, want: have >= want), "another size"),
         (pool(fits=lambda have, want: False), "`make` was called"),
         (pool(trims=False), "should have been dropped"),
-        (pool(newest=True), "should have been dropped"),
+        (pool(newest=True), "rop the one given back first"),
         (pool(spare=100), "should still be idle"),
         (pool(last=True), "given back first"),
         (OnePerKey, "still had it"),
@@ -277,3 +280,24 @@ def test_mistakes_of_a_pool_get_their_hints(wrong, said):
 
 
 test_answers = answers.tests()
+
+
+def test_a_plan_over_the_budget_is_told_how_many_bytes_it_needs():
+    boss = answers.exercises["checkpoint_policy"]
+    for layers, told in (([(3, 1, 1), (16, 1, 1)], "no plan fits"), ([(9, 1, 1)] * 2, "needs 19")):
+        wrong = boss.judge(Case((layers, 12)), [(0, 2, True)])
+        assert told in wrong.property
+
+
+def test_a_pool_may_keep_the_stream_of_lend_or_of_give_back():
+    class ByLend(pool()):
+        def lend(self, nbytes, stream):
+            buffer = super().lend(nbytes, stream)
+            self.streams = {**getattr(self, "streams", {}), id(buffer): stream}
+            return buffer
+
+        def give_back(self, buffer, stream):
+            super().give_back(buffer, self.streams[id(buffer)])
+
+    found = outcomes(answers.exercises["tensor_pool"], ByLend, 7)
+    assert [stage.state for stage in found] == ["done"] * 3

@@ -11,14 +11,14 @@ Steps = list[tuple[Any, ...]]
 
 def _borrowers(rng: Rng, size: int, limit: bool = True, streams: bool = True) -> tuple[Steps, int]:
     steps: Steps = []
-    held: list[int] = []
+    held: list[tuple[int, int]] = []
     for number in range(4 + 4 * size):
-        stream = rng.randint(0, 1) if streams else 0
         if held and rng.chance(0.5):
-            steps.append(("give back", held.pop(rng.randrange(len(held))), stream))
+            steps.append(("give back", *held.pop(rng.randrange(len(held)))))
         else:
+            stream = rng.randint(0, 1) if streams else 0
             steps.append(("lend", number, 100 * rng.randint(1, 4), stream))
-            held.append(number)
+            held.append((number, stream))
     return steps, 100 * rng.randint(2, 6) if limit else 10**6
 
 
@@ -103,9 +103,9 @@ def _mistake(evidence: Any) -> str:
 
 def _pool_told(steps: Steps, limit: int) -> str:
     words = [
-        f"lend {rest[0]} bytes to {number} on stream {rest[1]}"
+        f"job {number} borrows {rest[0]} bytes on stream {rest[1]}"
         if what == "lend"
-        else f"{number} gives back on stream {rest[0]}"
+        else f"job {number} gives back"
         for what, number, *rest in steps
     ]
     return "; ".join(words) + (f"; limit {limit} bytes" if limit < 10**6 else "")

@@ -39,9 +39,9 @@ def _judge(case: Case, got: Any) -> Any:
     try:
         best = plan([Layer(*layer) for layer in layers], budget)
     except DoesNotFit:
-        return None if got is None else Wrong("no plan keeps to the budget", None)
+        best = ()
     if got is None:
-        return Wrong("there is a plan that keeps to the budget")
+        return Wrong("there is a plan that keeps to the budget") if best else None
     try:
         parts = [(int(start), int(end), bool(again)) for start, end, again in got]
     except (TypeError, ValueError):
@@ -50,7 +50,8 @@ def _judge(case: Case, got: Any) -> Any:
     if places != list(range(len(layers))) or not all(a < b for a, b, _ in parts):
         return Wrong("every layer is in one part, in order")
     if (most := _peak(layers, parts)) > budget:
-        return Wrong(f"at most {budget} bytes at any time; this plan needs {most}")
+        text = f"at most {budget} bytes at any time; this plan needs {most}"
+        return Wrong(text) if best else Wrong(f"{text}, and no plan fits", None)
     least = _work(layers, [(part.start, part.end, part.again) for part in best])
     if (mine := _work(layers, parts)) != least:
         return Wrong(f"the least work done again: {least}; this plan does {mine}")

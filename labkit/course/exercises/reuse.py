@@ -103,6 +103,8 @@ disk_cache = Exercise(
     rules=("zlib.crc32 or hashlib is allowed; no torch, no labkit",),
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("`read` gave None: nothing is stored under this name yet. Then load gives None, too.",
+             when=lambda e: e.kind == "raised" and "NoneType" in e.got),
         Hint("The process was killed, and load gave neither the old content nor the new: half a "
              "file had the final name, or two files did not belong together. Write one file under "
              "another name, then rename it.", when=lambda e: e.inputs[2] == "killed"),
