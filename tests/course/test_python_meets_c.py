@@ -5,6 +5,7 @@ import weakref
 
 import torch
 
+from labkit.course.checks import outcomes
 from labkit.course.exercise import Rng
 from labkit.course.exercises._c_library import handle_program
 from tests.course.answers import Answers, first_hint
@@ -222,6 +223,17 @@ def test_a_tensor_that_dies_too_early_is_never_told_to_make_it_contiguous():
     exercise = answers.exercises["tensor_to_c"]
     assert "gone already" in first_hint(exercise, dies_first)
     assert "element by element" in first_hint(exercise, ignores_strides)
+
+
+def test_an_error_that_is_no_refusal_is_shown_in_its_own_words():
+    def counts_rows(x, sums):
+        packed = x.contiguous()
+        return sums[x.dtype](packed.data_ptr(), len(packed) * (packed.numel() // len(packed)))
+
+    exercise = answers.exercises["tensor_to_c"]
+    evidence = next(one for one in outcomes(exercise, counts_rows, 7) if one.failures).failures[0]
+    assert "len() of a 0-d tensor" in evidence.got
+    assert "your own code" in first_hint(exercise, counts_rows)
 
 
 test_answers = answers.tests()

@@ -316,7 +316,8 @@ lltm_cuda_rung = Exercise(
     minutes=12,
     hints=(
         Hint(
-            "CUDA has no std:: functions. Its own for floats end in f: expf(x) - 1, tanhf(x).",
+            "No header is included, so there is no std:: here. CUDA's own for floats end in "
+            "f: expf(x) - 1, tanhf(x).",
             when=lambda e: "of 'std'" in e.value["the launch"] or "std::" in e.value["the launch"],
         ),
         Hint(

@@ -152,6 +152,10 @@ tensor_to_c = Exercise(
             when=_is_nan,
         ),
         Hint(
+            "A float or double tensor is not refused. This error came out of your own code.",
+            when=lambda e: e.kind == "raised",
+        ),
+        Hint(
             "C walks from the address on, element by element. This tensor's elements do not lie "
             "so: make them, first.",
             when=lambda e: not _is_nan(e) and not e.inputs[0].is_contiguous(),
