@@ -95,7 +95,8 @@ def test_the_time_a_launch_is_given_holds_and_a_wait_for_a_later_block_is_named(
     with pytest.raises(KernelFailure, match=named) as failure:
         text.get_function("spins")((2,), (1,), [np.zeros(1, "i4")], trace=trace, timeout_s=0.5)
         text.driver.stream_synchronize(0)
-    assert failure.value.report["line"] == TEXT[: TEXT.index("while")].count("\n") + 1
+    line = TEXT[: TEXT.index("while")].count("\n") + 1
+    assert failure.value.report["line"] == line, failure.value.report
 
 
 def test_a_hanging_kernel_says_where_though_its_process_gets_no_turn_for_long(text, monkeypatch):
@@ -112,7 +113,8 @@ def test_a_hanging_kernel_says_where_though_its_process_gets_no_turn_for_long(te
     with pytest.raises(KernelFailure, match=r"within 0\.2 s") as failure:
         text.get_function("spins")((2,), (1,), [np.zeros(1, "i4")], timeout_s=0.2)
         text.driver.stream_synchronize(0)
-    assert failure.value.report["line"] == TEXT[: TEXT.index("while")].count("\n") + 1
+    line = TEXT[: TEXT.index("while")].count("\n") + 1
+    assert failure.value.report["line"] == line, failure.value.report
 
 
 def test_the_least_integer_divided_by_minus_one_is_itself(text):

@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 import weakref
 from enum import IntEnum
 from pathlib import Path
@@ -18,7 +19,10 @@ from labkit.cuda.emulator import build
 
 _HEADER = struct.Struct("<II")
 _MAP = struct.Struct("<QQQ")
-_GRACE_S = 5.0  # of CPU time, for a hanging worker to say where it hangs
+_GRACE_S, _ASKED = (
+    5.0,
+    20,
+)  # of CPU time, for a hanging worker to say where, and how often it is asked
 _STANDSTILL_S = 30.0  # of a worker that neither runs nor answers
 
 
@@ -133,9 +137,7 @@ class Worker:
         except OSError:
             raise WorkerDied(self._unexplained()) from None
         if not self._answers(timeout_s):
-            os.kill(self._process.pid, signal.SIGUSR1)
-            if not self._answers(_GRACE_S):
-                raise WorkerDied(_timed_out(timeout_s, ", and did not say where"))
+            self._ask_where(timeout_s)
         header = self._receive(_HEADER.size)
         if header is None:
             raise WorkerDied(self._unexplained())
@@ -151,6 +153,21 @@ class Worker:
         if status == 1:
             raise WorkerRefused(answer)
         return answer
+
+    def _ask_where(self, timeout_s: float) -> None:
+        """A hanging worker has said where it hangs; between two blocks it is asked again.
+
+        Raises   WorkerDied   it says nothing
+        """
+        assert self._process is not None
+        until = time.monotonic() + 2 * _STANDSTILL_S  # it may stand still each time
+        for _ in range(_ASKED):
+            os.kill(self._process.pid, signal.SIGUSR1)
+            if self._answers(_GRACE_S / _ASKED):
+                return
+            if time.monotonic() > until:
+                break
+        raise WorkerDied(_timed_out(timeout_s, ", and did not say where"))
 
     def _answers(self, timeout_s: float) -> bool:
         """Whether an answer comes within so many seconds of the worker's CPU time.

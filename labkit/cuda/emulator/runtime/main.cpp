@@ -80,6 +80,7 @@ void run_launch(const std::string& body, bool traced) {
         Tracer::active = &tracer;
         run_blocks(launch);
         Tracer::active = nullptr;
+        executor->launch = nullptr;
         std::string report = tracer.report(launch.failed ? failure_json(launch) : "null", take_printed());
         answer(Status::kOk, report);
         return;

@@ -71,6 +71,7 @@ void helper() {
             launch = pool->launch;
         }
         run_share(*launch);
+        executor->launch = nullptr;
         const std::lock_guard<std::mutex> lock(pool->mutex);
         if (--pool->busy == 0) pool->idle.notify_one();
     }
@@ -148,6 +149,7 @@ static void reside(Resident& self) {
         std::unique_lock<std::mutex> lock(self.mutex);
         self.changed.wait(lock, [&] { return self.launch != nullptr; });
         executor->run_block(*self.launch, self.block);
+        executor->launch = nullptr;
         collect_printed();
         self.launch->gate->leave();
         self.launch = nullptr;
