@@ -171,7 +171,7 @@ def _candidates(place: Path, stem: str, suffix: str) -> Iterator[str]:
     if known := _names.pop((place, stem, suffix), None):
         yield known
     with contextlib.suppress(OSError):
-        yield from sorted(n for n in os.listdir(place) if n.startswith(stem))  # noqa: PTH208
+        yield from sorted(n for n in os.listdir(place) if n.startswith(stem))  # noqa: PTH208  names
 
 
 def _is_intact(path: Path, size: int, digest: str) -> bool:

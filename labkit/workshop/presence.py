@@ -50,7 +50,6 @@ def _note(shell: Any, result: Any, noted: Noted) -> None:
                 noted.places.update(_sections(Path(name)))
         noted.exercise = next(iter(CHECKED.findall(result.info.raw_cell)), noted.exercise)
         error = result.error_before_exec or result.error_in_exec
-        _tell(noted, _chapter(name), noted.places.get(cell, ""))
         write_note(
             Path(os.environ[WHERE]),
             {
@@ -62,6 +61,7 @@ def _note(shell: Any, result: Any, noted: Noted) -> None:
                 "at": time.time(),
             },
         )
+        _tell(noted, _chapter(name), noted.places.get(cell, ""))
 
 
 def _tell(noted: Noted, chapter: str, section: str) -> None:

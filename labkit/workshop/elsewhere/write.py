@@ -3,6 +3,7 @@
 Each is a template of this package with the room's settings in it; nothing is started here.
 """
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -11,6 +12,7 @@ from labkit.launcher.problem import Problem
 from labkit.workshop.roster import NAME, TEACHER
 
 TEMPLATES = Path(__file__).parent / "templates"
+IMAGE = re.compile(r"(?P<name>[a-z0-9][a-z0-9._/:-]*):(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
 
 
 @dataclass(frozen=True)
@@ -35,23 +37,19 @@ class Room:
         """
         if not NAME.fullmatch(self.teacher):
             raise ValueError(f"teacher {self.teacher!r}: a name is {NAME.pattern}")
-        name, _, tag = self.image.rpartition(":")
-        if not name or not tag or set(self.image) - _OF_AN_IMAGE:
-            raise ValueError(f"image {self.image!r}: it is name:tag, in lower case")
+        if not (image := IMAGE.fullmatch(self.image)):
+            raise ValueError(f"image {self.image!r}: it is name:tag, the name in lower case")
         if self.memory < 1 or self.idle_minutes < 1:
             raise ValueError(
                 f"{self.memory:g} GiB, {self.idle_minutes} minutes: both are 1 or more"
             )
         return {
             **{key: str(value) for key, value in asdict(self).items()},
-            "image_name": name,
-            "image_tag": tag,
+            "image_name": image["name"],
+            "image_tag": image["tag"],
             "memory_mib": str(round(self.memory * 1024)),
             "idle_seconds": str(self.idle_minutes * 60),
         }
-
-
-_OF_AN_IMAGE = set("abcdefghijklmnopqrstuvwxyz0123456789.-_/:")
 
 
 def write(out: Path, room: Room) -> list[Path]:
@@ -77,5 +75,4 @@ class _Filled(Template):
     """Placeholders are @{word}: shells and YAML have `$` for their own."""
 
     delimiter = "@"
-    idpattern = r"(?-i:[a-z_]+)"
-    braceidpattern = r"(?-i:[a-z_]+)"
+    idpattern = "[a-z_]+"
