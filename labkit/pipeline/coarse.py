@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labkit.pipeline.region import boxes_of, halo_of, inside, touched, with_halo
+from labkit.pipeline.region import ByParts, boxes_of, inside, touched, with_halo
 
 
 def halved(frames: Tensor) -> Tensor:
@@ -18,20 +18,16 @@ def enlarged(frames: Tensor, size: torch.Size) -> Tensor:
     return F.interpolate(frames, size=size, mode="bilinear")
 
 
-class CoarseFirst(nn.Module):  # type: ignore[misc]
+class CoarseFirst(ByParts):
     """A network that leaves at the small frame where a block loses no more than `detail`.
 
     What a block loses is known before anything is computed: how far it is from itself, halved and
     enlarged again, in steps of 0..255. Blocks that lose more are computed at full size.
-
-    computed  pixels the network was given, halos included; whole  the pixels of all frames
     """
 
     def __init__(self, model: nn.Module, detail: int, block: int = 32) -> None:
-        super().__init__()
-        self.model, self.detail, self.block = model, detail, block
-        self.halo = halo_of(model)
-        self.computed = self.whole = 0
+        super().__init__(model, block)
+        self.detail = detail
 
     def forward(self, frames: Tensor) -> Tensor:
         """The results for these frames."""
@@ -47,9 +43,4 @@ class CoarseFirst(nn.Module):  # type: ignore[misc]
             result[..., box.top : box.bottom, box.left : box.right] = inside(
                 self._counted, frame, box, self.halo
             )
-        return result
-
-    def _counted(self, frames: Tensor) -> Tensor:
-        self.computed += frames.shape[-2] * frames.shape[-1]
-        result: Tensor = self.model(frames)
         return result

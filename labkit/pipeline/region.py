@@ -101,3 +101,21 @@ def _stretches(marked: list[bool]) -> list[tuple[int, int]]:
         if (at < len(marked) and marked[at]) != (at > 0 and marked[at - 1])
     ]  # fmt: skip
     return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+class ByParts(nn.Module):  # type: ignore[misc]
+    """A network that is given parts of its frames.
+
+    halo      how far around its own place a pixel of the result reads
+    computed  pixels the network was given, halos included; whole  the pixels of all frames
+    """
+
+    def __init__(self, model: nn.Module, block: int) -> None:
+        super().__init__()
+        self.model, self.block, self.halo = model, block, halo_of(model)
+        self.computed = self.whole = 0
+
+    def _counted(self, frames: Tensor) -> Tensor:
+        self.computed += frames.shape[-2] * frames.shape[-1]
+        result: Tensor = self.model(frames)
+        return result

@@ -3,25 +3,21 @@
 import torch
 from torch import Tensor, nn
 
-from labkit.pipeline.region import Box, boxes_of, halo_of, inside, touched, with_halo
+from labkit.pipeline.region import Box, ByParts, boxes_of, inside, touched, with_halo
 
 
-class Reusing(nn.Module):  # type: ignore[misc]
+class Reusing(ByParts):
     """A network that keeps its last result, and computes the blocks of the next one that differ.
 
     In each batch [N, 3, H, W] the first frame is computed whole; so a batch depends on no other.
     A pixel has changed when a channel differs by more than `above` steps of 0..255 from the frame
     its block was last computed from. With 0 the results are those of the network itself; otherwise
     a block may rest on pixels that are off by `above`, and by twice as much in its halo.
-
-    computed  pixels the network was given, halos included; whole  the pixels of all frames
     """
 
     def __init__(self, model: nn.Module, above: int, block: int = 32) -> None:
-        super().__init__()
-        self.model, self.above, self.block = model, above, block
-        self.halo = halo_of(model)
-        self.computed = self.whole = 0
+        super().__init__(model, block)
+        self.above = above
 
     def forward(self, frames: Tensor) -> Tensor:
         """The results for these frames, one after another."""
@@ -47,8 +43,3 @@ class Reusing(nn.Module):  # type: ignore[misc]
         boxes = [with_halo(box, 0, frame) for box in boxes_of(blocks, self.block)]
         read = sum(with_halo(box, self.halo, frame).pixels for box in boxes)
         return boxes if read < whole.pixels else [whole]
-
-    def _counted(self, frames: Tensor) -> Tensor:
-        self.computed += frames.shape[-2] * frames.shape[-1]
-        result: Tensor = self.model(frames)
-        return result
