@@ -5,7 +5,7 @@
 // does not fit stays in global memory and is walked as in rung 1.
 //
 // x [planes, H, W] f32  ->  y [planes, OH, OW] f32
-// launch: grid (anything), block (256), shared memory for a patch and 32 sums a row where `fits`
+// launch: grid (anything), block (256), shared memory (patch) floats where `fits`; with its sums
 // Counter: read global.x lanes/output = 1.328125
 // Counter: read shared.kept lanes/output = 6.75
 // Counter: read shared.kept wavefronts/request = 1

@@ -8,7 +8,7 @@
 // halo_h, halo_w: rows and columns of the patch; 0 when it is too large, as strides and dilations
 // can make it: then taps lie so far apart that x is read where it is.
 // launch: grid (N * groups * ceil(K / groups / 8) * ceil(P / 8) * ceil(Q / 32)), block (32, 8),
-//         shared memory halo_h * halo_w floats
+//         shared memory (halo_h * halo_w) floats
 // Counter: read global.x lanes/output/K = 0.01844618
 // Counter: read shared.* lanes/output/K = 0.375
 // Counter: read shared.halo wavefronts/request = 1

@@ -5,8 +5,9 @@
 // adds them up in order, so that the result is the same every time.
 //
 // x [N, C, H, W], dy [N, K, P, Q]  ->  partial [chunks, K, C / groups, R, S]  ->  dw f32
-// launch: grid (chunks * groups * ceil(K / groups / 64) * ceil(C / groups R S / 64)), block (256);
-//         chunk: positions per block, a multiple of 16; then sum: grid (ceil(weights / 256))
+// launch: grid (chunks * groups * ceil(K / groups / 64) * ceil(C / groups R S / 64)), block (256)
+// chunk: positions per block, a multiple of 16
+// launch of sum: grid (ceil(weights / 256)), block (256)
 // Counter: read global.dy lanes/output/K = 0.015625
 // Counter: read global.x lanes/output/K = 0.015625
 // Counter: read shared.* lanes/output/K = 0.125

@@ -4,7 +4,7 @@
 //
 // raw [N, K, P, Q], the convolution without its bias; bias, gamma, beta [K] or null;
 // mean, variance [K]  ->  y [N, K, P, Q] f32
-// launch, all three: grid (ceil(N K P Q / 256)), block (256)
+// launch: grid (ceil(N K P Q / 256)), block (256), for each kernel: this, normalise, rectify
 // Counter: read global.raw lanes/output = 1
 // Counter: write global.y lanes/output = 1
 // Counter of normalise: read global.y lanes/output = 1

@@ -6,7 +6,7 @@
 // x [N, C, inner] f32, target [N, inner] i64, weight [C] f32 or null, rows = N * inner
 // losses, weights, log_sums [rows] f32; out [2] f32: the loss, the sum of the rows' weights
 // launch: grid (ceil(rows / 256)), block (256)
-// launch of reduce, for a sum or a mean: grid (1), block (whole warps)
+// launch of reduce: grid (1), block (whole warps), for a sum or a mean
 // Counter: read global.x sectors/request = 32
 // Counter: read global.x lanes/input = 2
 #include "lab.cuh"

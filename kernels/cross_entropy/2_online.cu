@@ -5,7 +5,7 @@
 // x [N, C, inner] f32, target [N, inner] i64, weight [C] f32 or null, rows = N * inner
 // losses, weights, log_sums [rows] f32; out [2] f32: the loss, the sum of the rows' weights
 // launch: grid (anything up to rows), block (whole warps)
-// launch of reduce, for a sum or a mean: grid (1), block (whole warps)
+// launch of reduce: grid (1), block (whole warps), for a sum or a mean
 // Counter: read global.x sectors/request = 4
 // Counter: read global.x lanes/input = 1
 #include "lab.cuh"

@@ -5,7 +5,8 @@
 // sums in order.
 //
 // x [N, C, H, W], dy [N, K, P, Q], K a multiple of C  ->  partial [chunks, K, 1, R, S]  ->  dw f32
-// launch: grid (K chunks), block (256), chunk: positions per block; sum: grid (ceil(K R S / 256))
+// launch: grid (K chunks), block (256), chunk: positions per block
+// launch of sum: grid (ceil(weights / 256)), block (256)
 // Counter: read global.dy sectors/request = 4
 // Counter: read global.dy lanes/output/K = 0.11111111
 // Counter of sum: write global.dw lanes/output = 1

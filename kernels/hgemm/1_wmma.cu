@@ -3,8 +3,8 @@
 // numbers. Sums are float; C is rounded once. Tiles go through shared memory, where edges of any
 // size are filled up with zeros. Each element of A and B that is read serves 16 outputs.
 //
-// A [M, K], B [K, N], C [M, N] f16, row-major        launch: grid (ceil(N / 16), ceil(M / 16)),
-// block (32). This kernel: f16. The other: bfloat16.
+// A [M, K], B [K, N], C [M, N] f16, row-major. This kernel: f16. The other: bfloat16.
+// launch: grid (ceil(N / 16), ceil(M / 16)), block (32)
 // Counter: read global.a lanes/output/K = 0.0625
 // Counter: read global.b lanes/output/K = 0.0625
 // Counter: read shared.tile_a lanes/output/K = 0.0625

@@ -5,7 +5,7 @@
 // 128 bytes whose pieces are exchanged by the row. Two warpgroups share a 128x128 tile of C.
 //
 // A [M, K], B [K, N], C [M, N] f16, row-major; rows that do not start at 16 bytes go one by one
-// launch: grid (ceil(N / 128), ceil(M / 128)), block (256), shared memory 99328 bytes.
+// launch: grid (ceil(N / 128), ceil(M / 128)), block (256), shared memory (99328) bytes
 // This kernel: f16. The other: bfloat16.
 // GPU only: sm_90a; wgmma and cp.async are inline PTX
 // Counter: read global.a bytes/lane = 16

@@ -4,7 +4,7 @@
 // dealt with in slices: a second grid dimension of blocks, each with eyes for its slice alone.
 //
 // x [n] f32, counts [bins] u64, zero before, bins from low to high
-// launch: grid (anything, ceil(bins / slice)), block (anything), shared memory for `slice` ints
+// launch: grid (anything, ceil(bins / slice)), block (anything), shared memory (slice) ints
 // Counter: read global.x sectors/request = 4
 // Counter: atomic shared.mine lanes/input = 1
 // Counter: atomic global.counts lanes/block = 64

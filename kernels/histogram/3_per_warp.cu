@@ -5,7 +5,7 @@
 //
 // x [n] f32, counts [bins] u64, zero before, bins from low to high
 // launch: grid (anything, ceil(bins / slice)), block (whole warps),
-//         shared memory for warps * slice ints
+//         shared memory (warps * slice) ints
 // Counter: read global.x sectors/request = 4
 // Counter: atomic shared.* lanes/input = 0
 // Counter: atomic global.counts lanes/block = 64

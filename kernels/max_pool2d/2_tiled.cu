@@ -4,7 +4,7 @@
 // (a large kernel or stride) stays in global memory.
 //
 // x [planes, H, W] f32  ->  y [planes, OH, OW] f32, index i64 of each maximum in its plane
-// launch: grid (anything), block (256), shared memory for a patch where `fits`
+// launch: grid (anything), block (256), shared memory (patch) floats where `fits`
 // Counter: read global.x lanes/output = 1.328125
 // Counter: read shared.kept lanes/output = 9
 // Counter: read shared.kept wavefronts/request = 1

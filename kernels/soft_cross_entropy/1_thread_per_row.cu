@@ -6,7 +6,7 @@
 // x, target [N, C, inner] f32, weight [C] f32 or null, rows = N * inner
 // losses, pulls (the sums of weight and target), log_sums [rows] f32; out [1] f32
 // launch: grid (ceil(rows / 256)), block (256)
-// launch of reduce, for a sum or a mean: grid (1), block (whole warps)
+// launch of reduce: grid (1), block (whole warps), for a sum or a mean
 // Counter: read global.x sectors/request = 32
 // Counter: read global.x lanes/input = 2
 // Counter: read global.target lanes/input = 1

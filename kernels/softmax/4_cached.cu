@@ -3,7 +3,7 @@
 // its row as fits where all later passes find it; columns beyond that are read again.
 //
 // x, y [outer, cols, inner] f32, rows = outer * inner; log: y is the logarithm of the softmax
-// launch: grid (anything up to rows), block (whole warps), shared memory for `cached` floats
+// launch: grid (anything up to rows), block (whole warps), shared memory (cached) floats
 // Counter: read global.x sectors/request = 4
 // Counter: read global.x lanes/output = 1
 // Counter: read shared.kept wavefronts/request = 1

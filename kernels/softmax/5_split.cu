@@ -6,7 +6,7 @@
 //
 // x, y [outer, cols, inner] f32, rows = outer * inner; log: y is the logarithm of the softmax
 // partial [rows, splits] float2: highest value, sum
-// launch, and launch of normalise: grid (anything up to rows, splits), block (whole warps)
+// launch: grid (anything up to rows, splits), block (whole warps), for both: this, normalise
 // Counter: read global.x sectors/request = 4
 // Counter: read global.x lanes/output = 1
 // Counter: write global.partial lanes/block = 1

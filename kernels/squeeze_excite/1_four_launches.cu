@@ -6,8 +6,9 @@
 // x, y [N, C, S], mean, gate [N, C], hidden [N, R], w1 [R, C], b1 [R], w2 [C, R], b2 [C] f32; the
 // biases may be null
 // launch: grid (anything up to N C), block (whole warps)
-// launch of reduce: grid (ceil(N R / 256)), of expand: (ceil(N C / 256)), of scale: (anything),
-// block (256)
+// launch of reduce: grid (ceil(N R / 256)), block (256)
+// launch of expand: grid (ceil(N C / 256)), block (256)
+// launch of scale: grid (anything), block (anything)
 // Counter: read global.x lanes/output = 1
 // Counter of reduce: read global.w1 sectors/request = 32
 // Counter of expand: read global.w2 sectors/request = 32

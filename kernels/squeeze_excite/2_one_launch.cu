@@ -4,7 +4,7 @@
 // has nothing to do.
 //
 // x, y [N, C, S], w1 [R, C], b1 [R], w2 [C, R], b2 [C] f32; the biases may be null
-// launch: grid (anything up to N), block (whole warps), shared memory for C + R floats
+// launch: grid (anything up to N), block (whole warps), shared memory (C + R) floats
 // Counter: read global.x lanes/output = 2
 // Counter: write global.* lanes/output = 1
 // Counter: read global.w1 sectors/request = 4

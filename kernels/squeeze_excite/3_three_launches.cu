@@ -4,7 +4,7 @@
 //
 // x, y [N, C, S], mean, gate [N, C], w1 [R, C], b1 [R], w2 [C, R], b2 [C] f32; biases may be null
 // launch: grid (anything up to N C), block (whole warps)
-// launch of gates: grid (anything up to N), block (whole warps), shared memory for R floats
+// launch of gates: grid (anything up to N), block (whole warps), shared memory (R) floats
 // launch of scale: grid (anything up to N C), block (anything)
 // Counter: read global.x bytes/lane = 16
 // Counter: read global.x sectors/request = 16

@@ -8,7 +8,7 @@
 // dy, x, dx [N, C, S], gate, de, shift [N, C], hidden, dr [N, R], w1 [R, C], w2 [C, R] f32
 // hidden is relu(r), r what the first small layer made; shift is the mean's gradient over S
 // launch: grid (anything up to N C), block (whole warps)
-// launch of gates: grid (anything up to N), block (anything), shared memory for R floats
+// launch of gates: grid (anything up to N), block (anything), shared memory (R) floats
 // launch of input: grid (anything up to N C), block (anything)
 // Counter: read global.x sectors/request = 16
 // Counter: read global.dy sectors/request = 16

@@ -6,7 +6,7 @@
 //
 // x and y of one shape, at any strides in elements; layout: dimension 0 runs fastest in y,
 // dimension 1 in x (or is any other, when turned is false), then the rest
-// launch: grid (ceil(size 0 / 32) * ceil(size 1 / 32) * the other sizes), block (32, 8)
+// launch: grid (ceil(size0 / 32) * ceil(size1 / 32) * others), block (32, 8)
 // Counter: read global.x sectors/request = 4
 // Counter: write global.y sectors/request = 4
 // Counter: read shared.tile wavefronts/request = 1

@@ -4,7 +4,7 @@
 // stride is not 1, or four neighbours do not start at a multiple of 16 bytes, they go one by one.
 //
 // x and y of one shape, at any strides in elements; layout as in rung 2
-// launch: grid (ceil(size 0 / 32) * ceil(size 1 / 32) * the other sizes), block (8, 32)
+// launch: grid (ceil(size0 / 32) * ceil(size1 / 32) * others), block (8, 32)
 // Counter: read global.x sectors/request = 16
 // Counter: write global.y sectors/request = 16
 // Counter: read shared.tile wavefronts/request = 1

@@ -4,8 +4,8 @@
 // is well.
 //
 // grad [n] f32, changed in place, found_inf [1], inv_scale [1] f32
-// launch: grid (anything), block (whole warps). This kernel: f32. Others: half, bfloat16 gradients,
-// and update, one thread: scale [1] f32 and growth_tracker [1] i32, changed in place
+// launch: grid (anything), block (whole warps). This kernel: f32. Others: half, bfloat16 gradients.
+// launch of update: grid (1), block (1); scale [1] f32, growth_tracker [1] i32, changed in place
 // Counter: read global.grad sectors/request = 4
 // Counter: write global.grad sectors/request = 4
 // Counter: atomic global.found_inf lanes/input = 0

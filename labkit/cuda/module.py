@@ -9,6 +9,7 @@ from labkit.cuda import arguments
 from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
+from labkit.cuda.launch_line import launch_line
 from labkit.cuda.select import current_driver
 from labkit.cuda.source import KernelText, parse
 from labkit.cuda.staging import Staging
@@ -124,6 +125,18 @@ class RawKernel:
         if raise_limit is not None:
             raise_limit(self.function, size_bytes)
         self._dynamic_limit = size_bytes
+
+    def geometry(
+        self, *, grid: int | None = None, block: int | None = None, **sizes: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Grid and block as the file's header has them: `kernel(*kernel.geometry(n=n), args)`.
+
+        grid, block  what the header leaves open
+        sizes        the names its launch line uses
+
+        Raises   InvalidValueError   a size or an open extent is missing, or there is no such line
+        """
+        return launch_line(self.module.code, self.name).extents(sizes, grid, block)
 
     def check(self, grid: Dim3, block: Dim3, shared_mem: int) -> None:
         """Refuse a launch the device cannot run.

@@ -36,3 +36,13 @@ class Conv2d(ctypes.Structure):
             "dilation_h", "dilation_w", "groups",
         )
     )  # fmt: skip
+
+    @property
+    def letters(self) -> dict[str, int]:
+        """The sizes by their letters in the headers of `kernels/`."""
+        names = {
+            "N": "batch", "C": "in_channels", "H": "height", "W": "width", "K": "out_channels",
+            "P": "out_height", "Q": "out_width", "R": "kernel_h", "S": "kernel_w",
+            "groups": "groups",
+        }  # fmt: skip
+        return {letter: getattr(self, name) for letter, name in names.items()}

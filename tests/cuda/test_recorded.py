@@ -27,7 +27,7 @@ def cells():
 def literal(name):
     """The kernel that a notebook's cell assigns to a name."""
     for source in cells():
-        if re.search(rf"^{name} = r?\"", source, re.MULTILINE) and "__global__" in source:
+        if re.search(rf"^{name} = r?\"", source, re.MULTILINE) and "void add(" in source:
             for statement in ast.parse(source).body:
                 if isinstance(statement, ast.Assign) and statement.targets[0].id == name:
                     return ast.literal_eval(statement.value)

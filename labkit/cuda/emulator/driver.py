@@ -29,6 +29,7 @@ class EmulatorDriver:
     capacity    bytes of device memory; default $LABKIT_EMULATOR_MEMORY (MiB), else 4 GiB
     seed        None runs queued work in order; an int picks any legal order, reproducibly
     timeout_s   a kernel that uses more CPU time is ended and reported
+    queue       holds queued work, in place of a `WorkQueue` with that seed
 
     A process forked from one that has a driver cannot use it: each call says so, as CUDA does.
 
@@ -47,12 +48,13 @@ class EmulatorDriver:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         why: str = "asked for",
         threads: int | None = None,
+        queue: WorkQueue | None = None,
     ) -> None:
         self.why = why
         self.timeout_s = timeout_s
         self._capacity = wanted_bytes() if capacity is None else capacity
         self._threads = threads or default_threads()
-        self.queue = WorkQueue(seed)
+        self.queue = WorkQueue(seed) if queue is None else queue
         self._lock: contextlib.AbstractContextManager[Any] = threading.RLock()
         self._events = Events()
         self._handles = itertools.count(1)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
 
 EPS = 1e-5
 MOMENTUM = 0.1
@@ -78,23 +78,20 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         for out, truth in zip((mean, rstd, *running), (mean64, rstd64, *wide[3:]), strict=True)
         if out is not None
     ]
-    if rung.number == 3:
+    channels, planes = {"C": case.channels}, case.n * case.channels
+    if "normalise" in rung.steps:
         partial, factors = poisoned((3, case.channels, SPLITS)), poisoned((2, case.channels))
         moved = (data.gamma, data.beta, *running, mean, rstd, factors)
         launches = [
-            Launch((max(1, case.channels), SPLITS), (THREADS,), (data.x, partial, *case.sizes)),
-            Launch(
-                (blocks(case.channels, 256),), (256,),
-                (partial, *moved, case.channels, SPLITS, MOMENTUM, EPS), step="finish",
+            rung.launch((data.x, partial, *case.sizes), block=THREADS, splits=SPLITS, **channels),
+            rung.launch(
+                (partial, *moved, case.channels, SPLITS, MOMENTUM, EPS), "finish", **channels
             ),
-            Launch(
-                (case.n * case.channels,), (64,), (data.x, factors, y, *case.sizes),
-                step="normalise",
-            ),
-        ]  # fmt: skip
+            rung.launch((data.x, factors, y, *case.sizes), "normalise", grid=planes, block=64),
+        ]
     else:
         args = (*data, y, mean, rstd, *case.sizes, MOMENTUM, EPS)
-        launches = [Launch((max(1, case.channels),), (THREADS,), args)]
+        launches = [rung.launch(args, grid=case.channels, block=THREADS)]
     return Problem(
         [data.x], y, expected.numpy(), launches, depth=case.n * case.spatial,
         atol=_tolerance(case, rstd64, case.n * case.spatial), more=more,
@@ -117,26 +114,20 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     )  # fmt: skip
     mean, rstd = mean64.numpy().astype(np.float32), rstd64.numpy().astype(np.float32)
     dx, weights = poisoned(case.sizes), [poisoned((case.channels,)) for _ in range(2)]
-    if rung.number == 1:
-        args = (dy, data.x, data.gamma, mean, rstd, dx, *weights, *case.sizes, case.training)
-        launches = [Launch((max(1, case.channels),), (THREADS,), args)]
-    else:
+    channels, planes = {"C": case.channels}, case.n * case.channels
+    if "finish" in rung.steps:
         partial, factors = poisoned((2, case.channels, SPLITS)), poisoned((3, case.channels))
         summed = (partial, data.gamma, mean, rstd, *weights, factors)
+        first = (dy, data.x, mean, rstd, partial, *case.sizes)
+        last = (dy, data.x, mean, factors, dx, *case.sizes)
         launches = [
-            Launch(
-                (max(1, case.channels), SPLITS), (THREADS,),
-                (dy, data.x, mean, rstd, partial, *case.sizes),
-            ),
-            Launch(
-                (blocks(case.channels, 256),), (256,),
-                (*summed, *case.sizes, SPLITS, case.training), step="finish",
-            ),
-            Launch(
-                (case.n * case.channels,), (64,), (dy, data.x, mean, factors, dx, *case.sizes),
-                step="input",
-            ),
-        ]  # fmt: skip
+            rung.launch(first, block=THREADS, splits=SPLITS, **channels),
+            rung.launch((*summed, *case.sizes, SPLITS, case.training), "finish", **channels),
+            rung.launch(last, "input", grid=planes, block=64),
+        ]
+    else:
+        args = (dy, data.x, data.gamma, mean, rstd, dx, *weights, *case.sizes, case.training)
+        launches = [rung.launch(args, grid=case.channels, block=THREADS)]
     depth = case.n * case.spatial
     atol = _tolerance(case, rstd64, depth)
     more = [Output(w, t.numpy(), atol) for w, t in zip(weights, truths[1:], strict=True)]
@@ -151,8 +142,9 @@ def make_inference(rung: Rung, generator: np.random.Generator, case: Case) -> Pr
         wide[0], wide[3], wide[4], wide[1], wide[2], training=False, eps=EPS
     )
     y = poisoned(case.sizes)
-    grid = blocks(y.size, 256) if rung.number == 1 else max(1, case.n * case.channels)
-    launch = Launch((grid,), (256 if rung.number == 1 else 64,), (*data, y, *case.sizes, EPS))
+    letters = dict(zip("NCS", case.sizes, strict=True))
+    args = (*data, y, *case.sizes, EPS)
+    launch = rung.launch(args, grid=case.n * case.channels, block=64, **letters)
     return Problem([data.x], y, expected.numpy(), [launch], atol=5e-6 * (1 + case.offset))
 
 

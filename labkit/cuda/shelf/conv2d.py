@@ -3,7 +3,7 @@
 import numpy as np
 
 from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
 
 MAX_HALO = 11_000
 """Floats: with the weights beside it, what a block may have without asking for more."""
@@ -22,24 +22,13 @@ def halo_of(conv: Conv, rows: int, columns: int, limit: int = MAX_HALO) -> tuple
 
 def make(rung: Rung, generator: np.random.Generator, shape: Conv) -> Problem:
     """Random x, w and bias; groups of one channel go without a bias."""
-    conv, batch = shape, shape.x[0]
+    conv = shape
     x, w = random(generator, conv.x), random(generator, conv.w)
     bias = None if conv.w[1] == 1 else random(generator, conv.w[:1])
-    y = poisoned(conv.y)
-    args = (x, w, bias, y, conv.sizes())
-    height, width = conv.out_size
-    per_group = conv.w[0] // conv.groups
-    if rung.number == 1:
-        launch = Launch((blocks(y.size, 256),), (256,), args)
-    elif rung.number == 2:
-        halo = halo_of(conv, 8, 32)
-        tiles = blocks(height, 8) * blocks(width, 32) * blocks(per_group, 8)
-        grid = max(1, batch) * conv.groups * tiles
-        launch = Launch((grid,), (32, 8), (*args, *halo), shared=4 * halo[0] * halo[1])
-    else:
-        tile = 64 if rung.number == 3 else 128
-        grid = blocks(batch * height * width, tile) * conv.groups * blocks(per_group, tile)
-        launch = Launch((grid,), (256,), args)
+    y, sizes = poisoned(conv.y), conv.sizes()
+    halo = dict(zip(("halo_h", "halo_w"), halo_of(conv, 8, 32), strict=True))
+    patch = halo.values() if rung.takes("halo_h") else ()
+    launch = rung.launch((x, w, bias, y, sizes, *patch), **sizes.letters, **halo)
     expected = conv.apply(double(x), double(w), None if bias is None else double(bias)).numpy()
     return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
 

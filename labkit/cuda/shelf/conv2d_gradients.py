@@ -1,13 +1,11 @@
 """The three gradients of y = conv2d(x, w, bias)."""
 
-import math
-
 import numpy as np
 import torch
 
 from labkit.cuda.shelf.conv2d import SHAPES
 from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Array, Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Array, Problem, Rung, blocks, poisoned, rungs_of
 
 CHUNKS = 3
 """Parts that the weight gradient's sums are cut into here; a GPU wants enough to fill it."""
@@ -30,17 +28,10 @@ def data(conv: Conv, generator: np.random.Generator) -> tuple[Array, Array, Arra
 
 
 def make_input(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
-    """The gradient for x; the first rung adds to zeros, where the others overwrite NaN."""
+    """The gradient for x; a rung that adds gets zeros, where the others overwrite NaN."""
     _, w, dy, (expected, _, _) = data(conv, generator)
-    dx = np.zeros(conv.x, np.float32) if rung.number == 1 else poisoned(conv.x)
-    grid = {
-        1: blocks(dy.size, 256),
-        2: blocks(dx.size, 256),
-        3: blocks(dx.size // max(1, conv.x[1]), 64)
-        * conv.groups
-        * blocks(conv.x[1] // conv.groups, 64),
-    }[rung.number]
-    launch = Launch((grid,), (256,), (dy, w, dx, conv.sizes()))
+    dx, sizes = rung.output(conv.x), conv.sizes()
+    launch = rung.launch((dy, w, dx, sizes), **sizes.letters)
     return Problem(
         [dy, w],
         dx,
@@ -52,21 +43,19 @@ def make_input(rung: Rung, generator: np.random.Generator, conv: Conv) -> Proble
 
 
 def make_weight(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
-    """The gradient for w; the last rung sums its parts by a second kernel."""
+    """The gradient for w; a rung that sums in parts adds them up by a second kernel."""
     x, _, dy, (_, expected, _) = data(conv, generator)
     dw, sizes = poisoned(conv.w), conv.sizes()
     positions = dy.size // conv.w[0]
-    if rung.number < 3:
-        grid = blocks(dw.size, 256) if rung.number == 1 else dw.size
-        launches = [Launch((grid,), (256,), (x, dy, dw, sizes))]
+    if not rung.takes("chunk"):
+        launches = [rung.launch((x, dy, dw, sizes), **sizes.letters)]
         return Problem([x, dy], dw, expected, launches, depth=max(1, positions))
     chunk = 16 * blocks(positions, 16 * CHUNKS)
     chunks = blocks(positions, chunk)
-    tiles = blocks(conv.w[0] // conv.groups, 64) * blocks(math.prod(conv.w[1:]), 64)
     partial = poisoned((chunks, *conv.w))
     launches = [
-        Launch((chunks * conv.groups * tiles,), (256,), (x, dy, partial, sizes, chunk)),
-        Launch((blocks(dw.size, 256),), (256,), (partial, dw, dw.size, chunks), step="sum"),
+        rung.launch((x, dy, partial, sizes, chunk), chunks=chunks, **sizes.letters),
+        rung.launch((partial, dw, dw.size, chunks), "sum", weights=dw.size),
     ]
     return Problem([x, dy], dw, expected, launches, max(1, positions), scratch=[partial])
 
@@ -74,9 +63,8 @@ def make_weight(rung: Rung, generator: np.random.Generator, conv: Conv) -> Probl
 def make_bias(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     """The gradient for the bias."""
     _, _, dy, (_, _, expected) = data(conv, generator)
-    db = poisoned(conv.w[:1])
-    grid = blocks(db.size, 256) if rung.number == 1 else db.size
-    launch = Launch((grid,), (256,), (dy, db, conv.sizes()))
+    db, sizes = poisoned(conv.w[:1]), conv.sizes()
+    launch = rung.launch((dy, db, sizes), **sizes.letters)
     return Problem([dy], db, expected, [launch], depth=max(1, dy.size // db.size))
 
 

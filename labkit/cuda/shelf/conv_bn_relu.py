@@ -1,11 +1,14 @@
 """y = relu(batch_norm(conv2d(x, w, bias))), batch norm as in inference."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 
 from labkit.cuda.shelf.conv2d import SHAPES
 from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Array, Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Array, Problem, Rung, poisoned, rungs_of
 
 EPSILON = 1e-5
 
@@ -13,7 +16,7 @@ EPSILON = 1e-5
 def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     """Random data; an odd batch goes without gamma and beta, one channel per group without a bias.
 
-    The first two rungs start from a finished convolution.
+    A rung without the weights starts from a finished convolution.
     """
     channels = conv.w[0]
     x, w = random(generator, conv.x), random(generator, conv.w)
@@ -31,21 +34,21 @@ def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     ).relu()
     y = poisoned(conv.y)
     finished: Array = raw.float().numpy()
-    grid = (blocks(y.size, 256),)
+    geometry = conv.sizes()
     sizes = (channels, conv.out_size[0] * conv.out_size[1], y.size)
     norm = (gamma, beta, mean, variance, EPSILON)
-    if rung.number == 1:
-        launches = [
-            Launch(grid, (256,), (finished, bias, y, *sizes)),
-            Launch(grid, (256,), (y, *norm, *sizes), step="normalise"),
-            Launch(grid, (256,), (y, y.size), step="rectify"),
-        ]
-    elif rung.number == 2:
-        launches = [Launch(grid, (256,), (finished, bias, *norm, y, *sizes))]
+    steps: list[tuple[str, Sequence[Any]]]
+    if rung.takes("w"):
+        steps = [("", (x, w, bias, *norm, y, geometry))]
+    elif rung.takes("gamma"):
+        steps = [("", (finished, bias, *norm, y, *sizes))]
     else:
-        per_group = channels // conv.groups
-        tiles = blocks(y.size // channels, 64) * conv.groups * blocks(per_group, 64)
-        launches = [Launch((tiles,), (256,), (x, w, bias, *norm, y, conv.sizes()))]
+        steps = [
+            ("", (finished, bias, y, *sizes)),
+            ("normalise", (y, *norm, *sizes)),
+            ("rectify", (y, y.size)),
+        ]
+    launches = [rung.launch(args, step, **geometry.letters) for step, args in steps]
     problem = Problem([x, w], y, expected.numpy(), launches if y.size else [], depth=conv.depth)
     problem.atol = 6 * problem.tolerance()  # gamma and 1 / sqrt(variance) multiply the error
     return problem

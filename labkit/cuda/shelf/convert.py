@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, rungs_of
 
-GRID = (3,)
+GRID = 3
 SPECIAL = (
     0.0,
     -0.0,
@@ -50,7 +50,7 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     ):
         source = source[case.offset :]
         out = torch.full((length,), torch.nan, dtype=dtype)[case.offset :]
-        launches.append(Launch(GRID, (64,), (source, out, case.n), step=step))
+        launches.append(rung.launch((source, out, case.n), step, grid=GRID, block=64))
         outputs.append(Output(out, source.to(dtype).double().numpy(), 0.0, 0.0))
     first, *more = outputs
     return Problem(

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, blocks, poisoned, rungs_of
 
 THREADS = 128
 IGNORED = -100
@@ -72,12 +72,11 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         data.x, data.target, data.weight, losses, weights, log_sums, rows, case.classes, case.inner,
         data.options,
     )  # fmt: skip
-    grid, block = (blocks(rows, 256), 256) if rung.number == 1 else (max(1, rows), THREADS)
-    launches = [Launch((grid,), (block,), args)]
+    launches = [rung.launch(args, grid=rows, block=THREADS, rows=rows)]
     reduced = case.reduction != "none"
     if reduced:
         reduce = (losses, weights, out, rows, case.reduction == "mean")
-        launches.append(Launch((1,), (256,), reduce, step="reduce"))
+        launches.append(rung.launch(reduce, "reduce", block=256))
     expected = data.loss.detach().numpy().reshape((1,) if reduced else losses.shape)
     sums = Output(log_sums, torch.logsumexp(data.wide_x.detach(), 1).numpy(), 5e-6)
     return Problem(
@@ -105,8 +104,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
         dloss, data.x, data.target, data.weight, log_sums, weights_total, dx, rows, case.classes,
         case.inner, reduced, data.options,
     )  # fmt: skip
-    grid = blocks(rows, 256) if rung.number == 1 else blocks(dx.size, 1024)
-    launch = Launch((grid,), (256,), args)
+    launch = rung.launch(args, grid=blocks(dx.size, 1024), block=256, rows=rows)
     return Problem([data.x], dx, expected.numpy(), [launch], depth=case.classes, atol=1e-5)
 
 
@@ -134,12 +132,11 @@ def make_soft(rung: Rung, generator: np.random.Generator, case: Case) -> Problem
     args = (
         x, target, weight, losses, pulls, log_sums, rows, case.classes, case.inner, case.smoothing,
     )  # fmt: skip
-    grid, block = (blocks(rows, 256), 256) if rung.number == 1 else (max(1, rows), THREADS)
-    launches = [Launch((grid,), (block,), args)]
+    launches = [rung.launch(args, grid=rows, block=THREADS, rows=rows)]
     out, output = poisoned((1,)), losses
     if case.reduction != "none":
         output, mean = out, case.reduction == "mean"
-        launches.append(Launch((1,), (256,), (losses, out, rows, mean), step="reduce"))
+        launches.append(rung.launch((losses, out, rows, mean), "reduce", block=256))
     return Problem(
         [x], output, loss.detach().numpy().reshape(output.shape), launches, depth=case.classes,
         atol=4e-6 * (20 + np.sqrt(rows if case.reduction == "sum" else 1)),
@@ -163,7 +160,7 @@ def make_soft_backward(rung: Rung, generator: np.random.Generator, case: Case) -
         dloss, x, target, weight, log_sums, pulls, dx, rows, case.classes, case.inner, reduced,
         share, case.smoothing,
     )  # fmt: skip
-    launch = Launch((blocks(dx.size, 1024),), (256,), args)
+    launch = rung.launch(args, grid=blocks(dx.size, 1024), block=256)
     return Problem([x], dx, expected.numpy(), [launch], depth=case.classes, atol=1e-5)
 
 

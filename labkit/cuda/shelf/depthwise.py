@@ -7,15 +7,7 @@ import numpy as np
 
 from labkit.cuda.shelf.conv2d_gradients import CHUNKS, data
 from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
-
-STRIP = 8
-"""Outputs of a thread, one below the other."""
-
-
-def _strip_blocks(shape: tuple[int, int, int, int], strip: int) -> int:
-    batch, channels, height, width = shape
-    return blocks(batch * channels * blocks(height, strip) * width, 256)
+from labkit.cuda.shelf.rung import Problem, Rung, blocks, poisoned, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
@@ -23,8 +15,8 @@ def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     x, w = random(generator, conv.x), random(generator, conv.w)
     bias = random(generator, conv.w[:1]) if conv.x[0] > 1 else None
     y = poisoned(conv.y)
-    grid = _strip_blocks(conv.y, 1 if rung.number == 1 else STRIP)
-    launch = Launch((grid,), (256,), (x, w, bias, y, conv.sizes()))
+    sizes = conv.sizes()
+    launch = rung.launch((x, w, bias, y, sizes), **sizes.letters)
     expected = conv.apply(double(x), double(w), None if bias is None else double(bias)).numpy()
     return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
 
@@ -32,9 +24,8 @@ def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
 def make_input(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     """The gradient for x."""
     _, w, dy, (expected, _, _) = data(conv, generator)
-    dx = poisoned(conv.x)
-    grid = _strip_blocks(conv.x, 1 if rung.number == 1 else STRIP)
-    launch = Launch((grid,), (256,), (dy, w, dx, conv.sizes()))
+    dx, sizes = poisoned(conv.x), conv.sizes()
+    launch = rung.launch((dy, w, dx, sizes), **sizes.letters)
     return Problem(
         [dy, w],
         dx,
@@ -46,19 +37,19 @@ def make_input(rung: Rung, generator: np.random.Generator, conv: Conv) -> Proble
 
 
 def make_weight(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
-    """The gradient for w; the last rung sums its parts by a second kernel."""
+    """The gradient for w; a rung that sums in parts adds them up by a second kernel."""
     x, _, dy, (_, expected, _) = data(conv, generator)
     dw, sizes = poisoned(conv.w), conv.sizes()
     positions = dy.size // conv.w[0]
-    if rung.number == 1:
-        launches = [Launch((dw.size,), (256,), (x, dy, dw, sizes))]
+    if not rung.takes("chunk"):
+        launches = [rung.launch((x, dy, dw, sizes), **sizes.letters)]
         return Problem([x, dy], dw, expected, launches, depth=max(1, positions))
     chunk = blocks(positions, CHUNKS)
     chunks = blocks(positions, chunk)
     partial = poisoned((chunks, *conv.w))
     launches = [
-        Launch((conv.w[0] * chunks,), (256,), (x, dy, partial, sizes, chunk)),
-        Launch((blocks(dw.size, 256),), (256,), (partial, dw, dw.size, chunks), step="sum"),
+        rung.launch((x, dy, partial, sizes, chunk), chunks=chunks, **sizes.letters),
+        rung.launch((partial, dw, dw.size, chunks), "sum", weights=dw.size),
     ]
     return Problem([x, dy], dw, expected, launches, max(1, positions), scratch=[partial])
 

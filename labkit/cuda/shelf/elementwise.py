@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Array, Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Array, Problem, Rung, poisoned, rungs_of
 
 MAX_DIMS = 8
 GRID_STRIDE_BLOCKS = 4
@@ -37,15 +37,13 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> 
     b = generator.standard_normal(shape).astype(np.float32)
     out = poisoned(shape)
     count = out.size
-    if rung.number == 4:
+    layout = []
+    if rung.takes("layout"):
         b = np.broadcast_to(b[..., :1], shape)
+        layout = [layout_of(out, a, b)]
     expected = a.astype(np.float64) + alpha * b.astype(np.float64)
-    if rung.number == 4:
-        args = (a, b, out, alpha, count, layout_of(out, a, b))
-        return Problem([a, b], out, expected, [Launch((blocks(count, 256),), (256,), args)])
-    per_block = 256 if rung.number == 1 else 1024
-    grid = GRID_STRIDE_BLOCKS if rung.number == 3 else blocks(count, per_block)
-    return Problem([a, b], out, expected, [Launch((grid,), (256,), (a, b, out, alpha, count))])
+    launch = rung.launch((a, b, out, alpha, count, *layout), grid=GRID_STRIDE_BLOCKS, n=count)
+    return Problem([a, b], out, expected, [launch])
 
 
 RUNGS = rungs_of("elementwise", make, (4, 4096), [(1,), (31,), (1025,), (7, 33), (5, 3, 129)])

@@ -5,12 +5,8 @@ import math
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, rungs_of
 
-_TILE_AND_THREADS = {1: (16, 32), 2: (64, 128), 3: (128, 256), 4: (128, 256)}
-"""Rung -> (rows and columns of C per block, threads)."""
-_DYNAMIC_SHARED = {4: 3 * 2 * 128 * 64 * 2 + 1024}
-"""Bytes: three stages of a slab of each side, and what starting at a multiple of 1024 may cost."""
 _ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 """The largest relative error of rounding to the dtype."""
 
@@ -18,8 +14,6 @@ _ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
     """Random matrices of M x K and K x N, as float16 and again as bfloat16."""
     m, n, k = shape
-    tile, threads = _TILE_AND_THREADS[rung.number]
-    grid = (blocks(n, tile), blocks(m, tile))
     wide = [
         torch.from_numpy(generator.standard_normal(size).astype(np.float32))
         for size in ((m, k), (k, n))
@@ -29,8 +23,7 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]
     for step, dtype in (("", torch.float16), ("bfloat16", torch.bfloat16)):
         a, b = (one.to(dtype) for one in wide)
         c = torch.full((m, n), torch.nan, dtype=dtype)
-        shared = _DYNAMIC_SHARED.get(rung.number, 0)
-        launches.append(Launch(grid, (threads,), (a, b, c, m, n, k), shared, step))
+        launches.append(rung.launch((a, b, c, m, n, k), step, M=m, N=n))
         sums = 2e-6 * max(1.0, scale**2) * (1 + math.sqrt(k))
         outputs.append(Output(c, (a.double() @ b.double()).numpy(), sums, 1.01 * _ROUNDING[dtype]))
     first, second = outputs

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, rungs_of
 
 THREADS = 256
 GRID = 3
-SLICE = {1: 0, 2: 4096, 3: 1024}
-"""Rung -> the most bins a block keeps in shared memory."""
+SLICE = 1024
+"""The most bins a block keeps in shared memory."""
 
 
 class Case(NamedTuple):
@@ -37,12 +37,11 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     expected = torch.histc(torch.from_numpy(inside), case.bins, case.low, case.high)
     counts = np.zeros(case.bins, np.uint64)  # the kernels add to it
     args = [x, counts, case.n, case.bins, case.low, case.high]
-    launch = Launch((GRID,), (THREADS,), args)
-    if rung.number > 1:
-        kept = min(SLICE[rung.number], case.bins)
-        copies = THREADS // 32 if rung.number == 3 else 1
-        launch.grid = (GRID, blocks(case.bins, kept))
-        launch.args, launch.shared = [*args, kept], 4 * copies * kept
+    kept = min(SLICE, case.bins)
+    if rung.takes("slice"):
+        args.append(kept)
+    sizes = {"bins": case.bins, "slice": kept, "warps": THREADS // 32}
+    launch = rung.launch(args, grid=GRID, block=THREADS, **sizes)
     return Problem([x], counts, expected.numpy(), [launch], atol=0.0, rtol=0.0)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
 
 EPS = 1e-5
 THREADS = 128
@@ -47,14 +47,14 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     )
     y, outputs = poisoned(x.shape), [poisoned((case.rows,)), poisoned((case.rows,))]
     args = (x, gamma, beta, y, *outputs, case.rows, case.cols, EPS)
-    grid, block = ((blocks(case.rows, 256),), (256,)) if rung.number == 1 else _rows(case)
+    launch = rung.launch(args, grid=case.rows, block=THREADS, rows=case.rows)
     more = [
         Output(out, truth.detach().numpy().reshape(-1), _tolerance(case, rstd, case.cols))
         for out, truth in zip(outputs, (mean, rstd), strict=True)
         if case.cols
     ]
     return Problem(
-        [x], y, expected.detach().numpy(), [Launch(grid, block, args)], depth=case.cols,
+        [x], y, expected.detach().numpy(), [launch], depth=case.cols,
         atol=_tolerance(case, rstd, case.cols), more=more,
     )  # fmt: skip
 
@@ -69,31 +69,23 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     truths = [one.numpy() for one in torch.autograd.grad(y, wanted, torch.from_numpy(dy).double())]
     mean, rstd = (one.detach().numpy().reshape(-1).astype(np.float32) for one in (mean64, rstd64))
     dx = poisoned(x.shape)
-    start = np.zeros if rung.number == 1 else poisoned  # rung 1 adds to them
-    weights = [start((case.cols,), np.float32) for _ in truths[1:]]
+    weights = [rung.output((case.cols,)) for _ in truths[1:]]
     dgamma, dbeta = weights or (None, None)
     args = [dy, x, gamma, mean, rstd, dx]
-    if rung.number == 1:
+    if rung.takes("dgamma"):
         args += [dgamma, dbeta]
-    launches = [Launch(*_rows(case), args=[*args, case.rows, case.cols])]
-    if rung.number == 2 and weights:
+    launches = [rung.launch([*args, case.rows, case.cols], grid=case.rows, block=THREADS)]
+    if "weights" in rung.steps and weights:
         partial = poisoned((2, SPLITS, case.cols))
         down = (dy, x, mean, rstd, partial, case.rows, case.cols)
+        last = (partial, dgamma, dbeta, SPLITS, case.cols)
         launches += [
-            Launch((blocks(case.cols, 32), SPLITS), (32, 8), down, step="weights"),
-            Launch(
-                (blocks(case.cols, 256),), (256,), (partial, dgamma, dbeta, SPLITS, case.cols),
-                step="finish",
-            ),
-        ]  # fmt: skip
+            rung.launch(down, "weights", cols=case.cols, splits=SPLITS),
+            rung.launch(last, "finish", cols=case.cols),
+        ]
     atol = _tolerance(case, rstd64.detach(), case.rows + case.cols)
     more = [Output(out, truth, atol) for out, truth in zip(weights, truths[1:], strict=True)]
     return Problem([x, dy], dx, truths[0], launches, depth=case.cols, atol=atol, more=more)
-
-
-def _rows(case: Case) -> tuple[tuple[int], tuple[int]]:
-    """Grid and block of a kernel that gives each row a block."""
-    return (max(1, case.rows),), (THREADS,)
 
 
 CASES = [

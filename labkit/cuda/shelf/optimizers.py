@@ -13,7 +13,7 @@ from labkit.cuda.shelf.rung import Array, Launch, Output, Problem, Rung, poisone
 
 STEPS = 3
 """Taken one after the other, each with a gradient of its own."""
-GRID = (3,)
+GEOMETRY = {"grid": 3, "block": 64}
 
 
 class SgdCase(NamedTuple):
@@ -89,15 +89,15 @@ def make_sgd(rung: Rung, generator: np.random.Generator, case: SgdCase) -> Probl
     for i, grad in enumerate(grads):
         first = case.first and i == 0
         options = Sgd(lr, *case[1:6], first)
-        if rung.number > 1:
-            launches.append(Launch(GRID, (64,), (param, grad, kept, case.n, options)))
+        if "momentum" not in rung.steps:
+            launches.append(rung.launch((param, grad, kept, case.n, options), **GEOMETRY))
             continue
-        launches.append(Launch(GRID, (64,), (param, grad, scratch, case.n, options)))
+        launches.append(rung.launch((param, grad, scratch, case.n, options), **GEOMETRY))
         if kept is not None:
             args: Any = (kept, scratch, case.n, options)
-            launches.append(Launch(GRID, (64,), args, step="momentum"))
+            launches.append(rung.launch(args, "momentum", **GEOMETRY))
         args = (param, kept, scratch, case.n, options)
-        launches.append(Launch(GRID, (64,), args, step="update"))
+        launches.append(rung.launch(args, "update", **GEOMETRY))
     more = []
     if truth_buffers[0] is not None:
         more = [Output(kept, truth_buffers[0].numpy(), 5e-6)]
@@ -127,7 +127,7 @@ def make_adam(rung: Rung, generator: np.random.Generator, case: AdamCase) -> Pro
             case.decoupled,
         )  # fmt: skip
         args = (param, grad, mean, square, highest if case.amsgrad else None, case.n, options)
-        launches.append(Launch(GRID, (64,), args))
+        launches.append(rung.launch(args, **GEOMETRY))
     more = [Output(out, end.numpy(), 5e-6) for out, end in zip(states, wide, strict=True)]
     return Problem(grads, param, truth.numpy(), launches, atol=5e-6, more=more)
 

@@ -50,18 +50,18 @@ def _pool(case: Case, out: tuple[int, ...], dilation: Two) -> Pool:
 
 
 def _forward(rung: Rung, case: Case, pool: Pool, args: list[Any], sums: bool) -> Launch:
-    """Rung 2 keeps a patch in shared memory, and `sums` of its rows, where they fit."""
+    """One that keeps a patch in shared memory does, and `sums` of its rows, where they fit."""
     outputs = case.planes * pool.h.out * pool.w.out
-    if rung.number == 1:
-        return Launch((blocks(outputs, 1024),), (256,), [*args, pool])
+    if not rung.takes("fits"):
+        return rung.launch([*args, pool], grid=blocks(outputs, 1024), block=256)
     rows, cols = (
         (TILE[d] - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
         for d, axis in enumerate((pool.h, pool.w))
     )
-    shared = 4 * rows * (cols + (TILE[1] if sums else 0))
-    fits = shared <= SHARED_BYTES
+    patch = rows * (cols + (TILE[1] if sums else 0))
+    fits = 4 * patch <= SHARED_BYTES
     tiles = case.planes * blocks(pool.h.out, TILE[0]) * blocks(pool.w.out, TILE[1])
-    return Launch((max(1, tiles),), (256,), [*args, pool, fits], shared if fits else 0)
+    return rung.launch([*args, pool, fits], grid=tiles, patch=patch if fits else 0)
 
 
 def make_max(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
@@ -114,11 +114,10 @@ def make_avg_backward(rung: Rung, generator: np.random.Generator, case: Case) ->
 
 
 def _backward(rung: Rung, pool: Pool, inputs: list[Array], expected: Array) -> Problem:
-    """Rung 1 adds to dx, a thread per output; rung 2 writes it, a thread per input."""
-    outputs = inputs[0].size
-    dx = np.zeros(expected.shape, np.float32) if rung.number == 1 else poisoned(expected.shape)
-    threads = outputs if rung.number == 1 else dx.size
-    launch = Launch((blocks(threads, 1024),), (256,), (*inputs, dx, pool))
+    """One adds to dx, a thread per output; the other writes it, a thread per input."""
+    outputs, dx = inputs[0].size, rung.output(expected.shape)
+    threads = outputs if rung.adds else dx.size
+    launch = rung.launch((*inputs, dx, pool), grid=blocks(threads, 1024), block=256)
     bases = {"gradient": float(outputs)}
     return Problem(inputs[:1], dx, expected, [launch], atol=5e-6, bases=bases)
 

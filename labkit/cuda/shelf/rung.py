@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.cuda.errors import InvalidValueError, UnsupportedFeatureError
+from labkit.cuda.launch_line import launch_line
 from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import AccessCounters, Report
-from labkit.cuda.source import KERNELS
+from labkit.cuda.source import KERNELS, parse
 from labkit.cuda.trace import Trace
 
 Array = NDArray[Any]
@@ -197,8 +198,13 @@ class Rung:
     shapes: tuple[Any, ...]
 
     @cached_property
+    def code(self) -> str:
+        """What stands in the file."""
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
     def _title(self) -> re.Match[str]:
-        match = _TITLE.match(self.path.read_text(encoding="utf-8"))
+        match = _TITLE.match(self.code)
         if match is None:
             raise InvalidValueError(f"{self.path}: the header starts '// What, rung N of M: idea'")
         return match
@@ -220,7 +226,7 @@ class Rung:
 
     @cached_property
     def _gpu_only(self) -> re.Match[str] | None:
-        return _GPU_ONLY.search(self.path.read_text(encoding="utf-8"))
+        return _GPU_ONLY.search(self.code)
 
     @property
     def gpu_only(self) -> str:
@@ -242,13 +248,49 @@ class Rung:
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
         """The counters its header promises."""
-        text = self.path.read_text(encoding="utf-8")
         return tuple(
             Prediction(
                 m["access"], m["space"], m["array"], m["metric"], float(m["value"]), m["step"] or ""
             )
-            for m in _COUNTER.finditer(text)
+            for m in _COUNTER.finditer(self.code)
         )
+
+    @cached_property
+    def _parameters(self) -> dict[str, tuple[str, ...]]:
+        kernels = parse(self.code).kernels
+        return {one.name: tuple(each.name for each in one.parameters) for one in kernels}
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The words in which the names of its further kernels end."""
+        return tuple(name.removeprefix(f"{self.name}_") for name in self._parameters)[1:]
+
+    def takes(self, parameter: str) -> bool:
+        """Whether its own kernel has a parameter of that name."""
+        return parameter in self._parameters[self.name]
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to what it writes, which must be zero before, as its header says."""
+        return "zero before" in self.code
+
+    def output(self, shape: tuple[int, ...]) -> Array:
+        """A float32 array for it to write: zeros where it `adds`, poisoned where it must not."""
+        return np.zeros(shape, np.float32) if self.adds else poisoned(shape)
+
+    def launch(
+        self,
+        args: Sequence[Any],
+        step: str = "",
+        /,
+        *,
+        grid: int | None = None,
+        block: int | None = None,
+        **sizes: int,
+    ) -> Launch:
+        """One launch, by the launch line of its header: see `labkit.cuda.launch_line`."""
+        line = launch_line(self.code, f"{self.name}_{step}")
+        return Launch(*line.extents(sizes, grid, block), args, line.shared_bytes(sizes), step)
 
     def kernel(self, step: str = "") -> RawKernel:
         """The compiled kernel, for the device that serves.

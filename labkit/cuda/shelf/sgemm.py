@@ -2,15 +2,7 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
-
-_SHAPE_OF_RUNG = {
-    1: ((32, 8), (32, 8)),
-    2: ((32, 32), (32, 32)),
-    3: ((64, 64), (256,)),
-    4: ((64, 64), (256,)),
-}
-"""Rung -> (columns and rows of C per block, threads)."""
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
@@ -19,8 +11,7 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> 
     a = generator.standard_normal((m, k)).astype(np.float32)
     b = generator.standard_normal((k, n)).astype(np.float32)
     c = poisoned((m, n))
-    (cols, rows), threads = _SHAPE_OF_RUNG[rung.number]
-    launch = Launch((blocks(n, cols), blocks(m, rows)), threads, (a, b, c, m, n, k))
+    launch = rung.launch((a, b, c, m, n, k), M=m, N=n)
     return Problem([a, b], c, a.astype(np.float64) @ b.astype(np.float64), [launch], depth=k)
 
 

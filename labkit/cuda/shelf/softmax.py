@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
 
 THREADS = 128
 CACHED_FLOATS = 1024
@@ -30,18 +30,18 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     function = torch.log_softmax if case.log else torch.softmax
     expected = function(torch.from_numpy(x).double(), 1).numpy()
     y, rows = poisoned(shape), case.outer * case.inner
-    args = [x, y, rows, case.cols, case.inner, case.log]
-    launches = [_launch(rung, rows, args)]
-    if rung.number == 4:
-        cached = min(case.cols, CACHED_FLOATS)
-        launches[0].args, launches[0].shared = [*args, cached], 4 * cached
-    elif rung.number == 5:
-        grid, partial = (max(1, rows), SPLITS), poisoned((rows, SPLITS, 2))
-        sizes = (rows, case.cols, case.inner)
+    sizes = (rows, case.cols, case.inner)
+    geometry = {"grid": rows, "block": THREADS, "rows": rows, "splits": SPLITS}
+    if "normalise" in rung.steps:
+        partial = poisoned((rows, SPLITS, 2))
         launches = [
-            Launch(grid, (THREADS,), (x, partial, *sizes)),
-            Launch(grid, (THREADS,), (x, partial, y, *sizes, case.log), step="normalise"),
+            rung.launch((x, partial, *sizes), **geometry),
+            rung.launch((x, partial, y, *sizes, case.log), "normalise", **geometry),
         ]
+    else:
+        cached = [min(case.cols, CACHED_FLOATS)] if rung.takes("cached") else []
+        args = (x, y, *sizes, case.log, *cached)
+        launches = [rung.launch(args, cached=sum(cached), **geometry)]
     return Problem([x], y, expected, launches, depth=case.cols, atol=5e-6)
 
 
@@ -54,14 +54,9 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     (expected,) = torch.autograd.grad(result, x, torch.from_numpy(dy).double())
     y, dx = result.detach().numpy().astype(np.float32), poisoned(shape)
     rows = case.outer * case.inner
-    launch = _launch(rung, rows, [dy, y, dx, rows, case.cols, case.inner, case.log])
+    args = (dy, y, dx, rows, case.cols, case.inner, case.log)
+    launch = rung.launch(args, grid=rows, block=THREADS, rows=rows)
     return Problem([dy, y], dx, expected.numpy(), [launch], depth=case.cols, atol=5e-6)
-
-
-def _launch(rung: Rung, rows: int, args: list[object]) -> Launch:
-    if rung.number == 1:
-        return Launch((blocks(rows, 256),), (256,), args)
-    return Launch((max(1, rows),), (THREADS,), args)
 
 
 CASES = [

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
 
 
 class Case(NamedTuple):
@@ -27,27 +27,22 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     y, planes = poisoned(x.shape), n * channels
     mean, gate = poisoned((n, channels)), poisoned((n, channels))
     middle = poisoned((n, hidden))
-    per_plane = Launch((max(1, planes),), (64,), (x, mean, planes, spatial))
-    scale = (x, gate, y, planes, spatial)
-    if rung.number == 1:
-        down = (mean, w1, b1, middle, n, channels, hidden)
-        up = (middle, w2, b2, gate, n, channels, hidden)
-        launches = [
-            per_plane,
-            Launch((blocks(middle.size, 256),), (256,), down, step="reduce"),
-            Launch((blocks(gate.size, 256),), (256,), up, step="expand"),
-            Launch((blocks(x.size, 1024),), (256,), scale, step="scale"),
-        ]
-    elif rung.number == 2:
+    sizes = {"N": n, "C": channels, "R": hidden}
+    if not rung.steps:
         args = (x, w1, b1, w2, b2, y, n, channels, spatial, hidden)
-        launches = [Launch((max(1, n),), (128,), args, shared=4 * (channels + hidden))]
+        launches = [rung.launch(args, grid=n, block=128, **sizes)]
     else:
-        gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden)
-        launches = [
-            per_plane,
-            Launch((max(1, n),), (128,), gates, shared=4 * hidden, step="gates"),
-            Launch((max(1, planes),), (64,), scale, step="scale"),
-        ]
+        launches = [rung.launch((x, mean, planes, spatial), grid=planes, block=64)]
+        if "gates" in rung.steps:
+            gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden)
+            launches.append(rung.launch(gates, "gates", grid=n, block=128, **sizes))
+        else:
+            down = (mean, w1, b1, middle, n, channels, hidden)
+            up = (middle, w2, b2, gate, n, channels, hidden)
+            launches.append(rung.launch(down, "reduce", **sizes))
+            launches.append(rung.launch(up, "expand", **sizes))
+        scale = (x, gate, y, planes, spatial)
+        launches.append(rung.launch(scale, "scale", grid=planes, block=64))
     expected = _truth(*(_wide(one) for one in (x, w1, b1, w2, b2)))
     return Problem([x], y, expected.numpy(), launches, atol=1e-5)
 
@@ -65,14 +60,12 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     dx, planes = poisoned(x.shape), n * channels
     de, shift = poisoned((n, channels)), poisoned((n, channels))
     dr = poisoned((n, hidden))
+    gates = (de, middle, w1, w2, dr, shift, n, channels, spatial, hidden)
     launches = [
-        Launch((max(1, planes),), (64,), (dy, x, kept, de, planes, spatial)),
-        Launch(
-            (max(1, n),), (128,), (de, middle, w1, w2, dr, shift, n, channels, spatial, hidden),
-            shared=4 * hidden, step="gates",
-        ),
-        Launch((max(1, planes),), (64,), (dy, kept, shift, dx, planes, spatial), step="input"),
-    ]  # fmt: skip
+        rung.launch((dy, x, kept, de, planes, spatial), grid=planes, block=64),
+        rung.launch(gates, "gates", grid=n, block=128, R=hidden),
+        rung.launch((dy, kept, shift, dx, planes, spatial), "input", grid=planes, block=64),
+    ]
     atol = 2e-6 * (1 + spatial**0.5) * (1 + channels**0.5) * (1 + hidden**0.5)
     expected, d_first, d_second = (truth.numpy() for truth in truths)
     more = [Output(de, d_second, atol), Output(dr, d_first, atol)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Array, Launch, Problem, Rung, blocks, rungs_of
+from labkit.cuda.shelf.rung import Array, Problem, Rung, rungs_of
 
 MAX_DIMS = 8
 
@@ -100,14 +100,13 @@ def make(rung: Rung, generator: np.random.Generator, case: Copy) -> Problem:
     x = np.broadcast_to(x, case.shape)
     y = laid_out(np.full(math.prod(case.shape), np.nan, np.float32), case.shape, case.y_order)
     dims = dims_of(x, y)
-    if rung.number == 1:
-        launch = Launch((blocks(y.size, 256),), (256,), (x, y, y.size, layout_of(dims)))
-    else:
+    if rung.takes("turned"):
         dims, turned = fast_first(dims)
-        tiles = blocks(dims[0].size, 32) * blocks(dims[1].size, 32)
-        grid = tiles * math.prod(dim.size for dim in dims[2:])
-        block = (32, 8) if rung.number == 2 else (8, 32)
-        launch = Launch((max(1, grid),), block, (x, y, layout_of(dims), turned))
+        first, second, *others = (dim.size for dim in dims)
+        sizes = {"size0": first, "size1": second, "others": math.prod(others)}
+        launch = rung.launch((x, y, layout_of(dims), turned), **sizes)
+    else:
+        launch = rung.launch((x, y, y.size, layout_of(dims)), n=y.size)
     launches = [launch] if y.size else []
     return Problem([memory], y, x.astype(np.float64), launches, atol=0.0, rtol=0.0)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Launch, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
@@ -10,8 +10,7 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> 
     rows, cols = shape
     x = generator.standard_normal(shape).astype(np.float32)
     y = poisoned((cols, rows))
-    block = (8, 32) if rung.number == 4 else (32, 32)
-    launch = Launch((blocks(cols, 32), blocks(rows, 32)), block, (x, y, rows, cols))
+    launch = rung.launch((x, y, rows, cols), rows=rows, cols=cols)
     return Problem([x], y, x.T.astype(np.float64), [launch])
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Launch, Output, Problem, Rung, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, rungs_of
 
-GRID = (3,)
+GRID = 3
 FACTOR = 0.3
 """No power of two, so that every product is rounded."""
 GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 3
@@ -36,13 +36,13 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         grad = torch.from_numpy(wide.copy()).to(dtype)
         expected = grad.clone()
         torch._amp_foreach_non_finite_check_and_unscale_([expected], flag, torch.tensor(FACTOR))
-        launches.append(Launch(GRID, (64,), (grad, found, factor, case.n), step=step))
+        launches.append(rung.launch((grad, found, factor, case.n), step, grid=GRID, block=64))
         outputs.append(Output(grad, expected.double().numpy(), 0.0, 0.0))
     scale, tracker = torch.tensor(case.scale), torch.tensor(case.tracker, dtype=torch.int32)
     ours = (scale.clone().reshape(1), tracker.clone().reshape(1))
     torch._amp_update_scale_(scale, tracker, flag, GROWTH, BACKOFF, INTERVAL)
     args = (*ours, found, GROWTH, BACKOFF, INTERVAL)
-    launches.append(Launch((1,), (1,), args, step="update"))
+    launches.append(rung.launch(args, "update"))
     for own, after in zip((found, *ours), (flag, scale, tracker), strict=True):
         outputs.append(Output(own, after.double().reshape(1).numpy(), 0.0, 0.0))
     first, *more = outputs

@@ -10,20 +10,19 @@ from typing import Any
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import NoKernel, blocks, check_device, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, check_device, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.linear_algebra import blas as host
 from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
 from labkit.ops.shape import view
 from labkit.ops.tensors import copy
 
-TILE = 64  # rows and columns of the product per block
 _RUNGS = {
-    dtypes.float32: (("sgemm", "4_vectorised"), 256),
-    dtypes.float16: (("hgemm", "2_wmma_tiled"), 128),
-    dtypes.bfloat16: (("hgemm", "2_wmma_tiled", "bfloat16"), 128),
+    dtypes.float32: ("sgemm", "4_vectorised"),
+    dtypes.float16: ("hgemm", "2_wmma_tiled"),
+    dtypes.bfloat16: ("hgemm", "2_wmma_tiled", "bfloat16"),
 }
-"""Element type -> the kernel, and its threads per block. The sums are float32 in all of them."""
+"""Element type -> the kernel. The sums are float32 in all of them."""
 
 
 def _check(*tensors: TensorImpl) -> None:
@@ -45,9 +44,8 @@ def _multiply(out: TensorImpl, a: TensorImpl, b: TensorImpl) -> None:
     """Queue `out = a b` for matrices that lie row by row."""
     (m, k), n = a.sizes, b.sizes[1]
     if out.numel():
-        rung, threads = _RUNGS[out.dtype]
-        kernel, to = shelf(*rung), written(out)
-        kernel((blocks(n, TILE), blocks(m, TILE)), (threads,), (read(a), read(b), to, m, n, k))
+        kernel, to = shelf(*_RUNGS[out.dtype]), written(out)
+        kernel(*kernel.geometry(M=m, N=n), (read(a), read(b), to, m, n, k))
 
 
 def product(a: TensorImpl, b: TensorImpl) -> TensorImpl:

@@ -12,14 +12,10 @@ from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution import convolution as host
 from labkit.ops.cuda import depthwise
-from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.tensors import copy
-
-TILE = 64  # rows and columns of the implicit product per block
-CHUNK = 4096
-"""Positions whose part of a weight's gradient one block adds up; a multiple of 16."""
 
 Optional = TensorImpl | None
 
@@ -82,11 +78,8 @@ def _output(x: TensorImpl, w: TensorImpl, bias: Optional, y: TensorImpl, sizes: 
         depthwise.output(x, w, bias, y, sizes)
         return
     into = written(y)
-    positions = sizes.batch * sizes.out_height * sizes.out_width
-    per_group = sizes.out_channels // sizes.groups
-    grid = blocks(positions, TILE) * sizes.groups * blocks(per_group, TILE)
     kernel = shelf("conv2d", "3_implicit_gemm")
-    kernel((grid,), (256,), (read(x), read(w), read(bias), into, sizes))
+    kernel(*kernel.geometry(**sizes.letters), (read(x), read(w), read(bias), into, sizes))
 
 
 @device_kernel("convolution_backward")
@@ -128,7 +121,7 @@ def _bias_gradient(dy: TensorImpl, sizes: Any) -> TensorImpl:
     db = _empty((sizes.out_channels,), dy)
     into = written(db)
     kernel = shelf("conv2d_bias_gradient", "2_block_per_channel")
-    kernel((sizes.out_channels,), (256,), (read(dy), into, sizes))
+    kernel(*kernel.geometry(**sizes.letters), (read(dy), into, sizes))
     return db
 
 
@@ -137,30 +130,17 @@ def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: An
     if depthwise.serves(sizes):
         depthwise.input_gradient(dy, w, dx, sizes)
         return dx
-    channels = input_.sizes[1]
-    per_group = channels // sizes.groups
-    grid = blocks(dx.numel() // channels, TILE) * sizes.groups * blocks(per_group, TILE)
     into = written(dx)
     kernel = shelf("conv2d_input_gradient", "3_implicit_gemm")
-    kernel((grid,), (256,), (read(dy), read(w), into, sizes))
+    kernel(*kernel.geometry(**sizes.letters), (read(dy), read(w), into, sizes))
     return dx
 
 
 def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Any) -> TensorImpl:
     """Parts of the sums by one kernel, added up in order by another."""
-    dw, filters = _empty(weight.sizes, weight), weight.sizes[0]
+    dw = _empty(weight.sizes, weight)
     if depthwise.serves(sizes):
         depthwise.weight_gradient(x, dy, dw, sizes)
         return dw
-    chunks = blocks(dy.numel() // filters, CHUNK)
-    partial = _empty((chunks, *weight.sizes), weight)
-    tiles = blocks(filters // sizes.groups, TILE) * blocks(math.prod(weight.sizes[1:]), TILE)
-    op, rung = "conv2d_weight_gradient", "3_implicit_gemm"
-    into = written(partial)
-    grid = (chunks * sizes.groups * tiles,)
-    shelf(op, rung)(grid, (256,), (read(x), read(dy), into, sizes, CHUNK))
-    into = written(dw)
-    shelf(op, rung, "sum")(
-        (blocks(dw.numel(), 256),), (256,), (read(partial), into, dw.numel(), chunks)
-    )
+    depthwise.in_parts("conv2d_weight_gradient", "3_implicit_gemm", x, dy, dw, sizes)
     return dw

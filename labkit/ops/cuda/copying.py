@@ -8,7 +8,7 @@ Source   aten/src/ATen/native/cuda/Copy.cu  copy_device_to_device
 """
 
 import ctypes
-from typing import Any
+import math
 
 from labkit.core import dtype as dtypes
 from labkit.core.allocator import copy_bytes
@@ -16,12 +16,11 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
 from labkit.ops.cuda.elementwise_source import ELEMENTS
-from labkit.ops.cuda.launching import NoKernel, blocks, check_device, extent, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, check_device, extent, read, shelf, written
 from labkit.ops.iterator.iterator_operand import Flags
 from labkit.ops.iterator.tensor_iterator import build
 
 _MAX_DIMS = 8
-_TILE = 32
 _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
 
@@ -81,12 +80,10 @@ def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
     layout = Layout(dims=len(dims))
     for d, (size, x_step, y_step) in enumerate(dims):
         layout.sizes[d], layout.x_strides[d], layout.y_strides[d] = size, x_step, y_step
-    grid = blocks(dims[0][0], _TILE) * blocks(dims[1][0], _TILE)
-    for size, _, _ in dims[2:]:
-        grid *= size
-    to = written(destination)
-    kernel: Any = shelf("strided_copy", "3_vectorised")
-    kernel((grid,), (8, 32), (read(source), to, layout, turned))
+    first, second, *others = [size for size, _, _ in dims]
+    kernel, to = shelf("strided_copy", "3_vectorised"), written(destination)
+    geometry = kernel.geometry(size0=first, size1=second, others=math.prod(others))
+    kernel(*geometry, (read(source), to, layout, turned))
     return True
 
 

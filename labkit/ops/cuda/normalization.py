@@ -10,7 +10,7 @@ from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution.windows import strides_like
-from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.layers.layer_norm import check_normalized
@@ -82,16 +82,14 @@ def native_layer_norm_backward(
     wanted = [i for i, each in parameters if output_mask[i] and each is not None]
     if wanted:
         partial = _empty((2, SPLITS, cols), input)
-        shelf(op, rung, "weights")(
-            (blocks(cols, 32), SPLITS), (32, 8),
-            (read(dy), read(x), *statistics, written(partial), rows, cols),
-        )  # fmt: skip
+        kernel, into = shelf(op, rung, "weights"), written(partial)
+        geometry = kernel.geometry(cols=cols, splits=SPLITS)
+        kernel(*geometry, (read(dy), read(x), *statistics, into, rows, cols))
         for i in wanted:
             made[i] = _empty(normalized_shape, input)
         sums = [None if each is None else written(each) for each in made[1:]]
-        shelf(op, rung, "finish")(
-            (blocks(cols, 256),), (256,), (read(partial), *sums, SPLITS, cols)
-        )
+        kernel = shelf(op, rung, "finish")
+        kernel(*kernel.geometry(cols=cols), (read(partial), *sums, SPLITS, cols))
     return made[0], made[1], made[2]
 
 
