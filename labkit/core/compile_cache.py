@@ -7,6 +7,7 @@ one that goes with the process. Everything labkit compiles comes through `kept`.
 """
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -117,16 +118,42 @@ def kept(name: str, key: Sequence[str], build: Callable[[Path], None], suffix: s
     found = _entry(place, stem, suffix)
     if found is not None:
         return found
-    with tempfile.TemporaryDirectory(prefix="labkit-build-") as scratch:
-        built = Path(scratch) / f"built{suffix}"
-        build(built)
-        try:
-            path = _keep(built, place, stem, suffix)
-        except OSError as error:
-            _say(f"{place} cannot be written to: {error.strerror or error}")
-            path = _keep(built, _private_folder(), stem, suffix)
+    with _alone(place / f"{stem}.building") as waited:
+        found = _entry(place, stem, suffix) if waited else None
+        if found is not None:
+            return found
+        with tempfile.TemporaryDirectory(prefix="labkit-build-") as scratch:
+            built = Path(scratch) / f"built{suffix}"
+            build(built)
+            try:
+                path = _keep(built, place, stem, suffix)
+            except OSError as error:
+                _say(f"{place} cannot be written to: {error.strerror or error}")
+                path = _keep(built, _private_folder(), stem, suffix)
     _made_here.add(path)
     return path
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """No other process builds the same inside; whether one had to be waited for.
+
+    The emulator alone takes many seconds. Where no lock can be had, on a full disk for one,
+    everybody builds for himself.
+    """
+    waited = False
+    with contextlib.ExitStack() as ending:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            ending.callback(os.close, descriptor)
+            ending.callback(path.unlink, missing_ok=True)
+            ending.callback(lambda: fcntl.flock(descriptor, fcntl.LOCK_UN))  # a fork may hold it
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited = True
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield waited
 
 
 def loaded(

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -256,3 +257,27 @@ def test_two_processes_build_at_once(cache):
     entries = [entry.name for entry in (cache / "compiled").iterdir()]
     assert len(entries) in (1, 2)  # compilers need not write the same bytes twice
     assert not [name for name in entries if name.startswith("half-done")]
+
+
+def test_nobody_else_builds_the_same_meanwhile(cache):
+    def build(target):
+        (lock,) = (cache / "compiled").glob("*.building")
+        with lock.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        target.write_bytes(b"x")
+
+    path = compile_cache.kept("one", ["key"], build)
+    assert list((cache / "compiled").iterdir()) == [path]  # the lock is gone
+
+
+def test_what_was_waited_for_is_taken(cache, monkeypatch):
+    real = fcntl.flock
+
+    def waits(file, how):
+        monkeypatch.setattr(fcntl, "flock", real)
+        compile_cache.kept("one", ["key"], lambda target: target.write_bytes(b"theirs"))
+        raise BlockingIOError
+
+    monkeypatch.setattr(fcntl, "flock", waits)
+    path = compile_cache.kept("one", ["key"], lambda target: target.write_bytes(b"ours"))
+    assert path.read_bytes() == b"theirs"
