@@ -21,6 +21,10 @@ COMMANDS = {
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
     "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
     "video": ("labkit.pipeline.command", "a dark film made bright: decode, a network, encode"),
+    "optimize": (
+        "labkit.pipeline.optimize_command",
+        "what a recorded run waited for, and which setting would help",
+    ),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),
     "site": ("labkit.workshop.site", "the course as pages that work without a server"),
     "workshop": ("labkit.workshop.command", "teach with it: the plan, the room, grades"),

@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from labkit.cuda.emulator.driver import EmulatorDriver
-from labkit.cuda.module import RawModule
+from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import Report
 from labkit.cuda.source import KERNELS
 from labkit.cuda.structures import Conv2d
@@ -98,27 +98,27 @@ class _Device(Interpreter):  # type: ignore[misc]
         assert self.node is not None
         return _poisoned(self.node)
 
-    def launch(self, path: str, grid: Any, block: Any, args: Sequence[Any]) -> None:
-        """A launch of a file of `kernels/`."""
+    def launch(self, path: str, args: Sequence[Any], **geometry: int) -> None:
+        """A launch of a file of `kernels/`; its header turns sizes into grid and block."""
         module = RawModule(path=KERNELS / f"{path}.cu", driver=self.driver)
-        self._count(module, path.replace("/", "_"), grid, block, args)
+        kernel = module.get_function(path.replace("/", "_"))
+        self._count(kernel, *kernel.geometry(**geometry), args)
 
     def generated(self, kernel: PointwiseKernel, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """A launch of a kernel written for the graph."""
         out = _poisoned(kernel.result)
         module = RawModule(kernel.source, driver=self.driver)
-        grid = _blocks(out.numel(), THREADS)
-        self._count(module, kernel.name, grid, THREADS, (*inputs, out, out.numel()))
+        grid = max(1, -(-out.numel() // THREADS))
+        function = module.get_function(kernel.name)
+        self._count(function, grid, THREADS, (*inputs, out, out.numel()))
         return out
 
-    def _count(
-        self, module: RawModule, name: str, grid: Any, block: Any, args: Sequence[Any]
-    ) -> None:
+    def _count(self, kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any]) -> None:
         arrays = [one.numpy() if isinstance(one, torch.Tensor) else one for one in args]
-        report = module.get_function(name)(grid, block, arrays, trace=Trace(races=False))
+        report = kernel(grid, block, arrays, trace=Trace(races=False))
         assert self.node is not None
         moved = SECTOR * report.total("sectors", space="global")
-        self.counted.launches.append(DeviceLaunch(self.node.name, name, moved))
+        self.counted.launches.append(DeviceLaunch(self.node.name, kernel.name, moved))
         self.counted.reports.append(report)
 
 
@@ -126,10 +126,6 @@ def _poisoned(node: Node) -> torch.Tensor:
     """Memory for the node's value, as its kernel finds it: full of NaN."""
     like = node.meta["val"]
     return torch.empty_strided(like.shape, like.stride()).fill_(torch.nan)
-
-
-def _blocks(count: int, per_block: int) -> int:
-    return max(1, -(-count // per_block))
 
 
 def _conv2d(
@@ -157,8 +153,7 @@ def _convolution(
     sizes = Conv2d(
         *x.shape, filters, *y.shape[2:], *weight.shape[2:], *stride, *padding, *dilation, groups
     )
-    tiles = _blocks(y.numel() // filters, 64) * groups * _blocks(filters // groups, 64)
-    device.launch(path, tiles, 256, (x, weight, *more, y, sizes))
+    device.launch(path, (x, weight, *more, y, sizes), **sizes.letters)
     return y
 
 
@@ -170,7 +165,8 @@ def _batch_norm(
         raise NotImplementedError("a batch norm in training has no kernel here")
     y, (n, channels) = device.empty(), x.shape[:2]
     sizes = (n, channels, x.numel() // (n * channels))
-    device.launch(NORM, n * channels, 64, (x, gamma, beta, mean, variance, y, *sizes, epsilon))
+    args = (x, gamma, beta, mean, variance, y, *sizes, epsilon)
+    device.launch(NORM, args, grid=n * channels, block=64)
     return y
 
 
@@ -181,12 +177,11 @@ def _linear(
     y, columns = device.empty(), weight.shape[0]
     rows, depth = x.numel() // x.shape[-1], x.shape[-1]
     turned = weight.t().contiguous()
-    grid = (_blocks(columns, 32), _blocks(rows, 32))
-    device.launch(PRODUCT, grid, (32, 32), (x.contiguous(), turned, y, rows, columns, depth))
+    device.launch(PRODUCT, (x.contiguous(), turned, y, rows, columns, depth), M=rows, N=columns)
     if bias is None:
         return y
     out, n = device.empty(), y.numel()
-    device.launch(BIAS, _blocks(n, THREADS), THREADS, (y, bias, out, columns, 1, n))
+    device.launch(BIAS, (y, bias, out, columns, 1, n), N=rows, K=columns, P=1, Q=1)
     return out
 
 

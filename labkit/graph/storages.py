@@ -18,12 +18,12 @@ hand back an input without saying so in their schema."""
 
 
 def operator_name(node: Node) -> str:
-    """`relu` for `aten.relu.default`; the name of another function or module; "" for no call."""
+    """`relu` for `aten.relu.default`; another function's, method's or module's; "" for no call."""
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target._schema.name.split("::")[1])
     if node.op == "call_function":
         return str(getattr(node.target, "__name__", node.target))
-    return str(node.target) if node.op == "call_module" else ""
+    return str(node.target) if node.op in ("call_module", "call_method") else ""
 
 
 def arguments(node: Node) -> Iterator[tuple[Any, Any]]:

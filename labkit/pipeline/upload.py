@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -78,3 +79,37 @@ class _Upload:
 
     def _moved(self, leaf: Any) -> Any:
         return leaf.to(self.device, non_blocking=True) if isinstance(leaf, Tensor) else leaf
+
+
+class Uploader:
+    """Arrays on a device, through page-locked buffers that are filled in turn.
+
+    The host waits when the buffer that it is about to fill is still being copied, and never else.
+
+    slots  how many buffers there are; with two, filling and copying overlap
+
+    Source   aten/src/ATen/core/CachingHostAllocator.h, which gives a freed buffer out again behind
+             the same kind of event, and takes a new one instead of waiting
+    """
+
+    def __init__(self, device: torch.device | str, slots: int = 2) -> None:
+        if slots < 1:
+            raise ValueError(f"there is at least one buffer, got {slots}")
+        self._upload = _Upload(torch.device(device))
+        self._slots: deque[tuple[Tensor | None, Any]] = deque([(None, None)] * slots)
+
+    def put(self, array: NDArray[Any]) -> Tensor:
+        """The array on the device, for the stream now current; it may be changed at once."""
+        source = torch.from_numpy(array)
+        if self._upload.stream is None:
+            return source.clone()
+        buffer, copied = self._slots.popleft()
+        if copied is not None:
+            copied.synchronize()
+        if buffer is None or (buffer.shape, buffer.dtype) != (source.shape, source.dtype):
+            buffer = torch.empty_like(source).pin_memory()
+        buffer.copy_(source)
+        moved, copied = self._upload.begun(buffer)
+        self._slots.append((buffer, copied))
+        there: Tensor = self._upload.arrived(moved, copied)
+        return there

@@ -33,6 +33,7 @@ from labkit.pipeline.frames import (
     require_av,
     write_film,
 )
+from labkit.pipeline.graph_runner import GraphRunner
 from labkit.pipeline.journal import Journal, JournalError
 from labkit.pipeline.scene import Frame, Scene
 from labkit.pipeline.staged import staged
@@ -42,12 +43,16 @@ from labkit.pipeline.timer import Timer
 
 @dataclass(frozen=True)
 class Compute:
-    """Where and how the network computes; 0 threads is PyTorch's own choice."""
+    """Where and how the network computes; 0 threads is PyTorch's own choice.
+
+    graphs  capture the network once for each shape of a batch, and replay it
+    """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     allow_tf32: bool = False
     num_threads: int = setting(0, at_least=0)
+    graphs: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,8 @@ def enhance_film(
     shortcuts = settings.processing.reuse_unless_moved, settings.processing.coarse_unless_detailed
     if None not in shortcuts:
         raise VideoError("reuse_unless_moved or coarse_unless_detailed: a job takes one of them")
+    if settings.compute.graphs and shortcuts != (None, None):
+        raise VideoError("a graph repeats one computation; reuse and detail decide frame by frame")
     with _journal_of(target) as journal, _computing(settings.compute) as device:
         with timer("train"):
             model = _begun(journal, _job(source, film, settings), settings.model)
@@ -190,15 +197,18 @@ def _enhance_with(
     model: nn.Module, device: torch.device, compute: Compute, timer: Timer
 ) -> Callable[[tuple[list[Frame], int]], Sequence[Frame]]:
     dtype = getattr(torch, compute.precision)
+    network = GraphRunner(model) if compute.graphs else model
+    cached = not compute.graphs  # a cast kept by autocast would not outlive the capture
 
     def enhance(batch: tuple[list[Frame], int]) -> Sequence[Frame]:
         frames, done = batch
         with torch.inference_mode():
             with timer("preprocess"):
                 pixels = preprocess(frames, device)
-            mixed = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+            wanted = dtype != torch.float32
+            mixed = torch.autocast(device.type, dtype, enabled=wanted, cache_enabled=cached)
             with timer("network"), mixed:
-                better = model(pixels)
+                better = network(pixels)
             with timer("postprocess"):
                 return postprocess(better)[done:]
 

@@ -33,7 +33,7 @@ def test_random_programs_keep_their_results_in_any_order_of_passes(first, in_pla
             assert graph.largest_difference(before, after, *inputs(seed + 1)) < 1e-12, (
                 f"seed {seed}, {one.__name__}:\n{rewrite}"
             )
-    assert rewrites[graph.fuse_pointwise] > 2
+    assert rewrites[graph.fuse_pointwise] > 1
     assert rewrites[graph.reinplace] > 2
     assert rewrites[graph.share_common] + rewrites[graph.functionalise] > 2
 

@@ -1,9 +1,10 @@
 """The prefetcher: every batch once and in order, right in every order of the queues."""
 
+import numpy as np
 import pytest
 import torch
 
-from labkit.pipeline.upload import Prefetcher
+from labkit.pipeline.upload import Prefetcher, Uploader
 from tests.torch_device.apart import apart
 
 
@@ -64,3 +65,28 @@ def test_it_is_right_in_every_order_of_the_queues():
             doubled.append(batch * 2)
             del batch
         assert [one[0].item() for one in doubled] == [0, 2, 4, 6, 8], seed
+
+
+def test_an_uploaded_array_may_be_changed_at_once():
+    uploader, array = Uploader("cpu"), np.ones(3, np.uint8)
+    there = uploader.put(array)
+    array[:] = 9
+    assert there.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="at least one buffer, got 0"):
+        Uploader("cpu", 0)
+
+
+@apart
+def test_uploads_are_right_in_every_order_of_the_queues():
+    """The same array is refilled for each batch, and its size changes in between."""
+    queue = torch.lab._devices[0].driver.queue
+    for seed in range(48):
+        queue.reseed(seed)
+        uploader, doubled = Uploader("lab", slots=1 + seed % 3), []
+        for number in range(6):
+            array = np.full(1_000 if number < 4 else 500, number, np.float32)
+            there = uploader.put(array)
+            array[:] = -1
+            doubled.append(there * 2)
+            del there
+        assert [set(one.tolist()) for one in doubled] == [{2.0 * n} for n in range(6)], seed

@@ -347,3 +347,17 @@ def test_a_coarse_film_is_written_and_two_shortcuts_at_once_are_refused(film, tm
     with pytest.raises(VideoError, match="one of them"):
         enhance_film(film, tmp_path / "both.mkv", both)
     assert not list(tmp_path.glob("both*"))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_captured_network_gives_the_same_film(film, tmp_path, precision):
+    plain = replace(
+        QUICK, compute=Compute("cpu", precision), processing=Processing(batch_size=4)
+    )  # the last batch is smaller
+    graphs = replace(plain, compute=Compute("cpu", precision, graphs=True))
+    enhance_film(film, tmp_path / "plain.mkv", plain)
+    enhance_film(film, tmp_path / "graphs.mkv", graphs)
+    assert (pictures(tmp_path / "graphs.mkv") == pictures(tmp_path / "plain.mkv")).all()
+    shortcut = replace(graphs, processing=Processing(reuse_unless_moved=0))
+    with pytest.raises(VideoError, match="decide frame by frame"):
+        enhance_film(film, tmp_path / "both.mkv", shortcut)
