@@ -57,6 +57,8 @@ WITH_FORKED_KERNELS = (
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 SETTINGS = json.loads((ROOT / "jupyter" / "overrides.json").read_text(encoding="utf-8"))
 CURRENT = "jupyterapp.shell.currentWidget"
+CUT_SHORT = "Canceled future for debug_request"
+"""What JupyterLab says when a kernel is stopped while the debugger still asks it for its state."""
 VIEWPORT = {"width": 1280, "height": 900}
 
 
@@ -129,7 +131,7 @@ class Lab:
     def __init__(self, server, page, shots):
         self.server, self.page, self.shots = server, page, shots
         self.requests, self.errors = [], []
-        self.name, self.themed = None, False
+        self.name, self.themed, self.stopped = None, False, False
         self.heard = {"request": self._asked, "pageerror": self._raised, "console": self._said}
         for event, hear in self.heard.items():
             page.on(event, hear)
@@ -142,7 +144,7 @@ class Lab:
         self.errors.append(error.stack or str(error))
 
     def _said(self, line):
-        if line.type == "error":
+        if line.type == "error" and not (self.stopped and CUT_SHORT in line.text):
             self.errors.append(line.text)
 
     def open(self, cells, run=True):
@@ -286,6 +288,7 @@ class Lab:
 
     def shut_down(self):
         """Stop this notebook's kernel."""
+        self.stopped = True
         self.page.evaluate(f"async () => {{ await {CURRENT}?.sessionContext?.shutdown?.() }}")
 
     def requests_elsewhere(self):
