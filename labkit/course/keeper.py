@@ -19,8 +19,8 @@ _Settings = tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...]
 _BUILTINS = vars(builtins)
 _HANDLED = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _STREAMS = ("stdin", "stdout", "stderr")
-_spare: dict[int, int] = {}
-"""Copies of the descriptors 0, 1 and 2: an answer may close them."""
+_spare: dict[int, tuple[int, tuple[int, int] | None]] = {}
+"""Copies of the descriptors 0, 1 and 2, each with the file it is: an answer may close them all."""
 
 
 class Output(io.StringIO):
@@ -172,16 +172,17 @@ def _which(descriptor: int) -> tuple[int, int] | None:
 def _save_descriptors() -> None:
     for number in range(3):
         there = _which(number)
-        if there is not None and (number not in _spare or _which(_spare[number]) != there):
-            if number in _spare:
-                with contextlib.suppress(OSError):
-                    os.close(_spare[number])
-            _spare[number] = os.dup(number)
+        copy, held = _spare.get(number, (-1, None))
+        still_ours = held is not None and _which(copy) == held  # else the number is another's now
+        if there is not None and not (still_ours and held == there):
+            if still_ours:
+                os.close(copy)
+            _spare[number] = os.dup(number), there
 
 
 def _restore_descriptors() -> None:
-    for number, copy in _spare.items():
-        if _which(number) != _which(copy) is not None:
+    for number, (copy, held) in _spare.items():
+        if _which(copy) == held != _which(number):
             os.dup2(copy, number)
         original = getattr(sys, f"__{_STREAMS[number]}__")
         if original is not None and original.closed:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.course import checks, progress_file
+from labkit.course import checks, keeper, progress_file
 from labkit.course.checks import CheckFailed, TimeUsedUp, check, failing_cases
 from tests.course import toys
 
@@ -352,3 +352,16 @@ def test_what_the_stopwatch_calls_and_processes_of_others_are_not_the_answers(mo
             assert before == counted.children == 0.0
         finally:
             busy.kill()
+
+
+def test_a_file_that_got_the_number_of_a_copy_stays_open(tmp_path):
+    """A program may close every descriptor it does not know."""
+    keeper._save_descriptors()
+    copy, _ = keeper._spare[1]
+    os.close(copy)
+    with (tmp_path / "other").open("wb") as other:
+        assert other.fileno() == copy
+        keeper._restore_descriptors()
+        keeper._save_descriptors()
+        assert os.fstat(other.fileno()).st_ino == (tmp_path / "other").stat().st_ino
+        assert keeper._spare[1][0] != copy

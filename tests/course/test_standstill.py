@@ -57,7 +57,7 @@ def test_threads_that_work_are_never_at_a_standstill():
             back.put(item)
 
     def asks():
-        for item in range(2_000):
+        for item in range(300):
             there.put(item)
             back.get()
         there.put(None)
