@@ -64,6 +64,11 @@ def test_the_index_leads_to_every_chapter_that_is_there(site):
     assert "4_vision_low_level" not in page
 
 
+def test_code_in_a_title_is_code():
+    page = index_page(["2_core_code/2_tensor_and_storage"], [])
+    assert "<code>del a</code> ran. Are the bytes free?" in page
+
+
 def test_the_search_holds_sections_and_no_hidden_cell():
     notebook = read_notebook(ROOT / "notebooks" / f"{CHAPTER}.ipynb")
     entries = search_entries(CHAPTER, notebook)
@@ -97,6 +102,14 @@ def test_a_link_into_nothing_and_a_request_elsewhere_are_found(tmp_path, held, s
         f'<p id="here"><a href="#here">y</a><a href="https://pytorch.org">z</a>{held}</p>'
     )
     assert broken_links(tmp_path) == [f"page.html {said}"]
+
+
+@pytest.mark.parametrize("name", ["20-%C2%B5s", "20-µs"])
+def test_a_name_is_found_as_it_is_written_and_decoded(tmp_path, name):
+    """As browsers do; nbconvert writes the names of headings encoded."""
+    page = f'<h1 id="{name}">x</h1><a href="#20-%C2%B5s">y</a>'
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    assert broken_links(tmp_path) == []
 
 
 def test_a_dev_container_sets_up_with_the_lab_s_own_command():

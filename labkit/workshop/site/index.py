@@ -22,7 +22,7 @@ DOCUMENTS = {
 
 def search_entries(name: str, notebook: Notebook) -> list[dict[str, str]]:
     """What can be found in a chapter: its sections, with their headings and their words."""
-    title = notebook["metadata"]["labkit"]["title"]
+    title = notebook["metadata"]["labkit"]["title"].replace("`", "")
     entries = [{"page": f"{name}.html", "title": title, "section": "", "text": ""}]
     for cell in notebook["cells"][1:]:
         if is_hidden(cell):
@@ -79,7 +79,8 @@ def _about(name: str) -> dict[str, Any]:
 
 
 def _link(name: str) -> str:
-    return f'<a href="{name}.html">{html.escape(_about(name)["title"])}</a>'
+    title = re.sub("`(.*?)`", r"<code>\1</code>", html.escape(_about(name)["title"]))
+    return f'<a href="{name}.html">{title}</a>'
 
 
 def _chapter(name: str) -> str:

@@ -59,6 +59,7 @@ def _trouble(path: Path, address: str, pages: dict[Path, Links]) -> str:
     if target not in pages and not target.is_file():
         return "which is not there"
     names = pages[target].names if target in pages else set()
-    if parts.fragment and unquote(parts.fragment) not in names:
+    # A browser looks for the name as it is written first, and decoded then.
+    if parts.fragment and not {parts.fragment, unquote(parts.fragment)} & names:
         return "where nothing has that name"
     return ""
