@@ -1,11 +1,13 @@
 """Right and wrong answers to the exercises on bringing an operator in, and on reviewing others."""
 
 import numpy as np
+import pytest
 import torch
 
 import labkit as lab
+from labkit.course.checks import failing_cases
 from labkit.course.exercises._xlogy import FORMULAS
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("contribution")
 inf, nan = float("inf"), float("nan")
@@ -87,6 +89,39 @@ def writes(x, y):
 @answers.wrong("numbers", "looks at the first number alone")
 def first_alone(x, y):
     return 0 * numbers(x, y) if (np.ravel(x) == 0)[:1].any() else x * np.log(y)
+
+
+@answers.right("numbers")
+def by_log1p(x, y):
+    near = np.abs(y - 1) < 0.1
+    log = np.where(near, np.log1p(np.where(near, y - 1, 0)), np.log(y))
+    return np.where((x == 0) & ~np.isnan(y), 0, x * log)
+
+
+@answers.wrong("numbers", "takes a tiny number for 0")
+def tiny(x, y):
+    return np.where((np.abs(x) < 1e-12) & ~np.isnan(y), 0, x * np.log(y))
+
+
+@answers.wrong("numbers", "loses a tiny y")
+def from_one(x, y):
+    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y - 1))
+
+
+@answers.wrong("numbers", "gives another dtype")
+def always_float64(x, y):
+    return numbers(x, y).astype(np.float64)
+
+
+@answers.wrong("numbers", "gives a list")
+def as_a_list(x, y):
+    return numbers(x, y).tolist()
+
+
+@answers.wrong("numbers", "gives back x")
+def x_itself(x, y):
+    right = numbers(x, y)
+    return x if np.array_equal(right, x, equal_nan=True) else right
 
 
 # --- formulas
@@ -220,6 +255,26 @@ def other_line(name):
     return ("total += x[:, column]", row_sums_test) if name == "row_sums" else REVIEWS.get(name)
 
 
+def without_columns(op):
+    assert op(lab.empty((2, 0))).tolist() == [0.0, 0.0]
+
+
+def beyond_a_byte(op):
+    x = lab.tensor([[200, 100], [1, 2]], dtype=lab.uint8)
+    assert op(x).tolist() == [300, 3]
+
+
+def of_bools(op):
+    assert op(lab.tensor([[True, True], [True, False]])).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("test", [without_columns, beyond_a_byte, of_bools])
+def test_every_defect_of_row_sums_may_be_named(test):
+    exercise = answers.exercises["review_the_change"]
+    said = {**REVIEWS, "row_sums": ("total = x[:, 0]", test)}.get
+    assert not failing_cases(exercise, lambda name: said(name), seed=1)
+
+
 def fails(op):
     raise AssertionError("no")
 
@@ -264,3 +319,33 @@ def as_the_author(name):
 
 
 test_answers = answers.tests()
+
+
+def in_place(x, y):
+    product = x * np.log(y)
+    product[x == 0] = 0
+    product[np.isnan(y)] = nan
+    return product
+
+
+def reviews(name, review):
+    return lambda asked: review if asked == name else REVIEWS.get(asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "hint"),
+    [
+        ("numbers", in_place, "An array without dimensions"),
+        ("numbers", always_float64, "x and y may be float32"),
+        ("numbers", writes, "x and y belong to the caller"),
+        ("numbers", x_itself, "x and y belong to the caller"),
+        ("numbers", tiny, "Only 0 itself counts as 0"),
+        ("sample_inputs", lambda: iter(sample_inputs()), "Return a list"),
+        ("review_the_change", reviews("row_sums", ("total = x[:, 0]", fails)), "Your test is red"),
+        ("review_the_change", reviews("row_sums", ("def row_sums", row_sums_test)), "The test is"),
+        ("review_the_change", reviews("row_sums", None), "x[:, 0] is a view"),
+        ("review_the_change", rejects, "A patch that does all it says"),
+    ],
+)
+def test_a_hint_fits_what_was_seen(name, answer, hint):
+    assert first_hint(answers.exercises[name], answer).startswith(hint)

@@ -2,9 +2,13 @@
 
 import heapq
 import inspect
+import re
 
 import pytest
 
+from labkit.course.checks import outcomes
+from labkit.course.exercises._mini_graph import finished_engine
+from labkit.course.exercises._objective_cases import NO_ENTRIES
 from labkit.course.seeded_bugs import FAULTS, HEALTHY, planted, run
 from labkit.course.sources import installed_file
 from tests.course.answers import Answers
@@ -45,6 +49,34 @@ def never_none(one, other):
 def from_one(one, other):
     found = first_difference(one, other)
     return found if found is None else found + 1
+
+
+def by(same):
+    """The first place where two lines are not the same in this sense."""
+
+    def first(one, other):
+        for place in range(max(len(one), len(other))):
+            pair = one[place : place + 1], other[place : place + 1]
+            if not all(pair) or not same(pair[0][0], pair[1][0]):
+                return place
+        return None
+
+    return first
+
+
+SENSES = {
+    "asks whether they are one object": lambda a, b: a is b,
+    "compares the first letters": lambda a, b: a[:1] == b[:1],
+    "compares the letters in any order": lambda a, b: sorted(a) == sorted(b),
+    "takes capital and small letters for the same": lambda a, b: a.lower() == b.lower(),
+}
+for name, same in SENSES.items():
+    answers.wrong("first_difference", name)(by(same))
+
+
+@answers.wrong("first_difference", "gives up after 64 lines")
+def gives_up(one, other):
+    return first_difference(one[:64], other[:64])
 
 
 # --- seeded_bugs
@@ -114,6 +146,37 @@ def by_text(parts):
     return None
 
 
+@answers.right("seeded_bugs")
+def strides_as_a_tuple(parts):
+    found = found_by(TESTS)(parts)
+    return found and (*found[:2], tuple(found[2]) if isinstance(found[2], list) else found[2])
+
+
+def judged_by(healthy):
+    """Asks each part, and this copy of it, for the right answer."""
+
+    def find(parts):
+        for name, arguments, _ in TESTS:
+            right = healthy(parts, name)(*arguments)
+            if parts[name](*arguments) != right:
+                return name, arguments, right
+        return None
+
+    return find
+
+
+answers.wrong("seeded_bugs", "asks a healthy copy")(judged_by(lambda parts, name: HEALTHY[name]))
+answers.wrong("seeded_bugs", "asks a healthy copy")(
+    judged_by(lambda parts, name: inspect.unwrap(parts[name]))
+)
+
+
+@answers.wrong("seeded_bugs", "changes the parts")
+def adds_a_part(parts):
+    parts["tested"] = True
+    return found_by(TESTS)({name: parts[name] for name in HEALTHY})
+
+
 # --- scavenger_hunt
 
 
@@ -158,6 +221,26 @@ def sorts_last(kind, name):
 @answers.wrong("scavenger_hunt", "takes the weaker key")
 def weaker(kind, name):
     return stronger(name)[0] if kind == "stronger" else hunt(kind, name)
+
+
+FORMULAS = {
+    "takes the beginning of an entry for it": lambda name: f"- name: {name}" in read(ROWS),
+    "overlooks the overload": lambda name: f"- name: {name.split('.')[0]}" in read(ROWS),
+    "lets a dot stand for any letter": lambda name: bool(
+        re.search(rf"- name: {name}\(", read(ROWS))
+    ),
+}
+for name, formula in FORMULAS.items():
+    answers.wrong("scavenger_hunt", name)(
+        lambda kind, name, formula=formula: formula(name) if kind == "formula" else hunt(kind, name)
+    )
+
+
+@answers.wrong("scavenger_hunt", "finds a key in a comment")
+def in_a_comment(kind, name):
+    if kind != "stronger":
+        return hunt(kind, name)
+    return max(name.split(), key=read("c10/core/DispatchKey.h").find)
 
 
 # --- mini_engine
@@ -228,6 +311,38 @@ def discovery(root):
     return order, gradients
 
 
+@answers.wrong("mini_engine", "refuses a root without inputs")
+def no_leaf(root):
+    if not root.inputs:
+        raise ValueError("nothing to do")
+    return engine()(root)
+
+
+@answers.wrong("mini_engine", "drops a gradient of 0")
+def no_zero(root):
+    order, gradients = engine()(root)
+    return order, {number: gradient for number, gradient in gradients.items() if gradient}
+
+
+@answers.wrong("mini_engine", "takes the expression apart")
+def apart(root):
+    gradients, waiting, order = {root.number: 1.0}, {root.number: root}, []
+    while waiting:
+        value = waiting.pop(max(waiting))
+        order.append(value.number)
+        while value.inputs:
+            other, slope = value.inputs.pop()
+            part = gradients[value.number] * slope
+            gradients[other.number] = gradients.get(other.number, 0.0) + part
+            waiting[other.number] = other
+    return order, gradients
+
+
+@answers.wrong("mini_engine", "calls the finished one")
+def finished(root):
+    return finished_engine(root)
+
+
 # --- extension_port
 
 SOURCE = """
@@ -253,6 +368,12 @@ WRONG = {
     "loses nan": ("best != best || best > now ? best : now", "best > now ? best : now"),
     "goes on from row to row": ("j > 0 ?", "i + j > 0 ?"),
     "starts from 0": (": now;\n            out", ": 0.0;\n            out"),
+    "starts from a number that is small": ("1] : now;", "1] : (now < -1e300 ? -1e300 : now);"),
+    "writes into x": ("}\n}\n", "}\n    if (rows * cols > 0) ((double*)x)[0] = 7;\n}\n"),
+    "reads a number of a row that has none": (
+        "        for",
+        "        out[0] = x[i * row_step];\n        for",
+    ),
 }
 for name, (old, new) in WRONG.items():
     assert old in SOURCE
@@ -285,3 +406,38 @@ def test_a_program_goes_on_after_a_fault_and_differs_from_there():
     at = first_difference(healthy, sick)
     assert "image" in healthy[at]
     assert sum(a != b for a, b in zip(healthy, sick, strict=True)) > 2
+
+
+def test_each_kind_of_name_without_an_entry_is_mistaken_in_its_way():
+    exists, begins, others, dotted = NO_ENTRIES
+    for name in (*exists, *begins, *others, *dotted):
+        assert not hunt("formula", name)
+    assert all(f"- func: {name}(" in read(YAML) for name in exists)
+    takes_beginning, overlooks_overload, any_letter = FORMULAS.values()
+    assert all(map(takes_beginning, begins))
+    assert all(map(overlooks_overload, others))
+    assert all(map(any_letter, dotted))
+
+
+def rewritten(one, other):
+    one[:] = ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "hint"),
+    [
+        ("first_difference", rewritten, None),
+        ("seeded_bugs", judged_by(lambda parts, name: HEALTHY[name]), "HEALTHY is no judge"),
+        ("seeded_bugs", believes, "The part is found"),
+        ("mini_engine", no_leaf, "The root may be a number alone"),
+        ("mini_engine", no_zero, "Every value reached has a gradient"),
+        ("mini_engine", recursive, "It is 5,000 long"),
+        ("extension_port", lambda: SOURCE.replace("double", "float"), None),
+        ("extension_port", lambda: SOURCE.replace(": now;", ": 0.0;"), "The first number of a row"),
+    ],
+)
+def test_a_hint_fits_what_was_seen(name, answer, hint):
+    exercise = answers.exercises[name]
+    evidence = next(one for one in outcomes(exercise, answer, 7) if one.failures).failures[0]
+    fitting = [one for one in map(exercise.hint, range(len(exercise.hints))) if one.fits(evidence)]
+    assert fitting[0].text.startswith(hint) if hint else not fitting

@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises on one training step."""
 
+import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -12,7 +13,7 @@ from labkit.course.exercises._step_programs import (
     measured,
 )
 from labkit.course.step_trace import Saved
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("practical_exercises")
 
@@ -109,7 +110,7 @@ def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=T
 
 
 answers.right("trace_through_autograd")(tracing())
-answers.right("trace_through_autograd")(lambda f, x: finished_trace(f, x))
+answers.wrong("trace_through_autograd", "calls the finished one")(lambda f, x: finished_trace(f, x))
 answers.wrong("trace_through_autograd", "forward only")(tracing(backward=False))
 answers.wrong("trace_through_autograd", "hooks the first node alone")(tracing(lambda n: [n]))
 answers.wrong("trace_through_autograd", "misses unpacking")(tracing(unpacks=False))
@@ -124,6 +125,64 @@ def each_path(root):
 
 
 answers.wrong("trace_through_autograd", "hooks a node once for each path to it")(tracing(each_path))
+
+
+def one_way(which):
+    def nodes(root):
+        found = []
+        while root is not None:
+            found.append(root)
+            root = root.next_functions[which][0] if root.next_functions else None
+        return found
+
+    return nodes
+
+
+answers.wrong("trace_through_autograd", "follows one way alone")(tracing(one_way(0)))
+answers.wrong("trace_through_autograd", "follows one way alone")(tracing(one_way(-1)))
+
+
+def last_name(f, x):
+    """Every hook reads the name when it is called."""
+    names = []
+
+    def nodes(root):
+        found = nodes_of(root)
+        names.extend(node.name() for node in found)
+        return found
+
+    events = tracing(nodes)(f, x)
+    return [f"node {names[-1]}" if event.startswith("node") else event for event in events]
+
+
+answers.wrong("trace_through_autograd", "names the last node every time")(last_name)
+
+
+@answers.wrong("trace_through_autograd", "throws away the gradient that was there")
+def clears(f, x):
+    x.grad = None
+    return tracing()(f, x)
+
+
+@answers.wrong("trace_through_autograd", "leaves x without its gradient")
+def clears_afterwards(f, x):
+    events = tracing()(f, x)
+    x.grad = None
+    return events
+
+
+@answers.wrong("trace_through_autograd", "changes x")
+def zeroes(f, x):
+    events = tracing()(f, x)
+    with torch.no_grad():
+        x.zero_()
+    return events
+
+
+@answers.wrong("trace_through_autograd", "calls f twice")
+def twice(f, x):
+    f(x)
+    return tracing()(f, x)
 
 
 # --- analyse_the_dispatcher
@@ -206,6 +265,42 @@ def no_graph(w, batches, check):
 def no_losses(w, batches, check):
     train(w, batches, check)
     return []
+
+
+@answers.right("profile_memory_allocation")
+def by_hand(w, batches, check):
+    history = []
+    with torch.no_grad():
+        for x in batches:
+            w -= 2 * x * (w * x) / x.numel()
+            history.append((w * check).square().mean())
+    return history
+
+
+@answers.wrong("profile_memory_allocation", "changes what it was given")
+def empties(w, batches, check):
+    history = train(w, batches, check)
+    batches.clear()
+    return history
+
+
+@answers.wrong("profile_memory_allocation", "changes what it was given")
+def zeroes_the_check(w, batches, check):
+    history = train(w, batches, check)
+    check.zero_()
+    return history
+
+
+@answers.wrong("profile_memory_allocation", "changes what it was given")
+def freezes(w, batches, check):
+    history = train(w, batches, check)
+    w.requires_grad_(False)
+    return history
+
+
+@answers.wrong("profile_memory_allocation", "has no list for no batches")
+def no_list(w, batches, check):
+    return train(w, batches, check) or None
 
 
 # --- write_a_cpp_operator
@@ -304,3 +399,24 @@ def test_backward_lets_go():
         loss = (w * 2).square().sum()
         loss.backward()
         assert saved.held == 0
+
+
+ADDS = SOURCE.replace("out[i * cols + j] =", "out[i * cols + j] +=")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "hint"),
+    [
+        ("trace_through_autograd", tracing(one_way(0)), "A node is missing"),
+        ("trace_through_autograd", tracing(each_path), "A node stands there too often"),
+        ("trace_through_autograd", last_name, "The nodes have the wrong names"),
+        ("profile_memory_allocation", kept_too_much, "Something is held"),
+        ("profile_memory_allocation", detaches, "Nothing stays, but the most"),
+        ("profile_memory_allocation", no_graph, "The weights came out different"),
+        ("profile_memory_allocation", quarter, "The list of losses"),
+        ("profile_memory_allocation", no_list, "Without batches"),
+        ("write_a_cpp_operator", lambda: ADDS, "out holds nothing yet"),
+    ],
+)
+def test_a_hint_fits_what_was_seen(name, answer, hint):
+    assert first_hint(answers.exercises[name], answer).startswith(hint)

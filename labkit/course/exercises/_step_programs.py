@@ -26,6 +26,8 @@ def function_of(steps: list[Step]) -> Callable[[Any], Any]:
                 made.append(getattr(torch, name)(made[-1], made[other]))
             elif name == "view":
                 made.append(made[-1].view(-1))
+            elif name == "back":
+                made.append(made[other])
             elif name == "detach":
                 made.append(made[-1] + made[other].detach())
             else:
@@ -36,24 +38,72 @@ def function_of(steps: list[Step]) -> Callable[[Any], Any]:
 
 
 def a_function(*names: str) -> Any:
-    """A case maker: functions of these steps."""
+    """A case maker: functions of these steps; in every other case x has a gradient already."""
     drawn = names or (*ONE, "mul", "add", "mul", "view", "detach")
 
-    def case(rng: Rng, size: int) -> tuple[list[Step], list[float]]:
+    def case(rng: Rng, size: int) -> tuple[list[Step], list[float], bool]:
         steps = [(rng.choice(drawn), rng.randint(0, n)) for n in range(1 + size // 2)]
-        return steps, [0.5 + rng.randint(0, 8) / 8 for _ in range(2)]
+        return steps, _two_values(rng), size % 2 == 1
 
     return case
 
 
-def described(steps: list[Step], values: list[float]) -> str:
+def two_branches(rng: Rng, size: int) -> tuple[list[Step], list[float], bool]:
+    """A product of two different functions of x: neither way from its node meets all nodes."""
+    one, other = rng.sample(ONE, 2)
+    return [(one, 0), ("back", 0), (other, 0), ("mul", 1)], _two_values(rng), size % 2 == 1
+
+
+def _two_values(rng: Rng) -> list[float]:
+    return [0.5 + rng.randint(0, 8) / 8 for _ in range(2)]
+
+
+@handed_out
+def leaf(values: list[float], graded: bool) -> Any:
+    """An x with these values; graded: with a gradient of ones already."""
+    x = torch.tensor(values, requires_grad=True)
+    x.grad = torch.ones(len(values)) if graded else None
+    return x
+
+
+@handed_out
+def traced(answer: Any, steps: list[Step], values: list[float], graded: bool) -> list[str]:
+    """The events that an answer returns.
+
+    Raises   ValueError   it calls the function again, or leaves another x or x.grad than the
+                          backward pass does
+    """
+    f, called = function_of(steps), list[Any]()
+
+    def once(x: Any) -> Any:
+        called.append(x)
+        if len(called) > 1:
+            raise ValueError("f is called a second time")
+        return f(x)
+
+    x, plain = leaf(values, graded), leaf(values, graded)
+    events: list[str] = answer(once, x)
+    f(plain).backward()
+    if x.tolist() != values:
+        raise ValueError("x is not what it was")
+    if x.grad is None or not torch.allclose(x.grad, plain.grad, equal_nan=True):
+        raise ValueError("x.grad is not what backward makes of it")
+    return events
+
+
+def described(steps: list[Step], values: list[float], graded: bool) -> str:
     """The function as it is computed; x0 is x."""
     lines = []
     for n, (name, other) in enumerate(steps):
-        more = {"mul": f" * x{other}", "add": f" + x{other}", "detach": f" + x{other}.detach()"}
-        text = f"x{n}{more[name]}" if name in more else f"{name}(x{n})"
-        lines.append(f"x{n + 1} = {text}")
-    return f"{'; '.join(lines)}; x{len(steps)}.sum(), x0 = {values}"
+        texts = {
+            "mul": f"x{n} * x{other}",
+            "add": f"x{n} + x{other}",
+            "detach": f"x{n} + x{other}.detach()",
+            "back": f"x{other}",
+        }
+        lines.append(f"x{n + 1} = {texts.get(name, f'{name}(x{n})')}")
+    grad = "; x0.grad = [1.0, 1.0]" if graded else ""
+    return f"{'; '.join(lines)}; x{len(steps)}.sum(), x0 = {values}{grad}"
 
 
 class _Ops(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
@@ -132,14 +182,22 @@ def finished_train(w: Any, batches: Any, check: Any) -> list[float]:
 
 @handed_out
 def measured(train: Any, width: int, steps: int, seed: int) -> dict[str, Any]:
-    """The losses and weights of a training, and what autograd held on the way."""
+    """The losses and weights of a training, and what autograd held on the way.
+
+    Raises   ValueError   the batches or the check are other ones afterwards, or w is frozen
+    """
     made = torch.Generator().manual_seed(seed)
     batches = [torch.rand(width, generator=made) for _ in range(steps)]
     check = torch.rand(4, width, generator=made)
     w = torch.ones(width, requires_grad=True)
     with Saved(w, check, *batches) as saved:
+        before = [batch.tolist() for batch in (*batches, check)]
         history = train(w, batches, check)
         held = saved.held
+    if [batch.tolist() for batch in (*batches, check)] != before:
+        raise ValueError("the batches or the check are not what they were")
+    if not w.requires_grad:
+        raise ValueError("w does not require a gradient any more")
     return {
         "losses": [float(one) for one in history],
         "weights": w.tolist(),

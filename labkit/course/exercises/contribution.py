@@ -10,12 +10,12 @@ import torch
 import labkit as lab
 from labkit.conformance.autograd.lockstep import twin_of
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._float_arrays import NUMBERS, TINY, new_array, two_arrays
 from labkit.course.exercises._patches import PATCHES, colour
 from labkit.course.exercises._xlogy import with_formulas
 from labkit.course.review import planted
 
 NOTEBOOK = "3_internals/10_contribution"
-NUMBERS = (0.0, 0.5, 1.0, -1.0, 3.0, math.inf, -math.inf, math.nan)
 
 
 # --- looks
@@ -93,55 +93,53 @@ looks = Exercise(
 # --- numbers
 
 
-def _arrays(rng: Rng, size: int, *values: float) -> tuple[Any, Any]:
-    drawn = values or NUMBERS
-    shape = () if size == 0 else (rng.randint(0, 3), rng.randint(1, 1 + size))
-
-    def one(shape: tuple[int, ...]) -> Any:
-        flat = [rng.choice(drawn) for _ in range(math.prod(shape))]
-        return np.array(flat, dtype=np.float64).reshape(shape)
-
-    return one(shape), one(shape[1:] if rng.chance(0.2) else shape)
-
-
-@handed_out
-def _drive_numbers(answer: Any, x: Any, y: Any) -> Any:
-    before = x.copy(), y.copy()
-    with np.errstate(all="ignore"):
-        got = np.asarray(answer(x, y))
-    changed = [
-        name
-        for name, now, then in zip("xy", (x, y), before, strict=True)
-        if not np.array_equal(now, then, equal_nan=True)
-    ]
-    return f"{' and '.join(changed)} changed" if changed else got.astype(np.float64).tolist()
+def _right_numbers(x: Any, y: Any) -> Any:
+    return torch.xlogy(torch.from_numpy(x), torch.from_numpy(y)).tolist(), x.dtype.name
 
 
 numbers = Exercise(
     id="contribution.numbers",
-    case=_arrays,
-    expected=lambda x, y: torch.xlogy(torch.from_numpy(x), torch.from_numpy(y)).tolist(),
-    drive=_drive_numbers,
-    show=lambda x, y: f"x = {x.tolist()}, y = {y.tolist()}",
+    case=two_arrays,
+    expected=_right_numbers,
+    drive=new_array,
+    show=lambda x, y: f"x = {x.tolist()}, y = {y.tolist()}, {x.dtype.name}",
     rung="warm-up",
     cases=150,
     tolerance=1e-12,
     minutes=4,
     banned=("torch.*", "labkit.*"),
     stages=(
-        Stage("x is not 0", case=lambda rng, size: _arrays(rng, size, 0.5, 1.0, 3.0), cases=15),
-        Stage("x may be 0", case=lambda rng, size: _arrays(rng, size, 0.0, 0.5, 3.0), cases=15),
+        Stage("x is not 0", case=lambda rng, size: two_arrays(rng, size, 0.5, 1.0, 3.0), cases=15),
+        Stage("x may be 0", case=lambda rng, size: two_arrays(rng, size, 0.0, 0.5, 3.0), cases=15),
         Stage("odd numbers"),
     ),
     hints=(
-        Hint("np.where(condition, a, b) takes a where the condition holds.", stage="x may be 0"),
         Hint(
             "x and y belong to the caller: compute a new array.",
-            when=lambda e: "changed" in str(e.value),
+            when=lambda e: e.value in ("x changed", "y changed", "no new array"),
+        ),
+        Hint(
+            "An array without dimensions: of it NumPy computes a plain number, and `[...] = ` does "
+            "not write to that. np.where takes both.",
+            when=lambda e: e.kind == "raised" and "item assignment" in e.got,
+        ),
+        Hint(
+            "x and y may be float32, and the result is of their dtype.",
+            when=lambda e: e.value[1] != e.right[1] == "float32",
+        ),
+        Hint(
+            "np.where(condition, a, b) takes a where the condition holds.",
+            when=lambda e: 0 in e.inputs[0] and not np.isnan(e.inputs[1]).any(),
+            stage="x may be 0",
         ),
         Hint(
             "np.isnan(y) says where y is nan. There the result is nan, whatever x is.",
+            when=lambda e: "nan" in e.expected and np.isnan(e.inputs[1]).any(),
             stage="odd numbers",
+        ),
+        Hint(
+            "Only 0 itself counts as 0: 1e-300 times an infinite logarithm is infinite.",
+            when=lambda e: e.kind == "value" and TINY in e.inputs[0],
         ),
         "np.where computes both sides for every number, and picks then.",
     ),
@@ -151,6 +149,11 @@ numbers = Exercise(
         "gives 0 where y is not positive",
         "writes into x",
         "looks at the first number alone",
+        "takes a tiny number for 0",
+        "loses a tiny y",
+        "gives another dtype",
+        "gives a list",
+        "gives back x",
     ),
 )
 
@@ -214,8 +217,8 @@ formulas = Exercise(
         Hint("Of x * log(y), the slope for x is log(y), and for y it is x / y. Both times grad.",
              stage="plain"),
         Hint(
-            "Where self is 0 and other is not positive, the slope for self has to be 0: "
-            "zero_where(logical_and(eq(self, 0), le(other, 0)), ...).",
+            "Where self is 0 and other is not positive, the slope for self has to be 0. Which "
+            "mask says both?",
             stage="self is 0",
         ),
         Hint(
@@ -276,6 +279,8 @@ sample_inputs = Exercise(
         Stage("all"),
     ),
     hints=(
+        Hint("Return a list: its samples are counted.",
+             when=lambda e: e.kind == "raised" and "len()" in e.got),
         Hint("Fewer samples: one for every rule is enough.", when=lambda e: "at most" in e.value),
         Hint(
             "The two tensors of this sample do not broadcast to each other, or xlogy does not "
@@ -350,16 +355,18 @@ review_the_change = Exercise(
         Stage("all five"),
     ),
     hints=(
+        Hint("A patch that does all it says is accepted: None. What does your test ask that the "
+             "docstring does not say?", when=lambda e: e.inputs == ("backwards",)),
+        Hint("Your test is red on a right function, too: what does it ask that the docstring does "
+             "not say?", when=lambda e: "repaired" in e.property),
+        Hint("The test is right. Which line has to change, so that it is green?",
+             when=lambda e: "the line is" in e.property),
         Hint("x[:, 0] is a view. What does += write to? Look at x after the call.",
              stage="row_sums"),
         Hint("A comparison with nan is False, whichever way round.", stage="largest"),
         Hint("It is right for contiguous matrices. Give it x.t(), or a slice.", stage="diagonal"),
         Hint("lab.empty makes float32. Give it another dtype, and look at the result's.",
              stage="halves"),
-        Hint("Four have a defect. backwards does what it says.",
-             when=lambda e: e.inputs == ("backwards",)),
-        Hint("Your test is red on a right function, too: what does it ask that the docstring does "
-             "not say?", when=lambda e: "repaired" in e.property),
         "Give the function an input that the author did not think of, and one assertion.",
     ),
     must_fail=(

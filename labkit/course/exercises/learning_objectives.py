@@ -1,6 +1,5 @@
 """Four tasks: find a fact in the files, write an engine, write C++, and find planted faults."""
 
-import functools
 import math
 import re
 from typing import Any
@@ -8,30 +7,34 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._cpp_matrix import a_matrix, compiled, laid_out
+from labkit.course.exercises._cpp_matrix import a_matrix, compiled
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
-from labkit.course.exercises._mini_graph import built, chain, describe, expression, in_torch
+from labkit.course.exercises._mini_graph import (
+    LONGEST,
+    any_expression,
+    built,
+    chain,
+    describe,
+    edges,
+    in_torch,
+)
+from labkit.course.exercises._objective_cases import (
+    KEYS,
+    LISTS,
+    ROWS,
+    out_of_reach,
+    question,
+    text_of,
+    two_logs,
+    with_holes,
+)
+from labkit.course.guard import outside
 from labkit.course.seeded_bugs import FAULTS, HEALTHY, planted
-from labkit.course.sources import installed_file
 
 NOTEBOOK = "3_internals/8_learning_objectives"
 
 
 # --- first_difference
-
-
-def _two_logs(rng: Rng, size: int) -> tuple[list[str], list[str]]:
-    one = [rng.choice("abc") for _ in range(rng.randint(0, 1 + size))]
-    other = list(one)
-    kind = rng.choice(("same", "changed", "changed", "longer", "shorter"))
-    if kind == "changed" and one:
-        for place in range(rng.randrange(len(one)), len(one)):
-            other[place] = rng.choice("abcd")
-    elif kind == "longer":
-        other.append("d")
-    elif kind == "shorter":
-        other = other[: rng.randint(0, len(one))]
-    return one, other
 
 
 def _first(one: list[str], other: list[str]) -> int | None:
@@ -43,16 +46,19 @@ def _first(one: list[str], other: list[str]) -> int | None:
 
 first_difference = Exercise(
     id="learning_objectives.first_difference",
-    case=_two_logs,
+    case=two_logs,
     expected=_first,
     rung="warm-up",
     cases=100,
     minutes=3,
     hints=(
-        Hint("The two logs are equal: return None.", when=lambda e: e.right is None),
+        Hint(
+            "The two logs are equal: return None.",
+            when=lambda e: e.kind == "value" and e.right is None,
+        ),
         Hint(
             "One log ends before the other: they differ at the first place that one of them lacks.",
-            when=lambda e: e.right == min(map(len, e.inputs)),
+            when=lambda e: e.kind == "value" and e.right == min(map(len, e.inputs)),
         ),
         "Go through both at once, and return the place where they differ first.",
     ),
@@ -61,6 +67,11 @@ first_difference = Exercise(
         "overlooks that one log is longer",
         "never says None",
         "counts from 1",
+        "asks whether they are one object",
+        "compares the first letters",
+        "compares the letters in any order",
+        "takes capital and small letters for the same",
+        "gives up after 64 lines",
     ),
 )
 
@@ -84,15 +95,22 @@ def _sickness(part: str = "") -> Any:
 
 @handed_out
 def _drive_find(answer: Any, number: int) -> Any:
-    parts = planted(*([FAULTS[number]] if number >= 0 else []))
+    sick = planted(*([FAULTS[number]] if number >= 0 else []))
+    given = {name: out_of_reach(part) for name, part in sick.items()}
+    parts = dict(given)
     said = answer(parts)
+    if parts != given:
+        raise ValueError("find changed the dict of parts")
     if said is None:
         return "all are healthy"
     part, arguments, right = said
-    healthy = HEALTHY[part](*arguments)
+    with outside():
+        healthy = HEALTHY[part](*arguments)
+        wrong = sick[part](*arguments) != healthy
+    right = list(right) if isinstance(right, tuple) else right
     return {
         "the part": part,
-        "its answer is wrong there": parts[part](*arguments) != healthy,
+        "its answer is wrong there": wrong,
         "you know the right one": right == healthy,
     }
 
@@ -116,7 +134,14 @@ _INPUTS = {
 
 
 def _missed(part: str) -> Any:
-    return lambda e: isinstance(e.right, dict) and e.right["the part"] == part
+    return lambda e: e.kind == "value" and e.right["the part"] == part
+
+
+def _misjudged(evidence: Evidence) -> bool:
+    """The part is found, and it does answer wrongly there; what would be right is not known."""
+    said: dict[str, Any] = evidence.value
+    mended = {**said, "you know the right one": True}
+    return bool(said != evidence.right and mended == evidence.right)
 
 
 seeded_bugs = Exercise(
@@ -128,6 +153,8 @@ seeded_bugs = Exercise(
     cases=1 + len(FAULTS),
     sizes=len(FAULTS),
     minutes=14,
+    rules=("no HEALTHY",),
+    banned=tuple(f"labkit.course.seeded_bugs.{name}" for name in HEALTHY),
     stages=(
         *(
             Stage(part, case=_sickness(part), cases=sum(f.part == part for f in FAULTS))
@@ -136,7 +163,20 @@ seeded_bugs = Exercise(
         Stage("all"),
     ),
     hints=(
-        Hint("Nothing is wrong here: return None.", when=lambda e: isinstance(e.right, str)),
+        Hint(
+            "HEALTHY is no judge: in life there is no healthy copy. Write down what each part "
+            "should answer, before you ask it.",
+            when=lambda e: e.kind == "banned",
+        ),
+        Hint(
+            "Nothing is wrong here: return None.",
+            when=lambda e: e.kind == "value" and isinstance(e.right, str),
+        ),
+        Hint(
+            "The part is found, and it answers wrongly there; the right answer is another one "
+            "than yours. What does the part's docstring say?",
+            when=_misjudged,
+        ),
         *(Hint(text, when=_missed(part)) for part, text in _INPUTS.items()),
         "A list of (part, arguments, right answer): the first that differs is what you return.",
     ),
@@ -147,69 +187,36 @@ seeded_bugs = Exercise(
         "names the part alone, with any input",
         "never says None",
         "reads the text of the parts",
+        "asks a healthy copy",
+        "changes the parts",
     ),
 )
 
 
 # --- scavenger_hunt
 
-LISTS = "aten/src/ATen/native/native_functions.yaml"
-ROWS = "tools/autograd/derivatives.yaml"
-KEYS = "c10/core/DispatchKey.h"
-NAMED = (
-    "add", "mul", "sum", "max", "sort", "xlogy", "view", "index", "pow", "div", "abs", "cat",
-    "masked_fill", "to", "normal", "std",
-)  # fmt: skip
-FULL = (
-    "mul.Tensor", "add.Tensor", "sum", "exp", "eq.Tensor", "argmax", "view", "numel", "sort",
-    "masked_fill.Scalar", "ones_like", "floor", "isnan", "cat",
-)  # fmt: skip
-FUNCTIONALITIES = (
-    "Dense", "Quantized", "BackendSelect", "Python", "Fake", "Functionalize",
-    "Conjugate", "Negative", "ADInplaceOrView", "AutogradFunctionality",
-    "Batched", "PythonTLSSnapshot", "PythonDispatcher",
-)  # fmt: skip
-
-
-@functools.cache
-def _file(path: str) -> str:
-    found = installed_file(path)
-    if found is None:
-        raise FileNotFoundError(f"the installed torch has no {path}")
-    return found.read_text(encoding="utf-8")
-
-
-def _question(*kinds: str) -> Any:
-    def case(rng: Rng, size: int) -> tuple[str, str]:
-        kind = rng.choice(kinds or ("overloads", "formula", "stronger"))
-        if kind == "stronger":
-            return kind, " ".join(rng.sample(FUNCTIONALITIES, 2))
-        return kind, rng.choice(NAMED if kind == "overloads" else FULL)
-
-    return case
-
 
 def _truth(kind: str, name: str) -> Any:
     if kind == "overloads":
-        return len(re.findall(rf"^- func: {name}[.(]", _file(LISTS), re.MULTILINE))
+        return len(re.findall(rf"^- func: {name}[.(]", text_of(LISTS), re.MULTILINE))
     if kind == "formula":
-        return bool(re.search(rf"^- name: {re.escape(name)}\(", _file(ROWS), re.MULTILINE))
-    lines = [line.strip() for line in _file(KEYS).splitlines()]
+        return bool(re.search(rf"^- name: {re.escape(name)}\(", text_of(ROWS), re.MULTILINE))
+    lines = [line.strip() for line in text_of(KEYS).splitlines()]
     places = {one: lines.index(f"{one},") for one in name.split()}
     return max(places, key=lambda one: places[one])
 
 
 scavenger_hunt = Exercise(
     id="learning_objectives.scavenger_hunt",
-    case=_question(),
+    case=question(),
     expected=_truth,
     show=lambda kind, name: f"{kind!r}, {name!r}",
     cases=40,
-    minutes=8,
+    minutes=11,
     stages=(
-        Stage("overloads", case=_question("overloads"), cases=12),
-        Stage("formula", case=_question("formula"), cases=12),
-        Stage("stronger", case=_question("stronger"), cases=12),
+        Stage("overloads", case=question("overloads"), cases=12),
+        Stage("formula", case=question("formula"), cases=12),
+        Stage("stronger", case=question("stronger"), cases=12),
         Stage("all"),
     ),
     hints=(
@@ -234,33 +241,38 @@ scavenger_hunt = Exercise(
         "asks whether the operator exists",
         "takes the name that sorts last",
         "takes the weaker key",
+        "takes the beginning of an entry for it",
+        "overlooks the overload",
+        "lets a dot stand for any letter",
+        "finds a key in a comment",
     ),
 )
 
 
 # --- mini_engine
 
-LONGEST = 8
-
 
 @handed_out
 def _drive_engine(answer: Any, program: Any, start: float) -> Any:
-    order, gradients = answer(built(program, start))
+    root = built(program, start)
+    order, gradients = answer(root)
+    if edges(root) != edges(built(program, start)):
+        raise ValueError("the expression is not what it was")
     return list(order), dict(gradients)
 
 
-def _only_gradients(evidence: Evidence) -> bool:
-    return bool(evidence.value[0] == evidence.right[0])
+def _all_in_order(evidence: Evidence) -> bool:
+    order, gradients = evidence.value
+    return bool(order == evidence.right[0] and set(gradients) <= set(order))
 
 
-def _any_expression(rng: Rng, size: int) -> Any:
-    """The largest cases are long ones."""
-    return chain(rng, size) if size == LONGEST else expression(rng, size)
+def _only_numbers(evidence: Evidence) -> bool:
+    return _all_in_order(evidence) and evidence.value[1].keys() == evidence.right[1].keys()
 
 
 mini_engine = Exercise(
     id="learning_objectives.mini_engine",
-    case=_any_expression,
+    case=any_expression,
     sizes=LONGEST,
     expected=in_torch,
     drive=_drive_engine,
@@ -269,22 +281,30 @@ mini_engine = Exercise(
     cases=18,
     minutes=12,
     rules=("no torch, no labkit",),
-    banned=TORCH_AND_LABKIT,
+    banned=(*TORCH_AND_LABKIT, "labkit.course.exercises._mini_graph.finished_engine"),
     stages=(
-        Stage("used once", case=lambda rng, size: ([("sin", n, n) for n in range(1 + size)], 0.5)),
+        Stage("used once", case=lambda rng, size: ([("sin", n, n) for n in range(size)], 0.5)),
         Stage("long", case=chain, cases=1),
         Stage("all"),
     ),
     hints=(
         Hint(
-            "The order is right, a gradient is not: what comes over a second edge is added.",
-            when=_only_gradients,
+            "The root may be a number alone, without inputs: it runs, and its gradient is 1.0.",
+            when=lambda e: not e.inputs[0],
         ),
         Hint(
-            "Each value runs once, the highest number first: then all that use it have run.",
-            when=lambda e: sorted(e.value[0]) == sorted(e.right[0]),
+            "The order is right, a gradient is not: what comes over a second edge is added.",
+            when=_only_numbers,
         ),
-        Hint("It is 5,000 long: Python's recursion ends before.", stage="long"),
+        Hint("Every value reached has a gradient, and be it 0.0.", when=_all_in_order),
+        Hint(
+            "Each value runs once, the highest number first: then all that use it have run.",
+            when=lambda e: sorted(set(e.value[0])) == sorted(e.right[0]),
+        ),
+        Hint(
+            "It is 5,000 long: Python's recursion ends before.",
+            when=lambda e: e.kind == "raised" and "recursion" in e.got,
+        ),
         "Begin with {root.number: 1.0}. Of the values that are waiting, take the highest number.",
     ),
     must_fail=(
@@ -293,6 +313,10 @@ mini_engine = Exercise(
         "runs a value for every path",
         "runs in the order of discovery",
         "leaves values out",
+        "refuses a root without inputs",
+        "drops a gradient of 0",
+        "takes the expression apart",
+        "calls the finished one",
     ),
 )
 
@@ -301,24 +325,31 @@ mini_engine = Exercise(
 
 
 @handed_out
-def _with_holes(kind: str, rows: int, cols: int, seed: int) -> Any:
-    """A matrix of this layout, some of its numbers nan; it may have no columns."""
-    x = laid_out(kind, rows, cols, seed)
-    x.mul_(2).sub_(1)
-    return x.masked_fill_(x.abs() < 0.15 * (seed % 3), math.nan)[:, : cols - (seed % 4 == 3)]
+def _drive_port(answer: Any, *given: Any) -> Any:
+    x, before = with_holes(*given), with_holes(*given)
+    maxima = compiled(answer(), "running_max")(x).tolist()
+    if not x.equal(before) and str(x.tolist()) != str(before.tolist()):
+        raise ValueError("running_max writes into x")
+    return maxima
 
 
-@handed_out
-def _drive_port(answer: Any, kind: str, rows: int, cols: int, seed: int) -> Any:
-    return compiled(answer(), "running_max")(_with_holes(kind, rows, cols, seed)).tolist()
+def _wrong_numbers(evidence: Evidence) -> set[float]:
+    """What stands where another number should; places that should be nan are left out."""
+    rows = zip(evidence.value, evidence.right, strict=True)
+    pairs = [pair for got, right in rows for pair in zip(got, right, strict=True)]
+    return {got for got, right in pairs if right == right != got}
+
+
+def _first_row(evidence: Evidence) -> bool:
+    return len(evidence.right) > 1 and str(evidence.value[0]) == str(evidence.right[0])
 
 
 extension_port = Exercise(
     id="learning_objectives.extension_port",
     case=a_matrix(("contiguous", "transposed", "gaps")),
-    expected=lambda *given: torch.cummax(_with_holes(*given), 1).values.tolist(),
+    expected=lambda *given: torch.cummax(with_holes(*given), 1).values.tolist(),
     drive=_drive_port,
-    show=lambda kind, rows, cols, seed: f"{rows} by {cols - (seed % 4 == 3)}, {kind}",
+    show=lambda kind, rows, cols, seed: f"{rows} by {0 if seed == 3 else cols}, {kind}",
     rung="boss",
     cases=9,
     sizes=6,
@@ -333,21 +364,33 @@ extension_port = Exercise(
     ),
     hints=(
         Hint(
-            "A nan is lost. No comparison with nan is true: `x != x` says that x is nan.",
-            when=lambda e: "nan" in e.expected,
+            "A row may have no numbers at all: read nothing before the loop.",
+            when=lambda e: e.kind == "ended" and e.inputs[-1] == 3,
         ),
         Hint(
-            "Element (i, j) is x[i * row_step + j * col_step]; the result is contiguous.",
-            stage="transposed",
+            "A nan is lost. No comparison with nan is true: `x != x` says that x is nan.",
+            when=lambda e: e.kind == "value" and not _wrong_numbers(e),
         ),
-        Hint("The maximum starts anew in every row.", stage="contiguous"),
-        "A row may have no numbers at all: read nothing before the loop.",
+        Hint(
+            "The first number of a row is the largest so far, whatever it is: begin with it.",
+            when=lambda e: e.kind == "value" and len(_wrong_numbers(e)) == 1,
+        ),
+        Hint(
+            "The maximum starts anew in every row.",
+            when=lambda e: e.kind == "value" and _first_row(e),
+            stage="contiguous",
+        ),
+        "Element (i, j) of x is x[i * row_step + j * col_step], that of the result "
+        "out[i * cols + j]; all of them are double.",
     ),
     must_fail=(
         "ignores the strides",
         "loses nan",
         "goes on from row to row",
         "starts from 0",
+        "starts from a number that is small",
+        "writes into x",
+        "reads a number of a row that has none",
     ),
 )
 

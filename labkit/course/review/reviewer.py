@@ -19,7 +19,7 @@ from labkit.course.review.change import Change, Pair, parsed
 
 SIGNS = {"done": "✓", "wrong": "✗", "missing": "·"}
 COLOURS = {"done": "#009E73", "wrong": "#D55E00", "missing": "#777777"}
-SPECIAL = (-float("inf"), -1.0, 0.0, 0.5, 3.0, float("inf"), float("nan"))
+SPECIAL = (-float("inf"), -1.0, 0.0, 1e-300, 0.5, 3.0, float("inf"), float("nan"))
 
 
 class Missing(Exception):

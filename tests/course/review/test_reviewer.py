@@ -76,6 +76,17 @@ def test_a_wrong_piece_is_named_with_the_reason(piece):
     assert why in found.why
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda x, y: finished_numbers(np.where(abs(x) < 1e-12, 0, x), y),
+        lambda x, y: np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y - 1)),
+    ],
+)
+def test_tiny_numbers_are_looked_at(numbers):
+    assert review(finished(numbers=numbers))["numbers"].state == "wrong"
+
+
 def test_the_operator_is_gone_afterwards():
     with finished().in_labkit() as xlogy:
         assert xlogy(lab.tensor(2.0), lab.tensor(1.0)).item() == 0

@@ -1,0 +1,370 @@
+"""A dispatch table goes stale: the smallest failing program, the smallest refresh, its proof."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._stored_rows import (
+    BROKEN,
+    EXPLICIT,
+    FILLS,
+    IMPLICIT,
+    KEYS,
+    LOOKS_AT,
+    OTHERS,
+    SIDES,
+    SLOTS,
+    SOUND,
+    Row,
+    Statement,
+    after,
+    random_program,
+    smallest_rule,
+)
+
+NOTEBOOK = "6_capstones/2_two_registrations_two_orders"
+
+
+# --- smallest
+
+
+@handed_out
+def _fails(program: list[Statement]) -> bool:
+    """Whether some cell is stale after the program, under the rule of PyTorch 2.13."""
+    return bool(after(program).op.stale_slots())
+
+
+NESTED, NONFUNCTIONAL = "NestedTensorCPU", "CompositeExplicitAutogradNonFunctional"
+ONE_PASS_LEAVES_TOO_MUCH: tuple[list[Statement], ...] = (
+    [("impl", 0, NESTED), ("remove", 0), ("impl", 2, IMPLICIT), ("impl", 3, NESTED)],
+    [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT), ("impl", 2, NESTED), ("impl", 3, NONFUNCTIONAL),
+     ("impl", 4, "Autograd"), ("impl", 5, NONFUNCTIONAL), ("remove", 1)],
+    [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT), ("impl", 2, "SparseCPU"), ("impl", 3, EXPLICIT),
+     ("impl", 4, "Autograd"), ("remove", 3), ("remove", 2)],
+)  # fmt: skip
+"""The first from its end, the others from their beginning."""
+
+
+def _a_failing_program(rng: Rng, size: int) -> tuple[list[Statement]]:
+    """Some registrations more than the failure needs; often several reasons for it."""
+    if rng.chance(0.3):
+        return (list(rng.choice(ONE_PASS_LEAVES_TOO_MUCH)),)
+    for _ in range(40):
+        program = random_program(rng, 3 + size)
+        if _fails(program):
+            return (program,)
+    return ([("impl", 0, IMPLICIT), ("impl", 1, "CPU"), ("impl", 2, EXPLICIT)],)
+
+
+def _drive_smallest(answer: Any, program: list[Statement]) -> Any:
+    return answer(program, _fails)
+
+
+def _judge_smallest(case: Case, got: Any) -> str | Wrong | None:
+    (program,) = case.inputs
+    if not isinstance(got, list) or not all(statement in program for statement in got):
+        return "a list with statements of the program is returned"
+    if [statement for statement in program if statement in got] != got:
+        return "the statements stand in their order, each once"
+    if not _fails(got):
+        return "the shorter program still fails"
+    for place, statement in enumerate(got):
+        if _fails(got[:place] + got[place + 1 :]):
+            return Wrong("every statement is needed", f"without {statement} it still fails")
+    return None
+
+
+smallest = Exercise(
+    id="two_registrations.smallest",
+    case=_a_failing_program,
+    drive=_drive_smallest,
+    judge=_judge_smallest,
+    cases=40,
+    sizes=5,
+    minutes=8,
+    hints=(
+        Hint(
+            "Two statements may each do without the other. Leave one out, and go on with the "
+            "shorter program, not with the whole one.",
+            when=lambda e: "still fails" in e.property and "shorter" in e.property,
+        ),
+        Hint(
+            "One pass is not enough: after a later statement has gone, an earlier one may be "
+            "needless. Begin again until nothing more can go.",
+            when=lambda e: "needed" in e.property,
+        ),
+        "For each place, try program[:place] + program[place + 1:].",
+        "As soon as a shorter program fails, call smallest on that one. If none does, return it.",
+    ),
+    must_fail=(
+        "returns the whole program",
+        "tries each statement in the whole program only",
+        "passes over the program once",
+        "leaves out too much",
+        "takes the statements out of the caller's list",
+        "returns the two statements of the report",
+    ),
+)
+
+
+# --- askers
+
+
+def _a_list_of_questions(rng: Rng, size: int) -> tuple[dict[str, set[str]], str]:
+    names = rng.sample(SLOTS, 2 + size)
+    keys = rng.sample([*SLOTS, *FILLS], 2 + size // 2)
+    asked = {slot: {slot, *rng.sample(keys, rng.randint(0, len(keys)))} for slot in names}
+    return asked, rng.choice([*keys, names[0]])
+
+
+askers = Exercise(
+    id="two_registrations.askers",
+    case=_a_list_of_questions,
+    expected=lambda asked, key: {slot for slot, keys in asked.items() if key in keys},
+    rung="warm-up",
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    cases=60,
+    minutes=2,
+    hints=(
+        "The key of the dictionary is the slot. What it asks for is the value.",
+        "Go through asked.items(): a slot, and the keys that it asks for.",
+        "Keep the slot if the key is among them.",
+    ),
+    must_fail=(
+        "returns what the slot of that name asks for",
+        "returns the slots that do not ask",
+        "returns the first one only",
+    ),
+)
+
+
+# --- refresh
+
+OWN_SLOT = ("Tracer", "AutogradCPU", "ADInplaceOrView", "FuncTorchBatched")
+
+
+def _with(keys: Collection[str]) -> Callable[[Rng, int], tuple[list[Statement]]]:
+    """A kernel at one of the keys joins a formula, or goes again."""
+
+    def case(rng: Rng, size: int) -> tuple[list[Statement]]:
+        program: list[Statement] = [("impl", 0, IMPLICIT), ("impl", 1, rng.choice(list(keys)))]
+        if rng.chance(0.5):
+            program.reverse()
+        return (program + [("remove", 1)] * rng.chance(0.5),)
+
+    return case
+
+
+def _any_program(rng: Rng, size: int) -> tuple[list[Statement]]:
+    keys = [*KEYS, *rng.sample(OTHERS, 6)]
+    return (random_program(rng, 4 + size, keys),)
+
+
+def _drive_refresh(answer: Any, program: list[Statement]) -> dict[str, Any]:
+    """What the answer says about each key of the program."""
+    return {key: answer(key) for key in sorted({s[2] for s in program if s[0] == "impl"})}
+
+
+def _known(slots: Any) -> bool:
+    return isinstance(slots, set | frozenset | list | tuple) and set(slots) <= {*SLOTS}
+
+
+def _judge_refresh(case: Case, got: Any) -> str | Wrong | None:
+    (program,) = case.inputs
+    if isinstance(got, Raised) or not all(_known(slots) for slots in got.values()):
+        return "for each key a set of names of slots is returned"
+    row, least = Row(lambda key: set(got[key])), 0
+    keys: dict[int, str] = {}
+    for statement in program:
+        row.run(statement)
+        keys[statement[1]] = key = keys.get(statement[1]) or statement[2]
+        least += len(smallest_rule(key))
+        if stale := row.stale():
+            slot, (stored, meant) = next(iter(stale.items()))
+            return Wrong(
+                f"after {statement} nothing is stale",
+                f"{slot}: a call runs {stored}, meant is {meant}; {len(stale)} stale in all",
+            )
+    if row.touched > 1.2 * least:
+        stored = f"{least} cells are stored again, and at most a fifth more"
+        return Wrong("no cell is stored again that cannot change", stored)
+    return None
+
+
+def _first_stale(case: Case, got: Any, _right: Any) -> Any:
+    """The row of the failing program, opened at the first stale cell."""
+    from labkit import show
+
+    row = Row(lambda key: set(got[key]))
+    for statement in case.inputs[0]:
+        row.run(statement)
+        if row.op.stale_slots():
+            return show.dispatch_table(row.op, str(row.op.stale_slots()[0]))
+    return None
+
+
+def _fewer(program: list[Statement]) -> Any:
+    for place, gone in enumerate(program):
+        if gone[0] == "remove":
+            yield (program[:place] + program[place + 1 :],)
+        else:
+            yield ([s for s in program if s[1] != gone[1]],)
+
+
+def _cells(answer: Any) -> str:
+    yours = sum(len(set(answer(key))) for key in OTHERS)
+    least = sum(len(smallest_rule(key)) for key in OTHERS)
+    return f"all {len(OTHERS)} keys, each once: yours refreshes {yours} cells, needed are {least}"
+
+
+refresh = Exercise(
+    id="two_registrations.refresh",
+    case=_any_program,
+    drive=_drive_refresh,
+    judge=_judge_refresh,
+    picture=_first_stale,
+    smaller=_fewer,
+    score=_cells,
+    rules=("sets and strings only: no torch, no labkit",),
+    banned=(*TORCH_AND_LABKIT, "labkit.course.exercises._stored_rows"),
+    cases=60,
+    minutes=12,
+    stages=(
+        Stage("a slot's own key", case=_with(OWN_SLOT)),
+        Stage("an alias", case=_with(list(FILLS)), cases=30),
+        Stage("backends", case=_with(sorted(set().union(*LOOKS_AT.values()))), cases=30),
+        Stage("programs"),
+    ),
+    hints=(
+        Hint("An alias fills the slots of FILLS[key]; any other key fills its own slot.",
+             stage="a slot's own key"),
+        Hint("Undefined is in no set of FILLS, and three aliases fill it all the same.",
+             when=lambda e: "Undefined:" in e.expected),
+        Hint(
+            "EXPLICIT pushes the formula out of cells that it does not fill. In which cells can "
+            "the formula be at all?",
+            when=lambda e: e.stage == "an alias" and "Undefined:" not in e.expected,
+        ),
+        Hint(
+            "Which slots look at this key? LOOKS_AT has the answer the other way round.",
+            stage="backends",
+        ),
+        Hint(
+            "You refresh more than a fifth too much. A cell whose rule never asks for the key "
+            "cannot change.",
+            when=lambda e: "cannot change" in e.property,
+        ),
+        "For each key: which slots does it fill, and in which is it asked for by another rule?",
+        "The second question has two answers: EXPLICIT, and the keys in LOOKS_AT.",
+    ),
+    must_fail=(
+        "refreshes all 137 slots for every change",
+        "leaves it to the call: refreshes nothing",
+        "refreshes the changed key alone",
+        "the rule of 2.13",
+        "forgets Undefined",
+        "fills Undefined for every alias",
+        "repairs the reported program alone",
+        "forgets the nested slots",
+        "lets every alias push the formula out",
+        "looks at AutogradCPU for every CPU key",
+        "adds to the sets that it was given",
+        "calls the finished rule",
+        "measures with labkit's table",
+    ),
+)  # fmt: skip
+
+
+# --- counterexample
+
+
+MOST = 200
+
+
+def _sides(names: Collection[str]) -> Callable[[Rng, int], Case]:
+    listed = list(names)
+    return lambda rng, size: Case((listed[size % len(listed)],))
+
+
+@handed_out
+def _drive_fuzz(answer: Any, side: str) -> Any:
+    """The program that the answer finds."""
+    made = 0
+
+    def new_row() -> Row:
+        nonlocal made
+        made += 1
+        if made > MOST:
+            raise RuntimeError(f"more than {MOST} operators were made")
+        return SIDES[side]()
+
+    found = answer(new_row)
+    return None if found is None else [tuple(statement) for statement in found]
+
+
+def _judge_fuzz(case: Case, got: Any) -> str | Wrong | None:
+    (side,) = case.inputs
+    if isinstance(got, Raised):
+        return "a program or None is returned"
+    if got is None:
+        return None if side in SOUND else f"a program is found within {MOST}: some cell goes stale"
+    if not got or not all(_is_statement(statement) for statement in got):
+        return "a program is a list of statements that were run"
+    row = SIDES[side]()
+    for statement in got:
+        row.run(statement)
+    if not row.op.stale_slots():
+        return "after the program that is returned, some cell is stale"
+    return None
+
+
+def _is_statement(statement: tuple[Any, ...]) -> bool:
+    if len(statement) == 3:
+        return statement[0] == "impl" and statement[2] in OTHERS
+    return len(statement) == 2 and statement[0] == "remove"
+
+
+counterexample = Exercise(
+    id="two_registrations.counterexample",
+    case=_sides(SIDES),
+    drive=_drive_fuzz,
+    judge=_judge_fuzz,
+    cases=len(SIDES),
+    sizes=len(SIDES) - 1,
+    minutes=15,
+    stages=(
+        Stage("the rule of 2.13", case=_sides(BROKEN), cases=2),
+        Stage("nothing to find", case=_sides(SOUND), cases=1),
+        Stage("half repairs"),
+    ),
+    hints=(
+        Hint("Run a statement, compare, and return the program so far when a cell differs.",
+             stage="the rule of 2.13"),
+        Hint("Here no cell is ever stale. Return None after the last program.",
+             stage="nothing to find"),
+        Hint("Take a kernel away now and then: ('remove', number).",
+             when=lambda e: "removal" in e.input),
+        Hint(
+            "The old kernel and the new one have the same name. Compare the kernels with `is`.",
+            when=lambda e: "second kernel" in e.input,
+        ),
+        Hint("Compare all 137 slots.", when=lambda e: "Undefined" in e.input),
+        "stored() and meant() are dictionaries with the same slots: compare their kernels.",
+        "Keep a list of the numbers that are there, to know what can be removed.",
+    ),
+    must_fail=(
+        "never takes a kernel away",
+        "registers at each key once",
+        "compares kernels by name",
+        "asks what is meant twice",
+        "compares the seven slots",
+        "asks one operator for all programs",
+        "always finds something",
+        "never finds anything",
+        "returns the program of the report",
+    ),
+)  # fmt: skip
+
+EXERCISES = (smallest, askers, refresh, counterexample)

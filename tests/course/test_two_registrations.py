@@ -1,0 +1,352 @@
+"""Right and wrong answers to the exercises on a table that goes stale; the rule they repair."""
+
+import random
+
+import pytest
+
+from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
+from labkit.course.exercises._stored_rows import (
+    EXPLICIT,
+    FILLS,
+    IMPLICIT,
+    KEYS,
+    LOOKS_AT,
+    OTHERS,
+    SLOTS,
+    Row,
+    after,
+    moved,
+    rule_of_213,
+    smallest_rule,
+    stale_programs,
+)
+from labkit.dispatch import torch_tables
+from labkit.dispatch.table import compute_cell
+from tests.course.answers import Answers
+
+answers = Answers("two_registrations")
+
+
+# --- smallest
+
+
+@answers.right("smallest")
+def smallest(program, fails):
+    for place in range(len(program)):
+        shorter = program[:place] + program[place + 1 :]
+        if fails(shorter):
+            return smallest(shorter, fails)
+    return program
+
+
+@answers.right("smallest")
+def smallest_by_rounds(program, fails):
+    kept, before = list(program), None
+    while kept != before:
+        before = kept
+        for statement in before:
+            shorter = [other for other in kept if other != statement]
+            kept = shorter if fails(shorter) else kept
+    return kept
+
+
+@answers.wrong("smallest", "returns the whole program")
+def whole(program, fails):
+    return program
+
+
+@answers.wrong("smallest", "tries each statement in the whole program only")
+def each_alone(program, fails):
+    return [s for s in program if not fails([other for other in program if other != s])]
+
+
+@answers.wrong("smallest", "passes over the program once")
+def one_pass(program, fails):
+    kept = list(program)
+    for statement in program:
+        shorter = [other for other in kept if other != statement]
+        kept = shorter if fails(shorter) else kept
+    return kept
+
+
+@answers.wrong("smallest", "leaves out too much")
+def too_much(program, fails):
+    return smallest(program, fails)[1:]
+
+
+@answers.wrong("smallest", "takes the statements out of the caller's list")
+def in_place(program, fails):
+    found = smallest(program, fails)
+    program[:] = found
+    return program
+
+
+@answers.wrong("smallest", "returns the two statements of the report")
+def the_report(program, fails):
+    return [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT)]
+
+
+# --- askers
+
+
+@answers.right("askers")
+def askers(asked, key):
+    return {slot for slot in asked if key in asked[slot]}
+
+
+@answers.wrong("askers", "returns what the slot of that name asks for")
+def its_own_questions(asked, key):
+    return set(asked.get(key, ()))
+
+
+@answers.wrong("askers", "returns the slots that do not ask")
+def not_asking(asked, key):
+    return {slot for slot in asked if key not in asked[slot]}
+
+
+@answers.wrong("askers", "returns the first one only")
+def first_asker(asked, key):
+    return {slot for slot in list(asked) if key in asked[slot] and slot == min(askers(asked, key))}
+
+
+# --- refresh
+
+
+def fills(key):
+    slots = set(FILLS.get(key, [key]))
+    undefined = key in (EXPLICIT, IMPLICIT, "CompositeExplicitAutogradNonFunctional")
+    return slots | {"Undefined"} if undefined else slots
+
+
+def lookers(key):
+    return {slot for slot, keys in LOOKS_AT.items() if key in keys}
+
+
+@answers.right("refresh")
+def refresh(key):
+    pushed_out = FILLS[IMPLICIT] if key == EXPLICIT else set()
+    return fills(key) | lookers(key) | pushed_out
+
+
+@answers.right("refresh")
+def refresh_by_inversion(key):
+    return [slot for slot, asks in ASKED.items() if key in asks]
+
+
+def asked(slot):
+    keys = {slot} | {alias for alias in FILLS if slot in fills(alias)}
+    return keys | ({EXPLICIT, *LOOKS_AT.get(slot, ())} if IMPLICIT in keys else set())
+
+
+ASKED = {slot: asked(slot) for slot in SLOTS}
+
+
+@answers.wrong("refresh", "refreshes all 137 slots for every change")
+def everything(key):
+    return SLOTS
+
+
+@answers.wrong("refresh", "leaves it to the call: refreshes nothing")
+def nothing(key):
+    return set()
+
+
+@answers.wrong("refresh", "refreshes the changed key alone")
+def changed_alone(key):
+    return {key} & {*SLOTS}
+
+
+@answers.wrong("refresh", "the rule of 2.13")
+def as_in_213(key):
+    extra = set()
+    if key in FILLS[EXPLICIT]:
+        backend = next((s for s in SLOTS if s.startswith("Autograd") and key.endswith(s[8:])), None)
+        extra = {backend or "AutogradOther"}
+    return fills(key) | extra
+
+
+@answers.wrong("refresh", "forgets Undefined")
+def no_undefined(key):
+    return refresh(key) - {"Undefined"}
+
+
+@answers.wrong("refresh", "fills Undefined for every alias")
+def always_undefined(key):
+    return set(SLOTS) if key in FILLS else refresh(key)
+
+
+@answers.wrong("refresh", "repairs the reported program alone")
+def reported_alone(key):
+    return as_in_213(key) | (FILLS["Autograd"] if key == EXPLICIT else set())
+
+
+@answers.wrong("refresh", "forgets the nested slots")
+def no_nested(key):
+    return {slot for slot in refresh(key) if key != EXPLICIT or "Nested" not in slot}
+
+
+@answers.wrong("refresh", "lets every alias push the formula out")
+def every_alias(key):
+    return refresh(key) | (FILLS[IMPLICIT] if key in FILLS else set())
+
+
+@answers.wrong("refresh", "looks at AutogradCPU for every CPU key")
+def by_its_name(key):
+    slots = refresh(key)
+    return slots - {"AutogradOther"} | {"AutogradCPU"} if key.endswith("CPU") else slots
+
+
+@answers.wrong("refresh", "adds to the sets that it was given")
+def in_the_table(key):
+    slots = FILLS.get(key, {key})
+    if key in (EXPLICIT, IMPLICIT, "CompositeExplicitAutogradNonFunctional"):
+        slots.add("Undefined")
+    return slots | lookers(key) | (FILLS[IMPLICIT] if key == EXPLICIT else set())
+
+
+@answers.wrong("refresh", "calls the finished rule")
+def finished_rule(key):
+    return smallest_rule(key)
+
+
+@answers.wrong("refresh", "measures with labkit's table")
+def measured(key):
+    return moved([], key) | (moved([IMPLICIT], key) if key != IMPLICIT else set())
+
+
+# --- counterexample
+
+
+def fuzz(new_row, differs, keys=KEYS, removals=0.3, programs=80, repeats=True):
+    rng = random.Random(5)
+    for _ in range(programs):
+        row, program, alive = new_row(), [], []
+        left = list(dict.fromkeys(keys))
+        for number in range(8):
+            if alive and rng.random() < removals:
+                statement = "remove", alive.pop(rng.randrange(len(alive)))
+            else:
+                key = rng.choice(keys) if repeats else left.pop(rng.randrange(len(left)))
+                statement = "impl", number, key
+                alive.append(number)
+            program.append(statement)
+            row.run(statement)
+            if differs(row):
+                return program
+    return None
+
+
+def is_stale(row):
+    return row.stored() != row.meant()
+
+
+@answers.right("counterexample")
+def counterexample(new_row):
+    return fuzz(new_row, is_stale)
+
+
+@answers.wrong("counterexample", "never takes a kernel away")
+def without_removals(new_row):
+    return fuzz(new_row, is_stale, removals=0)
+
+
+@answers.wrong("counterexample", "registers at each key once")
+def each_key_once(new_row):
+    return fuzz(new_row, is_stale, repeats=False)
+
+
+@answers.wrong("counterexample", "compares kernels by name")
+def by_name(new_row):
+    def names(kernels):
+        return {slot: kernel and kernel.debug for slot, kernel in kernels.items()}
+
+    return fuzz(new_row, lambda row: names(row.stored()) != names(row.meant()))
+
+
+@answers.wrong("counterexample", "asks what is meant twice")
+def meant_twice(new_row):
+    return fuzz(new_row, lambda row: row.meant() != row.meant())
+
+
+@answers.wrong("counterexample", "compares the seven slots")
+def seven_slots(new_row):
+    seven = [slot + backend for slot in ("", "Autograd") for backend in ("CPU", "CUDA", "Meta")]
+
+    def differs(row):
+        stored, meant = row.stored(), row.meant()
+        return any(stored[slot] is not meant[slot] for slot in seven)
+
+    return fuzz(new_row, differs)
+
+
+@answers.wrong("counterexample", "asks one operator for all programs")
+def one_operator(new_row):
+    row = new_row()
+    return fuzz(lambda: row, is_stale)
+
+
+@answers.wrong("counterexample", "always finds something")
+def always_finds(new_row):
+    return counterexample(new_row) or [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT)]
+
+
+@answers.wrong("counterexample", "never finds anything")
+def never_finds(new_row):
+    return None
+
+
+@answers.wrong("counterexample", "returns the program of the report")
+def program_of_the_report(new_row):
+    program = [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT)]
+    row = new_row()
+    for statement in program:
+        row.run(statement)
+    return program if is_stale(row) else None
+
+
+test_answers = answers.tests()
+
+
+# --- what the chapter shows
+
+
+def test_the_smallest_rule_names_the_cells_that_a_formula_or_nothing_beside_it_shows_to_change():
+    for key in OTHERS:
+        changed = moved([], key) | (moved([IMPLICIT], key) if key != IMPLICIT else set())
+        assert changed == smallest_rule(key), key
+
+
+def test_the_old_rule_goes_stale_in_some_programs_and_the_smallest_in_none():
+    assert 0 < stale_programs(rule_of_213, 100) < 100
+    assert stale_programs(smallest_rule, 100) == 0
+
+
+def test_the_rule_of_213_is_pytorchs_on_an_operator_of_its_own():
+    program = [("impl", 0, IMPLICIT), ("impl", 1, "SparseCPU")]
+    assert after(program).stale() == {"AutogradOther": (IMPLICIT, "nothing")}
+    assert after(program, smallest_rule).stale() == {}
+
+
+@pytest.mark.parametrize("name", ["aten::relu", "aten::add.Tensor", "aten::matmul", "aten::view"])
+def test_shipped_operators_keep_their_rows_under_the_smallest_rule(name):
+    """So no hop of a call to them changes."""
+    program = [
+        ("impl", number, str(registration.key))
+        for number, registration in enumerate(reversed(torch_tables.registrations(name)))
+        if registration.active
+    ]
+    row = after(program, smallest_rule)
+    assert row.stale() == {}
+    kernels, fallbacks = row.op.active_kernels, row.op.dispatcher.fallbacks
+    for slot in RUNTIME_KEYS:
+        assert row.stored()[str(slot)] is compute_cell(slot, kernels, fallbacks).kernel
+    assert after(program).meant().keys() == row.stored().keys()
+
+
+def test_removing_what_is_not_there_does_nothing():
+    row = Row(smallest_rule)
+    row.run(("remove", 3))
+    assert row.touched == 0
+    assert row.stored()["CPU"] is None
+    assert row.stored()["AutogradCPU"].debug == "fallback"
+    assert DispatchKey.CPU not in row.op.active_kernels
