@@ -1,0 +1,102 @@
+"""A difference or noise: limits of a ratio, a fair bench, and the batch where speed levels off."""
+
+from typing import Any
+
+from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._noisy_machine import fair_bench
+
+NOTEBOOK = "4_vision_low_level/12_performance_practices"
+
+# --- limits
+
+
+def _twenty(rng: Rng, size: int) -> tuple[list[float]]:
+    middle = rng.choice((0.9, 1.0, 1.1))
+    return ([round(middle * rng.uniform(0.8, 1.25), 3) for _ in range(20)],)
+
+
+limits = Exercise(
+    id="performance_practices.limits",
+    case=_twenty,
+    expected=lambda ratios: (sorted(ratios)[5], sorted(ratios)[14]),
+    rung="warm-up",
+    minutes=3,
+    cases=40,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("Sort a copy: the list belongs to the caller.", when=lambda e: e.kind == "mutated"),
+        Hint("The smaller one first.", when=lambda e: e.value[0] > e.value[1]),
+        Hint("Only one of the two is right. Count from the end for the other.",
+             when=lambda e: (e.value[0] == e.right[0]) != (e.value[1] == e.right[1])),
+        "Sort the 20 ratios. Which index has the sixth one?",
+        "The sixth smallest is at index 5, the sixth largest at index -6.",
+    ),
+    must_fail=("one place too far", "does not sort", "sorts the caller's list",
+               "the smallest and the largest", FIRST),
+)  # fmt: skip
+
+# --- find_the_knee
+
+Row = tuple[int, int, int]
+PATIENT = 10**6
+
+
+def _levels_off(rng: Rng, size: int, slowest: bool = True, falls: bool = True) -> Any:
+    """Rows of a table (batch, images/s, ms), the limit, and rates that never are just 95 %."""
+    top, half = rng.randint(200, 5000), rng.choice((1, 2, 4, 8, 20))
+    batches = sorted(rng.sample([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96], 3 + size))
+    worn = rng.choice((1.0, 0.9, 0.7)) if falls else 1.0
+    turn = rng.choice(batches)
+    rows: list[Row] = []
+    for batch in batches:
+        rate = top * batch / (batch + half) * (worn if batch > turn else 1.0)
+        if falls:
+            rate *= rng.choice((1, 1, 0.85))  # sizes that fit the machine badly
+        odd = int(rate) // 2 * 2 + 1
+        rows.append((batch, odd, 1 + 1000 * batch // odd))
+    if falls:
+        rng.shuffle(rows)
+    return rows, rng.choice([ms for _, _, ms in rows]) - rng.chance(0.2) if slowest else PATIENT
+
+
+def _knee(rows: list[Row], slowest: int) -> int | None:
+    fit = [row for row in rows if row[2] <= slowest]
+    best = max((rate for _, rate, _ in fit), default=0)
+    return min((batch for batch, rate, _ in fit if 100 * rate >= 95 * best), default=None)
+
+
+find_the_knee = Exercise(
+    id="performance_practices.find_the_knee",
+    case=_levels_off,
+    expected=lambda rows, slowest: _knee(rows, slowest),
+    minutes=8,
+    cases=120,
+    sizes=6,
+    stages=(
+        Stage("rises", case=lambda rng, size: _levels_off(rng, size, False, False)),
+        Stage("slowest", case=lambda rng, size: _levels_off(rng, size, True, False)),
+        Stage("falls"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("This list belongs to the caller.", when=lambda e: e.kind == "mutated"),
+        Hint("No row is fast enough here: None.", when=lambda e: e.right is None),
+        Hint("A batch of {got} takes longer than `slowest`.",
+             when=lambda e: any(b == e.value and ms > e.inputs[1] for b, _, ms in e.inputs[0])),
+        Hint("{expected} has 95 % of the best, too, and is smaller.",
+             when=lambda e: e.value > e.right),
+        Hint("A batch of {got} has less than 95 % of the best rate. Rates can fall and rise again: "
+             "look at all rows.", when=lambda e: e.value < e.right),
+        "First the rows that are allowed. Then their best rate. Then the batches near it.",
+        "min(batch for ... if rate >= 0.95 * best), among the rows with ms <= slowest.",
+    ),
+    must_fail=("the largest that fits", "the fastest", "stops at the first small gain",
+               "ignores the limit", "the best of all rows", "the first of the list",
+               "a number when nothing fits", CONSTANT, FIRST),
+)  # fmt: skip
+
+EXERCISES = (limits, fair_bench, find_the_knee)

@@ -1,0 +1,267 @@
+"""Right and wrong answers to the exercises on differences inside the noise."""
+
+import itertools
+import random
+import statistics
+
+import pytest
+
+from labkit.course.exercises._noisy_machine import ENOUGH, KINDS, OF, NoisyMachine, experiments
+from labkit.course.exercises._noisy_machine import _drive as asked_of
+from labkit.course.stages import stage_exercises
+from labkit.pipeline.timer import difference
+from tests.course.answers import FIRST, Answers, first_hint
+
+answers = Answers("performance_practices")
+
+# --- limits
+
+answers.right("limits")(lambda ratios: (sorted(ratios)[5], sorted(ratios)[-6]))
+answers.right("limits")(lambda ratios: [sorted(ratios)[5], sorted(ratios, reverse=True)[5]])
+
+
+@answers.wrong("limits", "sorts the caller's list")
+def sorts_it(ratios):
+    ratios.sort()
+    return ratios[5], ratios[-6]
+
+
+for why, wrong in {
+    "one place too far": lambda ratios: (sorted(ratios)[6], sorted(ratios)[-6]),
+    "does not sort": lambda ratios: (ratios[5], ratios[-6]),
+    "the smallest and the largest": lambda ratios: (min(ratios), max(ratios)),
+}.items():
+    answers.wrong("limits", why)(wrong)
+
+
+@answers.wrong("limits", FIRST, make=True)
+def remembers_limits():
+    first = []
+
+    def answer(ratios):
+        first[:] = first or [(sorted(ratios)[5], sorted(ratios)[-6])]
+        return first[0]
+
+    return answer
+
+
+def test_limits_are_those_of_labkit():
+    rng = random.Random(3)
+    for _ in range(20):
+        ratios = [rng.uniform(0.5, 2) for _ in range(20)]
+        found = difference(ratios, [1.0] * 20)
+        assert (found.low, found.high) == (sorted(ratios)[5], sorted(ratios)[-6])
+
+
+# --- fair_bench
+
+
+def said(low, high):
+    return "noise" if low <= 1 <= high else "a" if high < 1 else "b"
+
+
+def in_turns(a, b, cold=10, turns=20):
+    for _ in range(cold):
+        a(), b()
+    return [(a(), b()) for _ in range(turns)]
+
+
+def limits_of(pairs):
+    ratios = sorted(x / y for x, y in pairs)
+    return ratios[5], ratios[-6]
+
+
+@answers.right("fair_bench")
+def compare(a, b):
+    return said(*limits_of(in_turns(a, b)))
+
+
+@answers.right("fair_bench")
+def there_and_back(a, b):
+    """Each turn in the other order than the one before it."""
+    in_turns(a, b, 10, 0)
+    pairs = []
+    for turn in range(20):
+        if turn % 2:
+            second = b()
+            pairs.append((a(), second))
+        else:
+            pairs.append((a(), b()))
+    return said(*limits_of(pairs))
+
+
+@answers.right("fair_bench")
+def in_any_order(a, b):
+    rng = random.Random(5)
+    in_turns(a, b, 10, 0)
+    pairs = []
+    for _ in range(20):
+        times = {}
+        for each in rng.sample((a, b), 2):
+            times[each] = each()
+        pairs.append((times[a], times[b]))
+    return said(*limits_of(pairs))
+
+
+@answers.right("fair_bench")
+def bootstrapped(a, b):
+    """The middle 95 % of the medians of 100 draws."""
+    rng = random.Random(7)
+    ratios = [x / y for x, y in in_turns(a, b, 10, 30)]
+    medians = sorted(statistics.median(rng.choices(ratios, k=30)) for _ in range(100))
+    return said(medians[1], medians[-2])
+
+
+@answers.wrong("fair_bench", "runs all of a then all of b")
+def blocks(a, b):
+    first = [a() for _ in range(30)][10:]
+    return said(*limits_of(zip(first, [b() for _ in range(30)][10:], strict=True)))
+
+
+@answers.wrong("fair_bench", "mean instead of median")
+def mean(a, b):
+    ratios = [x / y for x, y in in_turns(a, b)]
+    middle, error = statistics.mean(ratios), 2 * statistics.stdev(ratios) / 20**0.5
+    return said(middle - error, middle + error)
+
+
+@answers.wrong("fair_bench", "minimum of each")
+def minimum(a, b):
+    pairs = in_turns(a, b)
+    low, high = limits_of(pairs)
+    ratio = min(x for x, _ in pairs) / min(y for _, y in pairs)
+    return said(ratio - (high - low) / 2, ratio + (high - low) / 2)
+
+
+@answers.wrong("fair_bench", "no warm-up")
+def cold(a, b):
+    return said(*limits_of(in_turns(a, b, 0)))
+
+
+@answers.wrong("fair_bench", "drops one call")
+def drops_one(a, b):
+    return said(*limits_of(in_turns(a, b, 1)))
+
+
+@answers.wrong("fair_bench", "always reports a winner")
+def winner(a, b):
+    ratio = statistics.median(x / y for x, y in in_turns(a, b))
+    return "a" if ratio < 1 else "b"
+
+
+@answers.wrong("fair_bench", "always noise")
+def coward(a, b):
+    in_turns(a, b)
+    return "noise"
+
+
+@answers.wrong("fair_bench", "names the slower one")
+def slower(a, b):
+    return {"a": "b", "b": "a"}.get(word := compare(a, b), word)
+
+
+@answers.wrong("fair_bench", "three percent are a difference everywhere")
+def threshold(a, b):
+    ratio = statistics.median(x / y for x, y in in_turns(a, b))
+    return said(ratio - 0.03, ratio + 0.03)
+
+
+@answers.wrong("fair_bench", "too many calls")
+def patient(a, b):
+    return said(*limits_of(in_turns(a, b, 10, 100)))
+
+
+def test_mistakes_of_a_bench_get_their_hints():
+    parts = dict(stage_exercises(answers.exercises["fair_bench"]))
+    assert "at most 40" in first_hint(parts["quiet"], patient)
+    assert "slower one" in first_hint(parts["quiet"], slower)
+    assert "name a winner" in first_hint(parts["quiet"], winner)
+    assert "ten of each" in first_hint(parts["warm-up"], cold)
+    assert "in turns" in first_hint(parts["drift"], blocks)
+    assert "smallest time" in first_hint(parts["bursts"], minimum)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_right_bench_has_room_below_the_threshold(kind):
+    found = asked_of(compare, 1, kind)
+    assert all(found[truth].get(truth, 0) >= (ENOUGH + 0.05) * OF[truth] for truth in OF)
+
+
+def test_each_experiment_has_a_machine_of_its_own():
+    first, again = ([(t, a(), b()) for t, a, b in experiments(4, "together")] for _ in range(2))
+    assert first == again and len({time for _, time, _ in first}) == len(first)
+
+
+def test_drift_changes_all_functions_alike():
+    machine = NoisyMachine(1, jitter=0, drift=0.01)
+    a, b = machine.function(10), machine.function(10)
+    times = [a(), b(), a(), b()]
+    assert times == sorted(times) and times[3] / times[0] == pytest.approx(2.718281828**0.03)
+
+
+# --- find_the_knee
+
+
+def knee(rows, slowest, share=0.95, limit=True, all_best=False):
+    fit = [row for row in rows if not limit or row[2] <= slowest]
+    best = max((row[1] for row in (rows if all_best else fit)), default=0)
+    return min((batch for batch, rate, _ in fit if rate >= share * best), default=None)
+
+
+answers.right("find_the_knee")(knee)
+
+
+@answers.right("find_the_knee")
+def by_hand(rows, slowest):
+    best = 0
+    for _, rate, ms in rows:
+        if ms <= slowest and rate > best:
+            best = rate
+    for batch, rate, ms in sorted(rows):
+        if ms <= slowest and rate / best >= 0.95:
+            return batch
+    return None
+
+
+def first_small_gain(rows, slowest):
+    fit = sorted(row for row in rows if row[2] <= slowest)
+    for one, more in itertools.pairwise(fit):
+        if more[1] < one[1] / 0.95:
+            return one[0]
+    return fit[-1][0] if fit else None
+
+
+for why, wrong in {
+    "the largest that fits": lambda rows, slowest: max(
+        (batch for batch, _, ms in rows if ms <= slowest), default=None
+    ),
+    "the fastest": lambda rows, slowest: knee(rows, slowest, 1),
+    "stops at the first small gain": first_small_gain,
+    "ignores the limit": lambda rows, slowest: knee(rows, slowest, limit=False),
+    "the best of all rows": lambda rows, slowest: knee(rows, slowest, all_best=True),
+    "the first of the list": lambda rows, slowest: next(
+        (
+            b
+            for b, r, ms in rows
+            if ms <= slowest and r >= 0.95 * max(r for _, r, m in rows if m <= slowest)
+        ),
+        None,
+    ),
+    "a number when nothing fits": lambda rows, slowest: knee(rows, slowest) or 0,
+    "returns the literal answer of the example in the statement": lambda rows, slowest: 8,
+}.items():
+    answers.wrong("find_the_knee", why)(wrong)
+
+
+@answers.wrong("find_the_knee", FIRST, make=True)
+def remembers_knee():
+    first = []
+
+    def answer(rows, slowest):
+        first[:] = first or [knee(rows, slowest)]
+        return first[0]
+
+    return answer
+
+
+test_answers = answers.tests()
