@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labkit.course.claims import documents
     from labkit.course.course_path import path
     from labkit.course.predictions import predict
+    from labkit.course.two_ranks import on_two
     from labkit.course.written import with_helpers, yours
     from labkit.course.your_machine.page import machine
 
@@ -27,6 +28,7 @@ HOMES = {
     "checked": "checked_claims",
     "documents": "claims",
     "machine": "your_machine.page",
+    "on_two": "two_ranks",
     "path": "course_path",
     "predict": "predictions",
     "with_helpers": "written",
@@ -34,7 +36,17 @@ HOMES = {
 }
 """Public name -> the module of this package that holds it."""
 
-__all__ = ["check", "checked", "documents", "machine", "path", "predict", "with_helpers", "yours"]
+__all__ = [
+    "check",
+    "checked",
+    "documents",
+    "machine",
+    "on_two",
+    "path",
+    "predict",
+    "with_helpers",
+    "yours",
+]
 
 
 def __getattr__(name: str) -> Any:

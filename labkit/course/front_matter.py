@@ -75,4 +75,5 @@ def _one_line(about: Mapping[str, Any]) -> str:
 def short_name(notebook: str) -> str:
     """The chapter's name in words: "3_strides" is "Strides", "6b_hooks" is "Hooks"."""
     words = notebook.rpartition("/")[2].split("_")
-    return " ".join(word for word in words if not NUMBER.fullmatch(word)).capitalize()
+    name = " ".join(word for word in words if not NUMBER.fullmatch(word)).capitalize()
+    return re.sub(r"\bc\b", "C", name)

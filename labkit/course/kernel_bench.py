@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.course.exercise import Case
+from labkit.course.exercise import Case, Hint
 from labkit.cuda.arguments import DevicePointer
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CompileError, CudaError
@@ -83,6 +83,11 @@ def drawn(case: Case, got: Any, right: Any) -> Any:
     return None if report is None else show.kernel(report)
 
 
+NOT_RUN = Hint(
+    "It did not run, so nothing else was judged. Is it the text of a kernel, with the name and the "
+    "arguments of the task? The message says what is wrong first.",
+    when=lambda e: e.value["the launch"] != "runs",
+)
 ALL_LANES = "at work together"
 """What a check says of a kernel that `few_lanes` has nothing against."""
 LEEWAY = 2
@@ -114,6 +119,48 @@ def few_lanes(report: Report, fewest: Mapping[tuple[str, str], int]) -> str:
     return ALL_LANES
 
 
+def written_inputs(done: Launched, given: Sequence[Array]) -> str:
+    """The names of the arrays that a kernel may only read and has changed, "" where none is.
+
+    given  what the launch was given as its first arrays, in order
+    """
+    found = zip(done.names, done.arrays, given, strict=False)
+    changed = [name for name, after, before in found if after.tobytes() != before.tobytes()]
+    return f"{', '.join(changed)} is no longer what it was" if changed else ""
+
+
+def spread_reads(report: Report, array: str, fewest: int) -> str:
+    """Where lanes of a request read an array far apart: how many sectors that took, or ""."""
+    sectors = report.total("sectors", access="read", array=array)
+    if sectors <= LEEWAY * fewest:
+        return ""
+    return f"{array} is read in {sectors} sectors; {fewest} would do: the lanes are no neighbours"
+
+
+def passes(report: Report) -> str:
+    """Where bank conflicts take more than 1.05 times the fewest passes: the worst line, or ""."""
+    taken, fewest = (report.total(n, space="shared") for n in ("wavefronts", "ideal_wavefronts"))
+    if taken <= fewest * 1.05:
+        return ""
+    worst = max(
+        report.select(space="shared"), key=lambda one: one.wavefronts - one.ideal_wavefronts
+    )
+    return (
+        f"{taken}, where {fewest} would do; most of them in line {worst.line}, where {worst.array} "
+        f"is {'read' if worst.access == 'read' else 'written'}"
+    )
+
+
+def barriers(report: Report) -> float:
+    """How many barriers a warp waited at: those in a loop as often as it ran, the others once."""
+    runs = {one.line: one.runs for one in report.lines}
+    found = 0.0
+    for number, text in enumerate(report.source.splitlines(), start=1):
+        written = text.partition("//")[0].count("__syncthreads")
+        found += written * max(1.0, runs.get(number, 0) / warps(report.grid, report.block))
+    return found
+
+
 @functools.cache
 def device() -> EmulatorDriver:
     """The emulator on which learners' kernels are checked, also where there is a GPU."""
@@ -137,6 +184,7 @@ def launch(
     order: str | int = "forward",
     shared_mem: int = 0,
     trace: bool = False,
+    kept: int = 8,
 ) -> Launched:
     """The kernel has run on copies of the arrays among `args`.
 
@@ -144,6 +192,7 @@ def launch(
     names   name expressions of a template; `kernel` is one of them
     order   "forward", "reverse" or a seed: which of a block's threads goes first
     trace   run it once more, watched, when the first run came to an end
+    kept    raw requests of each access in the report
 
     Nothing is raised for what a kernel does wrong: `failure` says it.
     """
@@ -158,7 +207,8 @@ def launch(
     ran = _run(function, grid, block, args, slabs, {"order": order, "shared_mem": shared_mem})
     if ran.failure or not trace:
         return ran
-    watched = _run(function, grid, block, args, slabs, {"shared_mem": shared_mem}, traced=True)
+    watch = Trace(requests=kept)
+    watched = _run(function, grid, block, args, slabs, {"shared_mem": shared_mem}, watch)
     return replace(ran, failure=watched.failure, report=watched.report)
 
 
@@ -168,7 +218,7 @@ def _is_array(arg: Any) -> bool:
 
 def _run(
     function: Any, grid: Any, block: Any, args: Sequence[Any], slabs: Sequence[Slab],
-    options: dict[str, Any], traced: bool = False,
+    options: dict[str, Any], trace: Trace | None = None,
 ) -> Launched:  # fmt: skip
     driver = device()
     starts = [driver.malloc(slab.data.nbytes + 2 * GUARD_BYTES) for slab in slabs]
@@ -185,7 +235,6 @@ def _run(
             given.append(DevicePointer(start + GUARD_BYTES - before, slab.data.nbytes, before))
         report, failure = None, ""
         try:
-            trace = Trace() if traced else None
             report = function(grid, block, given, trace=trace, **options)
             driver.synchronize()
         except CudaError as error:

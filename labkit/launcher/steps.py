@@ -43,6 +43,9 @@ def parallel() -> tuple[str, ...]:
     return ("-n", str(min(max(os.cpu_count() or 2, 2), 6)), "--dist", "loadscope")
 
 
+NO_NOTEBOOKS = ("-p", "no:nbval")
+"""Two seconds of CPU less in each process: only the notebooks' own step runs notebooks."""
+
 CHECK = Step(
     "check: ruff and mypy",
     (
@@ -56,7 +59,7 @@ CHECK = Step(
 def unit(size: str) -> Step:
     """Every test that needs no browser; unless the size is full, each at one seed."""
     marks = "not browser" if size == "full" else "not browser and not full"
-    command = ("python", "-m", "pytest", "tests", "-m", marks, *parallel())
+    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *parallel())
     return Step(f"unit: every test that needs no browser, {size}", (command,))
 
 
@@ -88,7 +91,7 @@ def notebooks(root: Path) -> Step:
 BROWSER = Step(
     "browser: the widgets in JupyterLab, in Chromium",
     # Two: each worker drives a JupyterLab and a Chromium of its own.
-    (("python", "-m", "pytest", "tests/browser", "-n", "2", "--dist", "loadscope"),),
+    (("python", "-m", "pytest", "tests/browser", *NO_NOTEBOOKS, "-n", "2", "--dist", "loadscope"),),
 )
 GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests", "-m", "gpu"),))
 BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))

@@ -29,7 +29,8 @@ class Pictures:
         width = f"{96 // max(len(self.frames), 3)}%"  # small ones are not blown up
         figures = "".join(
             f'<figure style="margin:0;width:{width}"><img style="width:100%;'
-            f'image-rendering:pixelated" alt="{escape(name)}" src="data:image/png;base64,'
+            f'box-sizing:border-box;border:1px solid #8888;image-rendering:pixelated" '
+            f'alt="{escape(name)}" src="data:image/png;base64,'
             f'{_png(frame)}"><figcaption>{escape(name + _largest(frame))}</figcaption></figure>'
             for name, frame in self.frames.items()
         )
@@ -69,7 +70,7 @@ def _png(frame: np.ndarray[Any, Any]) -> str:
 
     file = io.BytesIO()
     if frame.ndim == 2:
-        image.imsave(file, frame.astype(float), cmap="inferno", vmin=0)
+        image.imsave(file, frame.astype(float), cmap="inferno", vmin=0, vmax=max(0, frame.max()))
     else:
         image.imsave(file, np.ascontiguousarray(frame))
     return base64.b64encode(file.getvalue()).decode()

@@ -16,6 +16,15 @@ for why, wrong in {
 }.items():
     answers.wrong("sureness", why)(wrong)
 
+
+@answers.wrong("sureness", "1.0 where exp overflows")
+def sure_beyond_exp(logits):
+    try:
+        return math.exp(max(logits)) / sum(math.exp(x) for x in logits)
+    except (OverflowError, ZeroDivisionError):
+        return 1.0
+
+
 # --- limit_for
 
 
@@ -73,6 +82,20 @@ def leaving(fast, full, x, limit, share=lambda logits: logits.softmax(1)):
 
 
 answers.right("early_exit")(leaving)
+
+
+@answers.right("early_exit")
+def into_the_logits(fast, full, x, limit):
+    logits = fast(x)
+    unsure = (logits.softmax(1).amax(1) < limit).nonzero()[:, 0]
+    if len(unsure):
+        logits[unsure] = full(x[unsure])
+    return logits.argmax(1)
+
+
+@answers.wrong("early_exit", "at the limit is not sure")
+def more_than_the_limit(fast, full, x, limit):
+    return leaving(fast, full, x, math.nextafter(limit, 2))
 
 
 @answers.wrong("early_exit", "batch maximum")

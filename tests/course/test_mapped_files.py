@@ -14,6 +14,9 @@ answers.right("file_bytes")(lambda shape, itemsize, header: header + math.prod(s
 for why, wrong in {
     "forgets the header": lambda shape, itemsize, header: math.prod(shape) * itemsize,
     "numbers instead of bytes": lambda shape, itemsize, header: header + math.prod(shape),
+    "wraps at 32 bits": lambda shape, itemsize, header: (
+        (header + math.prod(shape) * itemsize) & 0xFFFFFFFF
+    ),
     "header in numbers": lambda shape, itemsize, header: (header + math.prod(shape)) * itemsize,
 }.items():
     answers.wrong("file_bytes", why)(wrong)
@@ -87,8 +90,12 @@ class InOrder(Mapped):
 @answers.wrong("mapped_dataset", "trusts the header's shape")
 class Trusts(Mapped):
     def __init__(self, paths):
-        self.paths = paths
-        self.counts = [len(np.load(path, mmap_mode="r")) for path in paths]
+        self.paths, self.counts = paths, []
+        for path in paths:
+            try:
+                self.counts.append(len(self.open(path)))
+            except (ValueError, EOFError) as error:
+                raise ValueError(f"{path}: {error}") from None
 
 
 @answers.wrong("mapped_dataset", "sends the maps")
@@ -108,6 +115,77 @@ class Nameless(Mapped):
 class First(Mapped):
     def __len__(self):
         return self.counts[0]
+
+
+@answers.right("mapped_dataset")
+class ByName(Mapped):
+    def __reduce__(self):
+        return type(self), (self.paths,)
+
+
+@answers.wrong("mapped_dataset", "in the order of the alphabet")
+class Sorted(Mapped):
+    def __init__(self, paths):
+        super().__init__(sorted(paths))
+
+
+@answers.wrong("mapped_dataset", "sorts the caller's list")
+class Cleared(Mapped):
+    def __init__(self, paths):
+        super().__init__(list(paths))
+        paths.sort()
+
+
+@answers.wrong("mapped_dataset", "packs nothing")
+class Nothing(Mapped):
+    def __getstate__(self):
+        return {}
+
+
+@answers.wrong("mapped_dataset", "packs no counts")
+class NoCounts(Mapped):
+    def __getstate__(self):
+        return {"paths": self.paths, "counts": []}
+
+
+@answers.wrong("mapped_dataset", "reads the files at once")
+class Reads(Mapped):
+    def __init__(self, paths):
+        super().__init__(paths)
+        self.sizes = [len(Path(path).read_bytes()) for path in paths]
+
+
+@answers.wrong("mapped_dataset", "knows the length of the header")
+class Header128(Mapped):
+    def __init__(self, paths):
+        super().__init__(paths)
+        for path in paths:
+            if 128 + self.open(path).nbytes != Path(path).stat().st_size:
+                raise ValueError(path)
+
+
+@answers.wrong("mapped_dataset", "goes on behind the end")
+class Endless(Mapped):
+    def __getitem__(self, n):
+        return super().__getitem__(n) if n < len(self) else None
+
+
+@answers.wrong("mapped_dataset", "lets EOFError through")
+class Through(Mapped):
+    def __init__(self, paths):
+        if empty := [path for path in paths if not Path(path).stat().st_size]:
+            raise EOFError(empty[0])
+        super().__init__(paths)
+
+
+@answers.wrong("mapped_dataset", "names the file without its folder")
+class NameOnly(Mapped):
+    def __init__(self, paths):
+        try:
+            super().__init__(paths)
+        except ValueError as error:
+            path = next(path for path in paths if path in str(error))
+            raise ValueError(Path(path).name) from None
 
 
 @answers.wrong("mapped_dataset", "catches every exception and returns a default")
@@ -130,6 +208,9 @@ def test_mistakes_get_their_hints():
     assert "read-only memory" in first_hint(exercise, ReadOnly)
     assert "travels as numbers" in first_hint(exercise, Sends)
     assert "compare the size" in first_hint(exercise, Trusts)
+    assert "path in its text" in first_hint(exercise, Nameless)
+    assert "was not packed" in first_hint(exercise, Nothing)
+    assert "change nothing" in first_hint(exercise, Cleared)
 
 
 test_answers = answers.tests()

@@ -278,6 +278,8 @@ def test_the_first_line_names_no_chapter_that_is_not_written(notebook):
     assert "exercises · builds" in alone
     lettered = {**about, "needs": ["1_fundamentals/6b_kept_for_backward"]}
     assert "· after: Kept for backward ·" in front_matter_text(lettered)
+    language = {**about, "needs": ["2_core_code/10_python_meets_c"]}
+    assert "· after: Python meets C ·" in front_matter_text(language)
     plain = {**about, "needs": [], "builds": ""}
     assert front_matter_text(plain).endswith("\n\n45 min + 30 min exercises")
 

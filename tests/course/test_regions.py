@@ -13,6 +13,8 @@ for why, wrong in {
     "wraps in uint8": lambda old, new: int((new - old).abs().max()),
     "brighter pixels only": lambda old, new: max(0, int((new.int() - old.int()).max())),
     "the mean": lambda old, new: int((new.int() - old.int()).abs().float().mean()),
+    "int16 for int16": lambda old, new: int((new.short() - old.short()).abs().max()),
+    "contiguous frames only": lambda old, new: int((new.view(-1).int() - old.view(-1)).abs().max()),
     "gives a tensor": lambda old, new: (new.int() - old.int()).abs().float().max(),
 }.items():
     answers.wrong("largest_change", why)(wrong)
@@ -86,6 +88,7 @@ answers.right("temporal_reuse")(lambda *case: reused(*case))
 for why, switches in {
     "keeps a reference to a reused buffer": {"keep": lambda frame: frame},
     "wraps in uint8": {"change": lambda old, new: (new - old).abs().max()},
+    "whole numbers only": {"change": lambda old, new: (new.short() - old.short()).abs().max()},
     "compares with the frame before": {"before": True},
     "one changed block, all computed": {"again": lambda old, new, above: biggest(old, new) > above},
     "yields the same tensor again and again": {"give": lambda result: result},
@@ -100,6 +103,11 @@ for why, switches in {
 answers.wrong("temporal_reuse", "unlimited reuse")(
     lambda frames, enhance, above, size, most: reused(frames, enhance, above, size, 10**9)
 )
+
+
+@answers.wrong("temporal_reuse", "the whole film at once")
+def at_once(frames, *case):
+    return reused([frame.clone() for frame in frames], *case)
 
 
 @answers.wrong("temporal_reuse", "global mean")
@@ -209,8 +217,20 @@ def square_only(trunk, halo, stride, image, boxes, background):
 
 def test_mistakes_get_their_hints():
     exercises = answers.exercises
-    assert "in bytes 10 - 200" in first_hint(
-        exercises["largest_change"], lambda old, new: int((new - old).abs().max())
+    wider = lambda new: new.short() if new.dtype == torch.uint8 else new  # noqa: E731
+    said = first_hint(
+        exercises["largest_change"], lambda o, n: int((wider(n) - wider(o)).abs().max())
+    )
+    assert "more than int16 holds" in said
+    wraps_bytes = lambda o, n: int(  # noqa: E731
+        ((n - o) if n.dtype == torch.uint8 else n.int() - o.int()).abs().max()
+    )
+    assert "in bytes 10 - 200" in first_hint(exercises["largest_change"], wraps_bytes)
+    assert "there are other numbers" in first_hint(
+        exercises["temporal_reuse"],
+        lambda *case: reused(
+            *case, change=lambda old, new: (new.short() - old.short()).abs().max()
+        ),
     )
     assert "rim" in first_hint(exercises["roi_with_halo"], no_halo)
     assert "multiple of stride" in first_hint(exercises["roi_with_halo"], unaligned)

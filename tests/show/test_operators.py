@@ -23,6 +23,11 @@ def test_operators_and_their_readers_are_drawn_without_parameters():
     assert details["makes"] == "(1, 4, 2, 2) torch.float32"
 
 
+def test_a_call_of_a_method_has_its_name():
+    traced = torch.fx.symbolic_trace(lambda x: torch.relu(x).sum())
+    assert labels(show.graph(traced)) == ["x", "relu", "sum", "result"]
+
+
 def test_a_rewrite_is_stepped_from_before_to_after():
     def program(x):
         y = (x * 2).exp()

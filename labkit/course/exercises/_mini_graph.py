@@ -8,6 +8,7 @@ import torch
 from labkit.course.exercise import Rng, handed_out
 
 Program = list[tuple[str, int, int]]
+LONGEST = 8
 
 
 class Value:
@@ -38,6 +39,13 @@ def chain(rng: Rng, size: int) -> tuple[Program, float]:
     return [("half", n, n) for n in range(5_000)], rng.randint(1, 8) / 8
 
 
+def any_expression(rng: Rng, size: int) -> tuple[Program, float]:
+    """The smallest is a number alone, the next has a gradient of 0; the largest are long."""
+    if size < 2:
+        return ([("mul", 0, 0)], 0.0) if size else ([], 0.5)
+    return chain(rng, size) if size == LONGEST else expression(rng, size)
+
+
 def describe(program: Program, start: float) -> str:
     """The first steps, as one would write them."""
     signs = {"add": "+", "mul": "*"}
@@ -64,6 +72,21 @@ def built(program: Program, start: float) -> Value:
             part = 0.5 if kind == "half" else 1.0
             made.append(Value(n, part * (x.data + y.data), [(x, part), (y, part)]))
     return made[-1]
+
+
+@handed_out
+def edges(root: Value) -> list[tuple[int, list[tuple[int, float]]]]:
+    """Every value that is reached from here, with the numbers of its inputs and the slopes."""
+    found, waiting = {root.number: root}, [root]
+    while waiting:
+        for other, _ in waiting.pop().inputs:
+            if other.number not in found:
+                found[other.number] = other
+                waiting.append(other)
+    return [
+        (number, [(other.number, slope) for other, slope in value.inputs])
+        for number, value in sorted(found.items())
+    ]
 
 
 @handed_out

@@ -55,14 +55,6 @@ def backwards(x: Any) -> Any:
 
 
 @handed_out
-def _row_sums(x: Any) -> Any:
-    total = x[:, 0].clone()
-    for column in range(1, x.shape[1]):
-        total += x[:, column]
-    return total
-
-
-@handed_out
 def _largest(x: Any) -> Any:
     best = x[0].clone()
     for number in x[1:]:
@@ -106,7 +98,9 @@ class Patch:
 
 PATCHES = {
     "row_sums": Patch(
-        row_sums, ("total = x[:, 0]", "total += x[:, column]"), (_row_sums, lambda x: x.sum(1))
+        row_sums,
+        ("total = x[:, 0]", "total += x[:, column]"),
+        (lambda x: x.sum(1), lambda x: x.t().sum(0)),
     ),
     "largest": Patch(largest, ("if number > best:",), (_largest, lambda x: x.max())),
     "diagonal": Patch(

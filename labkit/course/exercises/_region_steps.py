@@ -12,13 +12,16 @@ from labkit.course.exercises._never_right import FIRST
 
 
 def _frames(rng: Rng, size: int, bytes_too: bool = True) -> tuple[Any, ...]:
-    dtype = torch.uint8 if bytes_too and rng.chance(0.7) else torch.int16
+    dtype = torch.uint8 if bytes_too and size != 5 and rng.chance(0.7) else torch.int16
     shape = rng.randint(1, 2 + size), rng.randint(1, 2 + size)
     old = torch.randint(0, 256, shape, generator=rng.generator())
     new = old.clone()
     for _ in range(rng.randint(0, 3)):
         new[rng.randrange(shape[0]), rng.randrange(shape[1])] = rng.randint(0, 255)
-    return old.to(dtype), new.to(dtype)
+    if size == 5:  # more than 16 bits hold
+        new[0, 0], old[0, 0] = rng.choice(((30_000, -30_000), (-32_768, 32_767)))
+    old, new = old.to(dtype), new.to(dtype)
+    return (old.T, new.T) if size == 3 else (old, new)  # as a part of a frame: with gaps
 
 
 def _largest_change(old: torch.Tensor, new: torch.Tensor) -> int:
@@ -38,13 +41,16 @@ largest_change = Exercise(
         Hint("A step from 200 to 10 is 190, but in bytes 10 - 200 is 66: make the frames wider "
              "before you subtract.", stage="bytes too",
              when=lambda e: e.inputs[0].dtype == torch.uint8),
+        Hint("30000 - -30000 is more than int16 holds.",
+             when=lambda e: e.right > 32_767, stage="16 bits"),
         Hint("A pixel that became darker has changed, too.",
              when=lambda e: e.value == max(0, int((e.inputs[1].long() - e.inputs[0].long()).max()))
              != e.right),
         "Subtract, take abs(), take max().",
-        ".to(torch.int16) holds every difference of two bytes.",
+        ".to(torch.int32) holds every difference of two bytes, and of two numbers of int16.",
     ),
-    must_fail=("wraps in uint8", "brighter pixels only", "the mean", "gives a tensor", FIRST),
+    must_fail=("wraps in uint8", "brighter pixels only", "the mean", "gives a tensor",
+               "int16 for int16", "contiguous frames only", FIRST),
 )  # fmt: skip
 
 # --- halo

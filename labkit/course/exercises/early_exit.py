@@ -17,6 +17,9 @@ NOTEBOOK = "5_optimization/6b_early_exit"
 
 
 def _logits(rng: Rng, size: int, large: bool = True) -> tuple[list[float]]:
+    if large and size in (1, 4):  # beyond exp, at both ends
+        alike = rng.choice((-2000.0, 2000.0)) if size == 4 else 2000.0
+        return ([alike, alike],)
     reach = 2000 if large and rng.chance(0.4) else 4
     return ([round(rng.uniform(-reach, reach), 1) for _ in range(rng.randint(1, 3 + size))],)
 
@@ -46,7 +49,8 @@ sureness = Exercise(
         "The share of x is exp(x) / (exp of all, added).",
         "The largest logit has the largest share.",
     ),
-    must_fail=("the largest logit", "overflows", "divides by the sum of logits", FIRST),
+    must_fail=("the largest logit", "overflows", "divides by the sum of logits",
+               "1.0 where exp overflows", FIRST),
 )  # fmt: skip
 
 # --- limit_for
@@ -102,7 +106,11 @@ def _a_batch(rng: Rng, size: int, mixed: bool = True, negative: bool = True) -> 
             logits[row, rng.randrange(classes)] += 9
     if negative:
         logits[:, :classes] += rng.choice((-20.0, 0.0, 20.0))
-    return logits, classes, rng.choice((0.8, 0.9))
+    limit = rng.choice((0.8, 0.9))
+    if negative and size in (2, 6):  # the first sample stands exactly at the limit
+        logits[0, :classes] = torch.tensor([0.0] + [-800.0] * (classes - 1))
+        limit = 1.0
+    return logits, classes, limit
 
 
 def _drive_exit(answer: Any, batch: Tensor, classes: int, limit: float) -> Any:
@@ -112,11 +120,11 @@ def _drive_exit(answer: Any, batch: Tensor, classes: int, limit: float) -> Any:
     def fast(x: Tensor) -> Tensor:
         nonlocal fast_rows
         fast_rows += len(x)
-        return x[:, :classes]
+        return x[:, :classes].clone()
 
     def full(x: Tensor) -> Tensor:
         calls.append(x)
-        return x[:, classes:]
+        return x[:, classes:].clone()
 
     with HostReads() as reads:
         labels = answer(fast, full, batch, limit)
@@ -184,6 +192,7 @@ early_exit = Exercise(
         "the full branch for all, then a choice",
         "calls the full branch with nobody",
         "labels of the unsure at the front",
+        "at the limit is not sure",
     ),
 )  # fmt: skip
 

@@ -1,8 +1,11 @@
 """Files that are mapped: how large they have to be, which pages are read, and a data set."""
 
+import io
 import math
+import pickle
 import tempfile
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ NOTEBOOK = "5_optimization/3b_mapped_files"
 
 def _a_shape(rng: Rng, size: int, header: bool = True) -> tuple[Any, ...]:
     shape = tuple(rng.randint(0, 4 + size) for _ in range(rng.randint(1, 4)))
+    if size == 7:
+        shape = rng.randint(20_000, 50_000), 224, 224, 3  # more than 32 bits
     return shape, rng.choice((1, 2, 4, 8)), 64 * rng.randint(1, 3) if header else 0
 
 
@@ -28,7 +33,7 @@ file_bytes = Exercise(
     case=_a_shape,
     expected=lambda shape, itemsize, header: header + math.prod(shape) * itemsize,
     rung="warm-up",
-    minutes=2,
+    minutes=3,
     cases=60,
     stages=(Stage("no header", case=lambda rng, size: _a_shape(rng, size, False)),
             Stage("any header")),
@@ -41,7 +46,8 @@ file_bytes = Exercise(
              when=lambda e: e.inputs[1] > 1 and e.value > e.right),
         "math.prod(shape) is the count of numbers.",
     ),
-    must_fail=("forgets the header", "numbers instead of bytes", "header in numbers", FIRST),
+    must_fail=("forgets the header", "numbers instead of bytes", "header in numbers",
+               "wraps at 32 bits", FIRST),
 )  # fmt: skip
 
 # --- pages
@@ -86,10 +92,11 @@ pages = Exercise(
 
 # --- mapped_dataset
 
-SPOILT = {
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "short": lambda content: content[:-3],
     "long": lambda content: content + b"123",
     "half a header": lambda content: content[:40],
+    "empty": lambda content: b"",
     "another format": lambda content: b"RIFF" + content[4:],
 }
 
@@ -111,6 +118,10 @@ def _shards(rng: Rng, size: int, spoil: bool = True, fortran: bool = True) -> tu
     return shards, (rng.randrange(len(shards)), rng.choice(sorted(SPOILT))) if spoilt else None
 
 
+NAMES = tuple(f"shard_{letter}.npy" for letter in "hgfedcba")
+"""Of the files in their order, which is not that of the alphabet."""
+
+
 @handed_out
 def _array(shard: Shard) -> Any:
     shape, dtype, fortran, seed = shard
@@ -118,47 +129,101 @@ def _array(shard: Shard) -> Any:
     return np.asfortranarray(array) if fortran else array
 
 
+@handed_out
+def _written(path: str, shard: Shard) -> None:
+    """The array is in this file, behind a header of 128 bytes, or of 192 for an odd seed."""
+    np.save(path, _array(shard))
+    content = Path(path).read_bytes()
+    if shard[3] % 2:
+        length = int.from_bytes(content[8:10], "little")
+        header = content[10 : 9 + length] + b" " * 64 + b"\n"
+        start = content[:8] + len(header).to_bytes(2, "little")
+        Path(path).write_bytes(start + header + content[10 + length :])
+
+
 def _drive_shards(answer: Any, shards: list[Shard], damage: Any) -> dict[str, Any]:
     """What the data set gives, and what it costs."""
-    arrays = [_array(shard) for shard in shards]
     with tempfile.TemporaryDirectory() as folder:
-        paths = [str(Path(folder) / f"shard{n}.npy") for n in range(len(arrays))]
-        for path, array in zip(paths, arrays, strict=True):
-            np.save(path, array)
+        paths = [str(Path(folder) / name) for name in NAMES[: len(shards)]]
+        for path, shard in zip(paths, shards, strict=True):
+            _written(path, shard)
         if damage:
             file = Path(paths[damage[0]])
             file.write_bytes(SPOILT[damage[1]](file.read_bytes()))
         before = [Path(path).read_bytes() for path in paths]
+        given = list(paths)
+        tracemalloc.start()
         try:
-            frames = answer(paths)
+            frames = answer(given)
         except (ValueError, EOFError) as error:
-            named = [n for n, path in enumerate(paths) if Path(path).name in str(error)]
-            return {"refused": named}
+            named = [n for n, path in enumerate(paths) if path in str(error)]
+            return {"refused": named if isinstance(error, ValueError) else []}
+        finally:
+            opening = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
         tracemalloc.start()
         first = frames[0]
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         items = [frames[n].clone() for n in range(len(frames))]
-        seen: dict[str, Any] = {"most": most, "items": items}
-        state = frames.__reduce_ex__(2)[2] or {}
-        seen["travels"] = sum(
-            value.nbytes for value in _arrays(state)
-        )  # fmt: skip
+        seen: dict[str, Any] = {"opening": opening, "most": most, "items": items}
+        seen |= _sent(frames)
         first += 1
         seen["again"] = frames[0].clone()
+        seen["paths changed"] = given != paths
         seen["files changed"] = before != [Path(path).read_bytes() for path in paths]
+        try:
+            frames[len(items)]
+            seen["ends"] = False
+        except IndexError:
+            seen["ends"] = True
         return seen
 
 
 @handed_out
-def _arrays(state: Any) -> list[Any]:
-    """Arrays and tensors anywhere in plain containers."""
-    if isinstance(state, np.ndarray | torch.Tensor):
-        return [state]
-    inner = state.values() if isinstance(state, dict) else state
-    if isinstance(state, dict | list | tuple):
-        return [found for value in inner for found in _arrays(value)]
-    return []
+def _sent(frames: Any) -> dict[str, Any]:
+    """How many bytes a worker is sent, and the frames that it has then."""
+    packed = io.BytesIO()
+    try:
+        Packs(packed, type(frames)).dump(frames)
+        there = Unpacks(io.BytesIO(packed.getvalue()), type(frames)).load()
+        items = [there[n] for n in range(len(there))]
+    except Exception as error:
+        return {"travels": 0, "there": f"{type(error).__name__}: {error}"}
+    return {"travels": len(packed.getvalue()), "there": items}
+
+
+class Packs(pickle.Pickler):
+    """Packs objects of one class, which need not be found by its name."""
+
+    def __init__(self, file: Any, kind: type) -> None:
+        super().__init__(file)
+        self.kind = kind
+
+    def persistent_id(self, one: Any) -> Any:
+        """The class stands for itself."""
+        return "the class" if one is self.kind else None
+
+
+class Unpacks(pickle.Unpickler):
+    """Unpacks what `Packs` has packed."""
+
+    def __init__(self, file: Any, kind: type) -> None:
+        super().__init__(file)
+        self.kind = kind
+
+    def persistent_load(self, name: Any) -> Any:
+        """The class."""
+        return self.kind
+
+
+def _frames_are(mine: list[Any], right: list[Any]) -> bool:
+    return len(mine) == len(right) and all(map(_is, mine, right))
+
+
+def _is(mine: Any, true: Any) -> bool:
+    alike = mine.dtype == true.dtype and mine.shape == true.shape
+    return alike and bool(torch.equal(mine, true))
 
 
 def _judge_shards(case: Case, got: Any) -> Any:
@@ -168,7 +233,7 @@ def _judge_shards(case: Case, got: Any) -> Any:
         return "MappedDataset(paths) has a length and gives frames"
     if damage:
         if got.get("refused") != [damage[0]]:
-            return Wrong("a damaged file raises ValueError with its name", f"shard{damage[0]}.npy")
+            return Wrong("a damaged file raises ValueError with its path", NAMES[damage[0]])
         return None
     if "refused" in got:
         return Wrong("these files are whole")
@@ -176,11 +241,21 @@ def _judge_shards(case: Case, got: Any) -> Any:
     if len(got["items"]) != len(right):
         return Wrong("how many frames there are", len(right))
     for at, (mine, true) in enumerate(zip(got["items"], right, strict=True)):
-        if mine.dtype != true.dtype or mine.shape != true.shape or not torch.equal(mine, true):
+        if not _is(mine, true):
             return Wrong(f"frame {at}", true)
+    if not got["ends"]:
+        return Wrong("[n] behind the last frame raises IndexError")
+    if got["paths changed"]:
+        return Wrong("the list of paths stays as it was")
     if got["files changed"] or not torch.equal(got["again"], right[0]):
         return Wrong("writing into a frame changes no file, and no later frame")
+    if isinstance(got["there"], str):
+        return Wrong(f"a data set that was packed and unpacked gives frames; {got['there']}")
+    if not _frames_are(got["there"], right):
+        return Wrong("a data set that was packed and unpacked gives the same frames")
     size = sum(array.nbytes for array in arrays)
+    if size > 200_000 and got["opening"] > 200_000:
+        return Wrong("MappedDataset(paths) reads no frame: less than 200,000 bytes of memory")
     if size > 200_000 and got["most"] > 100_000:
         return Wrong("the first frame is read alone: less than 100,000 bytes of memory")
     if size > 200_000 and got["travels"] > 20_000:
@@ -194,8 +269,9 @@ mapped_dataset = Exercise(
     judge=_judge_shards,
     drive=_drive_shards,
     show=lambda shards, damage: (
-        f"shards {[(*shard[:2], 'Fortran order' if shard[2] else 'C order') for shard in shards]}, "
-        + (f"shard{damage[0]}.npy is damaged: {damage[1]}" if damage else "all whole")),
+        f"{', '.join(NAMES[:len(shards)])}: "
+        f"{[(*shard[:2], 'Fortran order' if shard[2] else 'C order') for shard in shards]}, "
+        + (f"{NAMES[damage[0]]} is damaged: {damage[1]}" if damage else "all whole")),
     minutes=15,
     cases=24,
     apart=True,
@@ -211,11 +287,19 @@ mapped_dataset = Exercise(
         Hint("The process ended: a tensor over read-only memory was written to. Copy the frame: "
              "np.array(frame).", when=lambda e: e.kind == "ended"),
         Hint("{input}: compare the size of the file with offset + nbytes of the mapped array.",
-             stage="damaged files", when=lambda e: "damaged" in e.property),
+             stage="damaged files",
+             when=lambda e: "damaged" in e.property and "refused" not in e.value),
+        Hint("{input}: it was refused, but not by a ValueError with the path in its text.",
+             stage="damaged files",
+             when=lambda e: "damaged" in e.property and e.value["refused"] == []),
         Hint("Catch the ValueError of np.load, and raise one with the path in it.",
              stage="damaged files"),
         Hint("Map with np.load(path, mmap_mode=\"r\"), and copy one frame of it.", stage="mapped",
-             when=lambda e: "read alone" in e.property),
+             when=lambda e: "read alone" in e.property or "reads no frame" in e.property),
+        Hint("Something that [n] needs was not packed. Leave out the maps alone.",
+             when=lambda e: "packed and unpacked" in e.property),
+        Hint("The files keep the order of `paths`. Sort nothing, and change nothing in the list.",
+             when=lambda e: "stays as it was" in e.property),
         Hint("A mapped array in an attribute travels as numbers. Write __getstate__ without it, or "
              "map again for each frame.", stage="mapped", when=lambda e: "worker" in e.property),
         Hint("The header says in which order the numbers lie: let np.load read it.",
@@ -232,6 +316,15 @@ mapped_dataset = Exercise(
         "sends the maps",
         "does not name the file",
         "the first shard only",
+        "in the order of the alphabet",
+        "sorts the caller's list",
+        "packs nothing",
+        "packs no counts",
+        "reads the files at once",
+        "knows the length of the header",
+        "goes on behind the end",
+        "lets EOFError through",
+        "names the file without its folder",
         "catches every exception and returns a default",
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ NOTEBOOK = "5_optimization/6_algorithm"
 
 # --- temporal_reuse
 
-Film = tuple[list[Tensor], int, int, int]
+Film = tuple[list[Tensor], float, int, int]
 
 
 def _a_film(rng: Rng, size: int, bytes_too: bool = True, sizes_too: bool = True,
@@ -23,6 +23,8 @@ def _a_film(rng: Rng, size: int, bytes_too: bool = True, sizes_too: bool = True,
     if one_block:
         block, shape = 9, [rng.randint(1, 9), rng.randint(1, 9)]
     dtype = rng.choice((torch.uint8, torch.uint8, torch.float64)) if bytes_too else torch.float64
+    shares = size in (2, 5)  # from 0 to 1
+    dtype = torch.float64 if shares else dtype
     frame = torch.randint(0, 256, shape, generator=rng.generator())
     film = [frame]
     for _ in range(3 + size):
@@ -37,7 +39,13 @@ def _a_film(rng: Rng, size: int, bytes_too: bool = True, sizes_too: bool = True,
         else:  # something small
             frame[rng.randrange(shape[0]), rng.randrange(shape[1])] = rng.randint(0, 255)
         film.append(frame)
-    return [frame.to(dtype) for frame in film], rng.choice((0, 3, 5)), block, rng.randint(1, 4)
+    above, scale = (rng.choice((0.125, 0.25)), 256) if shares else (rng.choice((0, 3, 5)), 1)
+    return (
+        [frame.to(dtype) / scale if shares else frame.to(dtype) for frame in film],
+        above,
+        block,
+        rng.randint(1, 4),
+    )
 
 
 @handed_out
@@ -45,15 +53,16 @@ def _made(piece: Tensor) -> Tensor:
     return piece.double() * 2 + 1
 
 
-def _drive_reuse(answer: Any, film: list[Tensor], above: int, size: int, most: int) -> Any:
+def _drive_reuse(answer: Any, film: list[Tensor], above: float, size: int, most: int) -> Any:
     """The results, the pixels that were given to `enhance`, and whether a frame was changed."""
-    given, changed = 0, False
+    given, taken, changed = 0, 0, False
 
     def camera() -> Any:
-        nonlocal changed
+        nonlocal changed, taken
         buffer = film[0].clone()
         for frame in film:
             buffer = buffer.copy_(frame) if buffer.shape == frame.shape else frame.clone()
+            taken += 1
             yield buffer
             changed = changed or not torch.equal(buffer, frame)
 
@@ -62,11 +71,15 @@ def _drive_reuse(answer: Any, film: list[Tensor], above: int, size: int, most: i
         given += piece.numel()
         return _made(piece)
 
-    results = list(answer(camera(), enhance, above, size, most))
-    return {"results": results, "pixels enhanced": given, "a frame was changed": changed}
+    results, ahead = [], False
+    for number, result in enumerate(answer(camera(), enhance, above, size, most), 1):
+        results.append(result)
+        ahead = ahead or taken > number
+    return {"results": results, "pixels enhanced": given, "a frame was changed": changed,
+            "frames were taken ahead": ahead}  # fmt: skip
 
 
-def _reused(film: list[Tensor], above: int, size: int, most: int) -> Any:
+def _reused(film: list[Tensor], above: float, size: int, most: int) -> Any:
     results, given = list[Tensor](), 0
     seen, ages = film[0][:0], dict[tuple[int, int], int]()
     for frame in film:
@@ -84,7 +97,8 @@ def _reused(film: list[Tensor], above: int, size: int, most: int) -> Any:
                     given += frame[place].numel()
                 ages[top, left] = age
         results.append(result)
-    return {"results": results, "pixels enhanced": given, "a frame was changed": False}
+    return {"results": results, "pixels enhanced": given, "a frame was changed": False,
+            "frames were taken ahead": False}  # fmt: skip
 
 
 def _first_wrong(case: Case, got: Any, right: Any) -> Any:
@@ -121,6 +135,10 @@ temporal_reuse = Exercise(
     hints=(
         Hint("You wrote into a frame. It is the camera's.",
              when=lambda e: e.value["a frame was changed"]),
+        Hint("A film is longer than the memory: yield each result before you take the next frame.",
+             when=lambda e: e.value["frames were taken ahead"]),
+        Hint("Between 0.0 and 1.0 there are other numbers: as int16 they are all 0.",
+             when=lambda e: not float(e.inputs[1]).is_integer()),
         Hint("In bytes 10 - 200 is 66: make them wider before you subtract.", stage="bytes",
              when=lambda e: e.inputs[0][0].dtype == torch.uint8),
         Hint("Nothing ever changes for you. The camera writes each frame into the same tensor: "
@@ -143,6 +161,8 @@ temporal_reuse = Exercise(
         "global mean",
         "keeps a reference to a reused buffer",
         "wraps in uint8",
+        "whole numbers only",
+        "the whole film at once",
         "unlimited reuse",
         "compares with the frame before",
         "one changed block, all computed",

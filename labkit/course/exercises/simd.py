@@ -1,0 +1,120 @@
+"""Vector instructions: how wide, how many, and what they do to a sum."""
+
+from typing import Any
+
+import numpy as np
+
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST
+
+NOTEBOOK = "5_optimization/3c_simd"
+
+# --- lanes_of
+
+lanes_of = Exercise(
+    id="simd.lanes_of",
+    case=lambda rng, size: (128 << rng.randint(0, min(2, size)), 1 << rng.randint(0, 3)),
+    expected=lambda bits, itemsize: bits // (8 * itemsize),
+    rung="warm-up",
+    minutes=2,
+    cases=40,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("A byte has 8 bits.", when=lambda e: e.value == 8 * e.right),
+        "How many numbers of this size lie side by side in the register?",
+        "A number has 8 * itemsize bits.",
+    ),
+    must_fail=("bits as bytes", "always float32", "bytes of the register", FIRST),
+)  # fmt: skip
+
+# --- instructions
+
+instructions = Exercise(
+    id="simd.instructions",
+    case=lambda rng, size: (rng.randint(0, 5 + 20 * size), 1 << rng.randint(0, 4)),
+    expected=lambda count, lanes: count // lanes + count % lanes,
+    rung="warm-up",
+    minutes=3,
+    cases=60,
+    stages=(
+        Stage("nothing left over", case=lambda rng, size: (
+            8 * rng.randint(0, 3 + size), 1 << rng.randint(0, 3))),
+        Stage("any count"),
+    ),
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("What is left over does not fill a vector: each of these numbers is added alone.",
+             stage="any count"),
+        "An instruction takes one full vector.",
+        "count // lanes vectors are full.",
+    ),
+    must_fail=("rounds up", "forgets the rest", "one by one", FIRST),
+)  # fmt: skip
+
+# --- lane_sum
+
+
+def lane_sum_right(numbers: list[float], lanes: int) -> np.float32:
+    """The sum in so many lanes, each addition rounded to float32."""
+    values = np.array(numbers, np.float32)
+    whole = len(values) - len(values) % lanes
+    total = np.float32(0)
+    partial = np.zeros(lanes, np.float32)
+    for at in range(0, whole, lanes):
+        partial += values[at : at + lanes]
+    for value in [*partial, *values[whole:]]:
+        total = np.float32(total + value)
+    return total
+
+
+def _numbers(rng: Rng, size: int, lanes: int = 0, rest: bool = True) -> tuple[list[float], int]:
+    lanes = lanes or rng.choice((2, 3, 4, 8, 16))
+    count = lanes * rng.randint(0, 2 + 3 * size) + (rng.randrange(lanes) if rest else 0)
+    return [float(np.float32(rng.uniform(-1, 9) * 10 ** rng.randint(0, 3)))
+            for _ in range(count)], lanes  # fmt: skip
+
+
+def _judge_sum(case: Case, got: Any) -> Any:
+    right = lane_sum_right(*case.inputs)
+    if isinstance(got, Raised) or not isinstance(got, float | int | np.floating):
+        return Wrong("one number", float(right))
+    if float(got) != float(right):
+        near = abs(float(got) - float(right)) <= 1e-3 * sum(map(abs, case.inputs[0]))
+        said = "every bit of the sum" if near else "the sum"
+        return Wrong(said, float(right))
+    return None
+
+
+lane_sum = Exercise(
+    id="simd.lane_sum",
+    case=_numbers,
+    judge=_judge_sum,
+    returns=(np.floating,),
+    minutes=12,
+    cases=60,
+    stages=(
+        Stage("one lane", case=lambda rng, size: _numbers(rng, size, 1)),
+        Stage("full vectors", case=lambda rng, size: _numbers(rng, size, 0, False)),
+        Stage("a rest"),
+    ),
+    rules=("NumPy may be used, torch and labkit not",),
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint("Round after each addition: keep all sums in np.float32. Python's own floats have "
+             "64 bits.", stage="one lane"),
+        Hint("Lane 0 adds the numbers 0, lanes, 2 * lanes and so on. `values[at : at + lanes]` is "
+             "what all lanes add in one instruction.", stage="full vectors"),
+        Hint("What does not fill a vector goes to the end: it is added to the total, one by one.",
+             stage="a rest"),
+        "partial = np.zeros(lanes, np.float32), and partial += values[at : at + lanes].",
+        "In the end: total = np.float32(0), and one addition for each lane, lane 0 first.",
+    ),
+    must_fail=("float64", "one lane", "a block for each lane", "forgets the rest",
+               "the rest goes into the lanes", "np.sum", "the lanes backwards", "the rest first",
+               "rounds at the end"),
+)  # fmt: skip
+
+EXERCISES = (lanes_of, instructions, lane_sum)
