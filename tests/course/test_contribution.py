@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import labkit as lab
-from labkit.course.checks import failing_cases
+from labkit.course.checks import failing_cases, picture_of
 from labkit.course.exercises._xlogy import FORMULAS
 from tests.course.answers import Answers, first_hint
 
@@ -349,3 +349,28 @@ def reviews(name, review):
 )
 def test_a_hint_fits_what_was_seen(name, answer, hint):
     assert first_hint(answers.exercises[name], answer).startswith(hint)
+
+
+def drawn(name, answer):
+    """The picture of the first case that this answer fails."""
+    exercise = answers.exercises[name]
+    return picture_of(exercise, failing_cases(exercise, answer, seed=3, search=False)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "seen"),
+    [
+        ("looks", lambda self, other: (self.shape, other.dtype), "✗ meta"),
+        ("numbers", tiny, "✗ numbers"),
+        ("formulas", lambda: {"self": "grad", "other": "grad"}, "✗ gradient"),
+        ("sample_inputs", one_dtype, "✗ x and y are torch.float64 | no sample"),
+        ("sample_inputs", one_dtype, "✓ x and y are torch.float32 | sample 0"),
+        ("review_the_change", reviews("diagonal", ("step = x.shape[1] + 1", plain)), "| no"),
+        ("review_the_change", as_the_author, "x is [[3.0, 2.0], [7.0, 4.0]] now"),
+        ("review_the_change", first_line, "your test is red on the patch, green and green"),
+    ],
+)
+def test_a_failing_case_is_drawn_as_the_reviewer_sees_it(name, answer, seen):
+    picture = drawn(name, answer)
+    assert seen in repr(picture)
+    assert 'aria-label="wrong"' in picture._repr_html_() or "| yes" in repr(picture)

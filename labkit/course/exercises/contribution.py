@@ -11,7 +11,16 @@ import labkit as lab
 from labkit.conformance.autograd.lockstep import twin_of
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._float_arrays import NUMBERS, TINY, new_array, two_arrays
-from labkit.course.exercises._patches import PATCHES, colour
+from labkit.course.exercises._patches import PATCHES
+from labkit.course.exercises._review_pictures import (
+    Found,
+    Reviewed,
+    beside_the_fault,
+    missed,
+    red,
+    reviewed,
+    tried_on,
+)
 from labkit.course.exercises._xlogy import with_formulas
 from labkit.course.review import planted
 
@@ -57,6 +66,7 @@ looks = Exercise(
     expected=_right_looks,
     drive=_drive_looks,
     show=lambda a, b: f"self {a[1]}{list(a[0])}, other {b[1]}{list(b[0])}",
+    picture=red("meta"),
     rung="warm-up",
     cases=120,
     sizes=4,
@@ -103,6 +113,7 @@ numbers = Exercise(
     expected=_right_numbers,
     drive=new_array,
     show=lambda x, y: f"x = {x.tolist()}, y = {y.tolist()}, {x.dtype.name}",
+    picture=red("numbers"),
     rung="warm-up",
     cases=150,
     tolerance=1e-12,
@@ -205,6 +216,7 @@ formulas = Exercise(
     expected=_slopes,
     drive=_drive_formulas,
     show=lambda self_, other, grad: f"self = {self_}, other = {other}, grad = {grad}",
+    picture=red("gradient"),
     cases=40,
     tolerance=1e-12,
     minutes=7,
@@ -259,18 +271,20 @@ def _defects(family: str) -> Any:
     return Stage(family, case=_in_turn(listed, len(planted.DEFECTS)), cases=len(listed))
 
 
-@handed_out
-def _drive_samples(answer: Any, defect: str) -> str:
-    wrong = planted.DEFECTS[defect].planted_in(torch.xlogy) if defect != "none" else torch.xlogy
-    return planted.finds(answer(), wrong, torch.xlogy)
+def _judge_samples(case: Case, got: Any) -> str | None:
+    right = "nothing found" if case.inputs == ("none",) else "found"
+    if not isinstance(got, Found):
+        return "the samples are a list of pairs"
+    return None if got.said == right else f"on this copy, by the samples: {right}"
 
 
 sample_inputs = Exercise(
     id="contribution.sample_inputs",
     case=_in_turn(["none", *planted.DEFECTS], len(planted.DEFECTS)),
-    expected=lambda defect: "nothing found" if defect == "none" else "found",
-    drive=_drive_samples,
+    judge=_judge_samples,
+    drive=handed_out(lambda answer, defect: tried_on(answer(), defect)),
     show=lambda defect: f"a copy with this defect: {defect}",
+    picture=missed,
     cases=1 + len(planted.DEFECTS),
     sizes=len(planted.DEFECTS),
     minutes=10,
@@ -281,11 +295,12 @@ sample_inputs = Exercise(
     hints=(
         Hint("Return a list: its samples are counted.",
              when=lambda e: e.kind == "raised" and "len()" in e.got),
-        Hint("Fewer samples: one for every rule is enough.", when=lambda e: "at most" in e.value),
+        Hint("Fewer samples: one for every rule is enough.",
+             when=lambda e: "at most" in e.value.said),
         Hint(
             "The two tensors of this sample do not broadcast to each other, or xlogy does not "
             "take them.",
-            when=lambda e: "refuses" in e.value,
+            when=lambda e: "refuses" in e.value.said,
         ),
         Hint("special[:, None] against special[None] meets every number with every other.",
              stage="numbers"),
@@ -316,15 +331,8 @@ def _patch(name: str) -> Stage:
 
 @handed_out
 def _drive_review(answer: Any, name: str) -> Any:
-    patch, said = PATCHES[name], answer(name)
-    if said is None:
-        return "accepted"
-    line, test = said
-    return {
-        "the line": line.strip() if line.strip() in patch.wrong else f"not this one: {line}",
-        "test of the patch": colour(test, patch.function),
-        "test of two repairs": [colour(test, each) for each in patch.repaired],
-    }
+    said = answer(name)
+    return "accepted" if said is None else reviewed(said, PATCHES[name])
 
 
 def _judge_review(case: Case, got: Any) -> str | None:
@@ -332,13 +340,13 @@ def _judge_review(case: Case, got: Any) -> str | None:
     if got == "accepted" or not patch.wrong:
         right = got == "accepted" and not patch.wrong
         return None if right else "a patch is accepted when it does what its docstring says"
-    if not isinstance(got, dict):
+    if not isinstance(got, Reviewed):
         return "the line and the test, as a pair"
-    if got["test of the patch"] != "red":
+    if got.on_the_patch != "red":
         return "the test is red on the patch"
-    if got["test of two repairs"] != ["green", "green"]:
+    if got.on_two_repairs != ("green", "green"):
         return "the test is green on a repaired function"
-    return None if got["the line"] in patch.wrong else "the line is one that a repair changes"
+    return None if got.line in patch.wrong else "the line is one that a repair changes"
 
 
 review_the_change = Exercise(
@@ -347,6 +355,7 @@ review_the_change = Exercise(
     judge=_judge_review,
     drive=_drive_review,
     show=lambda name: name,
+    picture=beside_the_fault,
     cases=len(PATCHES),
     sizes=len(PATCHES) - 1,
     minutes=15,

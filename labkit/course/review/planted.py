@@ -134,6 +134,12 @@ def finds(samples: Sequence[Any], wrong: Operator, right: Operator) -> str:
     return "nothing found"
 
 
+def shown_by(samples: Sequence[Any], wrong: Operator, right: Operator) -> int | None:
+    """The number of the first sample for which the copy is wrong; None where none is."""
+    differ = (n for n, pair in enumerate(samples) if not _agrees(wrong, right(*pair), *pair))
+    return next(differ, None)
+
+
 def _agrees(operator: Operator, expected: torch.Tensor, x: Any, y: Any) -> bool:
     try:
         got = operator(x, y)

@@ -6,7 +6,6 @@ operator beside the installed PyTorch's.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
@@ -16,9 +15,8 @@ from labkit.conformance.autograd.lockstep import twin_of
 from labkit.conformance.autograd.opinfo import tensor_difference
 from labkit.course.review import planted
 from labkit.course.review.change import Change, Pair, parsed
+from labkit.course.review.rows import SIGNS, Rows
 
-SIGNS = {"done": "✓", "wrong": "✗", "missing": "·"}
-COLOURS = {"done": "#009E73", "wrong": "#D55E00", "missing": "#777777"}
 SPECIAL = (-float("inf"), -1.0, 0.0, 1e-300, 0.5, 3.0, float("inf"), float("nan"))
 
 
@@ -59,24 +57,11 @@ class Review:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        style = 'style="text-align:left;vertical-align:top"'
-        heads = ("", "piece", "question", "found", "PyTorch asks it in")
-        head = "".join(f'<th scope="col" {style}>{text}</th>' for text in heads)
-        body = "".join(self._row(each, style) for each in self.findings)
-        return (
-            f"<table><caption style='text-align:left'>review of <code>{escape(self.name)}</code>"
-            f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-    @staticmethod
-    def _row(each: Finding, style: str) -> str:
-        sign = (
-            f'<b style="color:{COLOURS[each.state]}" aria-label="{each.state}">'
-            f"{SIGNS[each.state]}</b>"
-        )
-        cells = (escape(each.question), escape(each.why), f"<code>{escape(each.asked_by)}</code>")
-        rest = "".join(f"<td {style}>{text}</td>" for text in cells)
-        return f'<tr><td {style}>{sign}</td><th scope="row" {style}>{each.piece}</th>{rest}</tr>'
+        heads = ("piece", "question", "found", "PyTorch asks it in")
+        rows = [
+            (one.state, one.piece, one.question, one.why, one.asked_by) for one in self.findings
+        ]
+        return Rows(f"review of {self.name}", heads, rows)._repr_html_()
 
 
 def review(change: Change) -> Review:
@@ -243,3 +228,9 @@ QUESTIONS: tuple[tuple[str, str, str, Callable[[Change], str]], ...] = (
     ("docs", "Can a user read of every argument?", "_torch_docs.py", _docs),
 )  # fmt: skip
 """(piece, question, where PyTorch asks it, judge): a judge returns what it found, or raises."""
+
+
+def red_row(piece: str, why: str) -> Review:
+    """The one row of the review that is about this piece, gone red, and why."""
+    question, asked_by = next(row[1:3] for row in QUESTIONS if row[0] == piece)
+    return Review("your piece", (Finding(piece, question, asked_by, "wrong", why),))
