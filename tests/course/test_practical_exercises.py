@@ -306,23 +306,17 @@ def no_list(w, batches, check):
 # --- write_a_cpp_operator
 
 SOURCE = """
-static double at(const double* x, long i, long j, long cols, long row_step, long col_step) {
+C10_HOST_DEVICE double at(const double* x, long i, long j, long cols, long row_step,
+                          long col_step) {
     return j < 0 || j >= cols ? 0.0 : x[i * row_step + j * col_step];
 }
-static void walk(const double* x, long rows, long cols, long row_step, long col_step, double* out,
-                 double sign) {
-    for (long i = 0; i < rows; i++)
-        for (long j = 0; j < cols; j++)
-            out[i * cols + j] = sign * (at(x, i, j + 1, cols, row_step, col_step)
-                                        - at(x, i, j - 1, cols, row_step, col_step));
+C10_HOST_DEVICE double difference_at(const double* x, long i, long j, long cols, long row_step,
+                                     long col_step) {
+    return at(x, i, j + 1, cols, row_step, col_step) - at(x, i, j - 1, cols, row_step, col_step);
 }
-extern "C" void difference(const double* x, long rows, long cols, long row_step, long col_step,
-                           double* out) {
-    walk(x, rows, cols, row_step, col_step, out, 1.0);
-}
-extern "C" void difference_backward(const double* grad, long rows, long cols, long row_step,
-                                    long col_step, double* out) {
-    walk(grad, rows, cols, row_step, col_step, out, -1.0);
+C10_HOST_DEVICE double difference_backward_at(const double* x, long i, long j, long cols,
+                                              long row_step, long col_step) {
+    return -difference_at(x, i, j, cols, row_step, col_step);
 }
 """
 
@@ -330,6 +324,9 @@ extern "C" void difference_backward(const double* grad, long rows, long cols, lo
 @answers.right("write_a_cpp_operator")
 def source():
     return SOURCE
+
+
+answers.right("write_a_cpp_operator")(lambda: FINISHED)
 
 
 def changed(old, new):
@@ -340,12 +337,26 @@ def changed(old, new):
 WRONG = {
     "ignores the strides": ("x[i * row_step + j * col_step]", "x[i * cols + j]"),
     "reads beside the row": ("j < 0 || j >= cols ? 0.0 : ", ""),
-    "gives the gradient the sign of the value": ("-1.0", "1.0"),
-    "leaves the border out": ("long j = 0; j < cols;", "long j = 1; j < cols - 1;"),
-    "is right only for square matrices": ("out[i * cols + j]", "out[i * rows + j]"),
+    "gives the gradient the sign of the value": ("-difference_at", "difference_at"),
+    "leaves the border out": ("    return at(", "    return j == 0 || j == cols - 1 ? 0.0 : at("),
+    "is right only for rows without gaps": ("j * col_step]", "j]"),
+    "computes in float": ("    return at(", "    return (float)at("),
+    "loops over the matrix itself": ("difference_at", "difference"),
 }
 for name, (old, new) in WRONG.items():
     answers.wrong("write_a_cpp_operator", name)(changed(old, new))
+
+BODY = SOURCE[
+    SOURCE.index("    return at(") : SOURCE.index("\n}\nC10_HOST_DEVICE double difference_back")
+]
+IN_ORDER = """    static double left, here;
+    if (j == 0) left = 0.0, here = x[i * row_step];
+    double right = at(x, i, j + 1, cols, row_step, col_step), found = right - left;
+    left = here, here = right;
+    return found;"""
+answers.wrong("write_a_cpp_operator", "is right where the elements come in order")(
+    changed(BODY, IN_ORDER)
+)
 
 
 test_answers = answers.tests()
@@ -401,9 +412,6 @@ def test_backward_lets_go():
         assert saved.held == 0
 
 
-ADDS = SOURCE.replace("out[i * cols + j] =", "out[i * cols + j] +=")
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "hint"),
     [
@@ -415,7 +423,7 @@ ADDS = SOURCE.replace("out[i * cols + j] =", "out[i * cols + j] +=")
         ("profile_memory_allocation", no_graph, "The weights came out different"),
         ("profile_memory_allocation", quarter, "The list of losses"),
         ("profile_memory_allocation", no_list, "Without batches"),
-        ("write_a_cpp_operator", lambda: ADDS, "out holds nothing yet"),
+        ("write_a_cpp_operator", changed(BODY, IN_ORDER), "On lab each element"),
     ],
 )
 def test_a_hint_fits_what_was_seen(name, answer, hint):

@@ -7,7 +7,8 @@ import torch
 
 from labkit.course.compare import difference
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._cpp_matrix import a_matrix, compiled, laid_out
+from labkit.course.exercises._cpp_matrix import a_matrix, laid_out
+from labkit.course.exercises._stencil import on_the_cpu, on_the_device
 from labkit.course.exercises._step_programs import (
     a_function,
     described,
@@ -310,13 +311,21 @@ profile_memory_allocation = Exercise(
 
 # --- write_a_cpp_operator
 
+RUN = {"CPU": on_the_cpu, "lab": on_the_device}
+BOTH = ("difference", "difference_backward")
+
+
+def _a_place(*devices: str, kinds: tuple[str, ...] = ("contiguous", "transposed", "gaps")) -> Any:
+    def case(rng: Rng, size: int) -> tuple[str, str, int, int, int]:
+        return devices[size // 2 % len(devices)], *a_matrix(kinds)(rng, size)
+
+    return case
+
 
 @handed_out
-def _drive_cpp(answer: Any, kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
-    x = laid_out(kind, rows, cols, seed)
-    return {
-        name: compiled(answer(), name)(x).tolist() for name in ("difference", "difference_backward")
-    }
+def _drive_cpp(answer: Any, device: str, *layout: Any) -> dict[str, Any]:
+    x, source = laid_out(*layout), answer()
+    return {name: RUN[device](source, name)(x).tolist() for name in BOTH}
 
 
 def _difference(x: Any) -> Any:
@@ -324,23 +333,29 @@ def _difference(x: Any) -> Any:
     return wide[:, 2:] - wide[:, :-2]
 
 
-def _right_cpp(kind: str, rows: int, cols: int, seed: int) -> dict[str, Any]:
-    x = laid_out(kind, rows, cols, seed)
-    return {
-        "difference": _difference(x).tolist(), "difference_backward": (0 - _difference(x)).tolist()
-    }  # fmt: skip
+def _right_cpp(device: str, *layout: Any) -> dict[str, Any]:
+    found = _difference(laid_out(*layout))
+    return {"difference": found.tolist(), "difference_backward": (0 - found).tolist()}
 
 
-def _all_nan(rows: list[list[float]]) -> bool:
-    return all(number != number for row in rows for number in row)
+def _matrices(case: Case, got: Any, right: Any) -> Any:
+    """The first of the two results that is wrong, beside the right one."""
+    from labkit import show
+
+    if not isinstance(got, dict):
+        return None
+    name = next(name for name in BOTH if difference(got[name], right[name], 1e-12))
+    mine, theirs = (torch.tensor(each[name], dtype=torch.float64) for each in (got, right))
+    return show.strides(mine, theirs, names=["yours", "right"], compare=True, simple=True)
 
 
 write_a_cpp_operator = Exercise(
     id="practical_exercises.write_a_cpp_operator",
-    case=a_matrix(("contiguous", "transposed", "gaps")),
+    case=_a_place("CPU", "lab"),
     expected=_right_cpp,
     drive=_drive_cpp,
-    show=lambda kind, rows, cols, seed: f"{rows} by {cols}, {kind}",
+    show=lambda device, kind, rows, cols, seed: f"{rows} by {cols}, {kind}, on {device}",
+    picture=_matrices,
     rung="boss",
     cases=12,
     sizes=5,
@@ -350,27 +365,31 @@ write_a_cpp_operator = Exercise(
     processes=True,
     apart=True,
     stages=(
-        Stage("contiguous", case=a_matrix(("contiguous",)), cases=4),
-        Stage("transposed", case=a_matrix(("transposed",)), cases=4),
-        Stage("all layouts"),
+        Stage("contiguous", case=_a_place("CPU", kinds=("contiguous",)), cases=4),
+        Stage("any layout", case=_a_place("CPU"), cases=6),
+        Stage("on lab", case=_a_place("lab"), cases=6),
+        Stage("all"),
     ),
     hints=(
-        Hint("out holds nothing yet: write to it with `=`, and do not add.",
-             when=lambda e: e.kind == "value" and _all_nan(e.value["difference"])),
         Hint("nan is what lies around the matrix: a column before the first, or behind the last, "
              "was read.", when=lambda e: e.kind == "value" and "nan" in e.got),
-        Hint("Element (i, j) is x[i * row_step + j * col_step]; the result is contiguous.",
-             stage="transposed"),
         Hint("The gradient is wrong. x[j] counts plus in out[j - 1] and minus in out[j + 1].",
              when=lambda e: e.value["difference"] == e.right["difference"]),
-        "Two loops, and a helper that is 0 outside of the row.",
+        Hint("Element (i, j) is x[i * row_step + j * col_step], its neighbours are col_step away.",
+             stage="any layout"),
+        Hint("On lab each element has a thread of its own, and the last may be first: compute it "
+             "from x alone, and keep nothing between two calls.", stage="on lab"),
+        "A neighbour beside the row counts as 0: ask where j is before you read it.",
     ),
     must_fail=(
         "ignores the strides",
         "reads beside the row",
         "gives the gradient the sign of the value",
         "leaves the border out",
-        "is right only for square matrices",
+        "is right only for rows without gaps",
+        "is right where the elements come in order",
+        "loops over the matrix itself",
+        "computes in float",
     ),
 )  # fmt: skip
 
