@@ -3,7 +3,7 @@
 import pytest
 
 from labkit.course.checks import outcomes
-from labkit.course.exercises import _recorded_views
+from labkit.course.exercises import _recorded_views, _taken_buffers
 from labkit.cuda.happens_before import races
 from tests.course.answers import Answers, first_hint
 
@@ -154,6 +154,92 @@ def follows_chains(log):
 )
 def test_mistakes_of_a_checker_get_their_hints(wrong, stage, said):
     exercise = answers.exercises["unprotected"]
+    assert next(one.name for one in outcomes(exercise, wrong, 7) if one.failures) == stage
+    assert said in first_hint(exercise, wrong)
+
+
+# --- take_over
+
+
+def planner(key="touched", own=False, early=False, results=True, larger=False, keep=False):
+    """The right planner, or one with a mistake."""
+
+    def take_over(steps):
+        size = {name: nbytes for name, _, _, nbytes in steps}
+        made = {name: stream for name, stream, _, _ in steps}
+        touched = {name: {stream} for name, stream, _, _ in steps}
+        last = {}
+        for number, (_, stream, reads, _) in enumerate(steps):
+            for one in reads:
+                touched[one].add(stream)
+                last[one] = last.get(one, number) if early else number
+        free, plan = [], {}
+        for number, (name, stream, reads, nbytes) in enumerate(steps):
+            done = [one for one in dict.fromkeys(reads) if last[one] == number]
+            if own:
+                free += done
+            fits = [
+                one
+                for one in free
+                if (size[one] >= nbytes if larger else size[one] == nbytes)
+                and {
+                    "bytes": True,
+                    "maker": made[one] == stream,
+                    "reader": steps[last.get(one, 0)][1] == stream,
+                    "touched": touched[one] == {stream},
+                }[key]
+            ]
+            plan[name] = fits[-1] if fits and not keep else name
+            if fits and not keep:
+                free.remove(fits[-1])
+            if not own:
+                free += done
+            if not results and name not in last:
+                free.append(name)
+        return plan
+
+    return take_over
+
+
+answers.right("take_over")(planner())
+answers.wrong("take_over", "takes any buffer of the same bytes")(planner("bytes"))
+answers.wrong("take_over", "asks for the stream that made it alone")(planner("maker"))
+answers.wrong("take_over", "asks for the stream that read it last alone")(planner("reader"))
+answers.wrong("take_over", "never takes a buffer over")(planner(keep=True))
+answers.wrong("take_over", "takes what this step still reads")(planner(own=True))
+answers.wrong("take_over", "takes what is read later")(planner(early=True))
+answers.wrong("take_over", "takes larger buffers, too")(planner(larger=True))
+answers.wrong("take_over", "takes the buffer of a result")(planner(results=False))
+
+
+@answers.right("take_over")
+def first_freed(steps):
+    """Another order of choice: of those that fit, the one freed first."""
+    touched = _taken_buffers.touched_by(steps)
+    last = _taken_buffers.last_reads(steps)
+    free, plan = {}, {}
+    for number, (name, stream, reads, size) in enumerate(steps):
+        waiting = free.setdefault((size, stream), [])
+        plan[name] = waiting.pop(0) if waiting else name
+        for one in dict.fromkeys(reads):
+            if last[one] == number and touched[one] == {stream}:
+                size_of = next(s[3] for s in steps if s[0] == one)
+                free.setdefault((size_of, stream), []).append(one)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stage", "said"),
+    [
+        (planner(early=True), "one stream", "up to the last step"),
+        (planner(larger=True), "one stream", "same bytes"),
+        (planner(keep=True), "one stream", "More buffers"),
+        (planner("bytes"), "two streams", "let the stream decide"),
+        (planner("maker"), "read by the other", "who else has read it"),
+    ],
+)
+def test_mistakes_of_a_planner_get_their_hints(wrong, stage, said):
+    exercise = answers.exercises["take_over"]
     assert next(one.name for one in outcomes(exercise, wrong, 7) if one.failures) == stage
     assert said in first_hint(exercise, wrong)
 

@@ -1,4 +1,4 @@
-"""A stream recorded through a view, and ignored: the look-up repaired, and a checker for logs."""
+"""A stream recorded through a view, and ignored: the look-up, a checker for logs, and a planner."""
 
 from collections.abc import Iterator
 from string import ascii_lowercase
@@ -8,6 +8,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._recorded_views import CONFIGURATIONS, View, first_difference
+from labkit.course.exercises._taken_buffers import take_over
 
 NOTEBOOK = "6_capstones/5_the_stream_nobody_recorded"
 
@@ -312,4 +313,4 @@ unprotected = Exercise(
     ),
 )
 
-EXERCISES = (inside, find_block, unprotected)
+EXERCISES = (inside, find_block, unprotected, take_over)
