@@ -24,7 +24,7 @@ def note_forward(node: Node) -> None:
     Source   torch/csrc/autograd/python_anomaly_mode.cpp  PyAnomalyMetadata::store_stack
     """
     frames = traceback.extract_stack()
-    while frames and frames[-1].filename.startswith((_PACKAGE, "<autograd", "<derivative")):
+    while frames and frames[-1].filename.startswith((_PACKAGE, "<derivative of ")):
         frames.pop()
     node.forward_stack = "".join(traceback.format_list(frames))
     node.parent = STATE.running
@@ -49,7 +49,7 @@ def warn_of_failure(node: Node) -> None:
         UserWarning,
         stacklevel=2,
     )
-    current, parent = node, node.parent
+    parent = node.parent
     while parent is not None:
         where = (
             "No forward pass information available."
@@ -62,8 +62,7 @@ def warn_of_failure(node: Node) -> None:
             UserWarning,
             stacklevel=2,
         )
-        current, parent = parent, parent.parent
-    del current
+        parent = parent.parent
 
 
 def check_nan(node: Node, results: Any) -> None:

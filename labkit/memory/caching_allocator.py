@@ -294,16 +294,13 @@ class CachingAllocator:
         self.recorder.free_completed(block, frames)
         self.stats.became_inactive(block)
         block.state = FREE
-        absorbed = self._try_merge_blocks(block)
+        absorbed = try_merge_blocks(block)
         block.segment.pool.insert_into_blocks(block)
         if block.is_split:
             self.stats.change_inactive_split(block.segment, 1 - len(absorbed), size)
         else:
             self.stats.change_inactive_split(block.segment, -len(absorbed), size - block.size)
         self.recorder.became_free(block, size, was_pending)
-
-    def _try_merge_blocks(self, block: Block) -> list[Block]:
-        return try_merge_blocks(block)
 
     def adopt(self, block: Block, waits_for: int | None = None) -> None:
         """An allocated block that something else made is ours to free.

@@ -33,11 +33,13 @@ Context = Literal["state", "alloc", "all"]
 CONTEXTS: tuple[Context | None, ...] = (None, "state", "alloc", "all")
 """What gets frames: nothing, live blocks, also their trace entries, also the frees."""
 
-_LAYERS = ("memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor")
+_LAYERS = (
+    "memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor",
+    "show/memory",  # a live map looks on from within the calls
+)  # fmt: skip
+_PACKAGE = Path(__file__).parents[1]
 _MACHINERY = (
-    *(str(Path(__file__).parents[1] / layer) + os.sep for layer in _LAYERS),
-    str(Path(__file__).parents[1] / "show" / "memory_live.py"),  # looks on from within the calls
-    "<autograd kernel of ", "<derivative of ", "<jvp ",
+    *(str(_PACKAGE / layer) + os.sep for layer in _LAYERS), "<derivative of ", "<tangent ",
 )  # fmt: skip
 """Files, and names of generated code, that stand between a caller's line and its memory."""
 

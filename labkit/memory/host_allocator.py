@@ -85,11 +85,9 @@ class CachingHostAllocator:
 
     def __init__(self, driver: HostDriver, settings: str | AllocatorSettings = "") -> None:
         self._driver = driver
-        self.settings = (
-            settings
-            if isinstance(settings, AllocatorSettings)
-            else AllocatorSettings.parse(settings)
-        )
+        if isinstance(settings, str):
+            settings = AllocatorSettings.parse(settings)
+        self.settings = settings
         self._blocks: dict[int, HostBlock] = {}
         self._free: dict[int, list[HostBlock]] = {}
         self._events: deque[tuple[Any, HostBlock]] = deque()
@@ -111,10 +109,10 @@ class CachingHostAllocator:
         if block is None:
             block = HostBlock(self._driver.host_malloc(size), size)
             self._blocks[block.address] = block
-            self.allocations.increase()
-            self.allocated_bytes.increase(size)
-        self.active_requests.increase()
-        self.active_bytes.increase(block.size)
+            self.allocations.change(1)
+            self.allocated_bytes.change(size)
+        self.active_requests.change(1)
+        self.active_bytes.change(block.size)
         return block.address
 
     def free(self, address: int) -> None:
@@ -202,8 +200,8 @@ class CachingHostAllocator:
         return None
 
     def _cache(self, block: HostBlock) -> None:
-        self.active_requests.decrease()
-        self.active_bytes.decrease(block.size)
+        self.active_requests.change(-1)
+        self.active_bytes.change(-block.size)
         if block.size > self.settings.pinned_max_cached_size:
             self._destroy(block)
         else:
@@ -212,8 +210,8 @@ class CachingHostAllocator:
     def _destroy(self, block: HostBlock) -> None:
         del self._blocks[block.address]
         self._driver.host_free(block.address)
-        self.allocations.decrease()
-        self.allocated_bytes.decrease(block.size)
+        self.allocations.change(-1)
+        self.allocated_bytes.change(-block.size)
 
 
 def bucket_of(size: int) -> int:

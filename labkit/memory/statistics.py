@@ -30,16 +30,12 @@ class Stat:
         """All that was taken away since the last reset."""
         return self.at_reset + self.allocated - self.current
 
-    def increase(self, amount: int = 1) -> None:
-        """More of it; the peak follows."""
-        self.allocated += amount
-        self.current = current = self.current + amount
-        if current > self.peak:
-            self.peak = current
-
-    def decrease(self, amount: int = 1) -> None:
-        """Less of it."""
-        self.current -= amount
+    def change(self, amount: int) -> None:
+        """So much more of it, and the peak follows; less of it when negative."""
+        self.current += amount
+        if amount > 0:
+            self.allocated += amount
+            self.peak = max(self.peak, self.current)
 
     def reset_peak(self) -> None:
         """The peak starts again from the current value."""
@@ -69,16 +65,10 @@ class PoolStat(Stat):
         super().__init__()
         self.array = array
 
-    def increase(self, amount: int = 1) -> None:
-        """More of it; its peak follows, and that of both pools together."""
-        self.allocated += amount
-        self.current = current = self.current + amount
-        if current > self.peak:
-            self.peak = current
-        array = self.array
-        both = array.small_pool.current + array.large_pool.current
-        if both > array.peak:
-            array.peak = both
+    def change(self, amount: int) -> None:
+        """As of any figure; the peak of both pools together follows too."""
+        super().change(amount)
+        self.array.peak = max(self.array.peak, self.array.current)
 
 
 class StatArray:
@@ -178,63 +168,57 @@ class DeviceStats:
 
     def allocated(self, block: Block) -> None:
         """The block is a caller's."""
-        stats = self._small if block.segment.pool.is_small else self._large
-        stats.allocation.increase(1)
-        stats.allocated_bytes.increase(block.size)
-        stats.active.increase(1)
-        stats.active_bytes.increase(block.size)
-        stats.requested_bytes.increase(block.requested_size)
+        stats = self._of(block.segment.pool)
+        stats.allocation.change(1)
+        stats.allocated_bytes.change(block.size)
+        stats.active.change(1)
+        stats.active_bytes.change(block.size)
+        stats.requested_bytes.change(block.requested_size)
         if block.size >= self.oversize:
-            self.oversize_allocations.increase(1)
+            self.oversize_allocations.change(1)
 
     def freed(self, block: Block) -> None:
         """The caller gave the block back; other streams may still use it."""
-        stats = self._small if block.segment.pool.is_small else self._large
-        stats.allocation.current -= 1
-        stats.allocated_bytes.current -= block.size
+        stats = self._of(block.segment.pool)
+        stats.allocation.change(-1)
+        stats.allocated_bytes.change(-block.size)
         if block.size >= self.oversize:
-            self.oversize_allocations.decrease(1)
+            self.oversize_allocations.change(-1)
 
     def became_inactive(self, block: Block) -> None:
         """Nobody uses the block any more."""
-        stats = self._small if block.segment.pool.is_small else self._large
-        stats.active.current -= 1
-        stats.active_bytes.current -= block.size
-        stats.requested_bytes.current -= block.requested_size
+        stats = self._of(block.segment.pool)
+        stats.active.change(-1)
+        stats.active_bytes.change(-block.size)
+        stats.requested_bytes.change(-block.requested_size)
 
     def change_inactive_split(self, segment: Segment, blocks: int, size: int) -> None:
         """So many more free blocks and bytes of the segment are split; fewer when negative."""
-        if segment.expandable is not None:
-            return
-        stats = self._small if segment.pool.is_small else self._large
-        if blocks > 0:
-            stats.inactive_split.increase(blocks)
-        else:
-            stats.inactive_split.current += blocks
-        if size > 0:
-            stats.inactive_split_bytes.increase(size)
-        else:
-            stats.inactive_split_bytes.current += size
+        if segment.expandable is None:
+            stats = self._of(segment.pool)
+            stats.inactive_split.change(blocks)
+            stats.inactive_split_bytes.change(size)
 
     def reserved(self, segment: Segment, size: int) -> None:
         """The device gave `size` bytes, as this segment or as pages of it."""
         self.num_device_alloc += 1
-        for array in self._reserved_bytes(segment.pool):
-            array.of(segment.pool).increase(size)
-        if segment.expandable is None:
-            self.arrays["segment"].of(segment.pool).increase(1)
-            if size >= self.oversize:
-                self.oversize_segments.increase(1)
+        self._change_reserved(segment, 1, size)
 
     def released(self, segment: Segment, size: int) -> None:
         """`size` bytes went back to the device, this segment or pages of it."""
         self.num_device_free += 1
+        self._change_reserved(segment, -1, -size)
+
+    def _change_reserved(self, segment: Segment, segments: int, size: int) -> None:
         for array in self._reserved_bytes(segment.pool):
-            array.of(segment.pool).decrease(size)
+            array.of(segment.pool).change(size)
         if segment.expandable is None:
-            self.arrays["segment"].of(segment.pool).decrease(1)
-            if size >= self.oversize:
-                self.oversize_segments.decrease(1)
+            self._of(segment.pool).segment.change(segments)
+            if abs(size) >= self.oversize:
+                self.oversize_segments.change(segments)
+
+    def _of(self, pool: BlockPool) -> PoolStats:
+        return self._small if pool.is_small else self._large
 
     def _reserved_bytes(self, pool: BlockPool) -> list[StatArray]:
         """Where reserved bytes of the pool count: those of a private pool on their own as well."""

@@ -33,7 +33,7 @@ def test_sums_and_freed_amounts_are_exact(seed):
         stat, growing = array.of(pools[name]), chooser.random() < 0.6
         if not growing:
             amount = min(amount, stat.current)
-        stat.increase(amount) if growing else stat.decrease(amount)
+        stat.change(amount if growing else -amount)
         for one in (counted[name], counted["all"]):
             one.change(amount if growing else -amount)
         if chooser.random() < 0.02:

@@ -337,6 +337,15 @@ def test_looking_takes_a_small_part_of_the_time(monkeypatch):
     view.stop()
 
 
+def test_a_live_map_is_in_no_stack_it_shows():
+    allocator = new_allocator()
+    view = show.memory(allocator, live=True)
+    allocator.malloc(100)
+    view.stop()
+    (_, file, _), *_ = allocator.history.since()[-1].frames
+    assert file == __file__
+
+
 def test_a_second_live_map_replaces_the_first():
     allocator = CachingAllocator(SimulatedDevice(64 * MIB))
     first = show.memory(allocator, live=True)
