@@ -7,7 +7,6 @@ from labkit.autograd import forward_ad, graph
 from labkit.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from labkit.autograd.backward import GradientEdge, backward, grad
 from labkit.autograd.checkpoint import CheckpointError, checkpoint
-from labkit.autograd.collector import collector_waits
 from labkit.autograd.derivatives import derivatives
 from labkit.autograd.function import Function, once_differentiable
 from labkit.autograd.grad_mode import (
@@ -29,7 +28,6 @@ __all__ = [
     "GradientEdge",
     "backward",
     "checkpoint",
-    "collector_waits",
     "derivatives",
     "detect_anomaly",
     "enable_grad",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from labkit.autograd.formulas.basics import zeros_like
-from labkit.autograd.kernels.forward_rules import FORWARD, set_tangent, tangent_of
+from labkit.autograd.kernels.forward_rules import FORWARD, no_level, set_tangent, tangent_of
 from labkit.autograd.variables.variable import can_require_grad
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
@@ -90,11 +90,8 @@ def unpack_dual(tensor: TensorImpl) -> UnpackedDualTensor:
     tangent = tangent_of(tensor) if FORWARD.level else None
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    level, FORWARD.level = FORWARD.level, 0
-    try:
+    with no_level():
         return UnpackedDualTensor(aten.alias.default(tensor), tangent)
-    finally:
-        FORWARD.level = level
 
 
 def jvp(

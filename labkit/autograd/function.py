@@ -24,6 +24,7 @@ from typing import Any
 from labkit.autograd import function_outputs
 from labkit.autograd.anomaly import note_forward
 from labkit.autograd.formulas.basics import zeros
+from labkit.autograd.grad_mode import no_grad
 from labkit.autograd.kernels import forward_rules
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import ANOMALY, STATE
@@ -247,11 +248,8 @@ class Function:
         ctx.needs_input_grad = tuple(
             isinstance(arg, TensorImpl) and requires_grad(arg) for arg in args
         )
-        grad, STATE.grad = STATE.grad, False
-        try:
+        with no_grad():
             outputs = cls._call_forward(ctx, args, kwargs)
-        finally:
-            STATE.grad = grad
         is_tuple = isinstance(outputs, tuple)
         results = function_outputs.wrap(ctx, outputs if is_tuple else (outputs,), tensors, records)
         if records:
@@ -305,11 +303,8 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        grad, STATE.grad = STATE.grad, False
-        try:
+        with no_grad():
             outputs = function(ctx, *args)
-        finally:
-            STATE.grad = grad
         tensors = [arg for arg in args if isinstance(arg, TensorImpl)]
         if not STATE.grad or not compute_requires_grad(tensors):
             return outputs

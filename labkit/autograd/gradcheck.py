@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labkit.autograd.backward import grad
 from labkit.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from labkit.autograd.state import STATE
+from labkit.autograd.grad_mode import enable_grad
 from labkit.autograd.variables import variable
 from labkit.core.formats import encode
 from labkit.core.tensor_impl import TensorImpl
@@ -57,7 +57,7 @@ def gradcheck(
             "them have requires_grad=True."
         )
     for i in checked:
-        if given[i].dtype.name.removeprefix("torch.") not in ("float64", "complex128"):
+        if given[i].dtype.name not in ("float64", "complex128"):
             raise ValueError(
                 f"input {i} requires grad and is of type {given[i].dtype}: finite differences "
                 "need float64 or complex128"
@@ -225,22 +225,18 @@ def _forward(
     """The same by forward mode, one element (and axis) of the input at a time."""
     tensor = inputs[place]
     rows: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
-    recorded, STATE.grad = STATE.grad, True
-    try:
-        for i in range(tensor.numel()):
-            for axis in _axes(tensor):
-                start = np.zeros(tensor.sizes, np.complex128 if tensor.dtype.is_complex else float)
-                start.reshape(-1)[i] = axis
-                tangent = copy.empty_like(tensor)
-                copy.store(tangent, encode(start, tensor.dtype))
-                with dual_level():
-                    args = [*inputs[:place], make_dual(tensor, tangent), *inputs[place + 1 :]]
-                    for o, result in enumerate(_differentiable(function(*args))):
-                        value = unpack_dual(result).tangent
-                        numbers = (
-                            np.zeros(result.numel()) if value is None else copy.values(value).copy()
-                        )
-                        rows[o].append(_real_columns(numbers, result.dtype.is_complex))
-    finally:
-        STATE.grad = recorded
+    for i in range(tensor.numel()):
+        for axis in _axes(tensor):
+            start = np.zeros(tensor.sizes, np.complex128 if tensor.dtype.is_complex else float)
+            start.reshape(-1)[i] = axis
+            tangent = copy.empty_like(tensor)
+            copy.store(tangent, encode(start, tensor.dtype))
+            with enable_grad(), dual_level():
+                args = [*inputs[:place], make_dual(tensor, tangent), *inputs[place + 1 :]]
+                for o, result in enumerate(_differentiable(function(*args))):
+                    value = unpack_dual(result).tangent
+                    numbers = (
+                        np.zeros(result.numel()) if value is None else copy.values(value).copy()
+                    )
+                    rows[o].append(_real_columns(numbers, result.dtype.is_complex))
     return [np.array(each).reshape(len(each), -1) for each in rows]

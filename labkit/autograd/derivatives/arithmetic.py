@@ -1,8 +1,6 @@
 """Derivatives of arithmetic: sums, products, quotients, powers."""
 
-from labkit.autograd.derivatives.row import Row, row
-
-LINEAR, ELEMENTWISE = "auto_linear", "auto_element_wise"
+from labkit.autograd.derivatives.row import ELEMENTWISE, LINEAR, Row, row
 
 ROWS: list[Row] = [
     row(

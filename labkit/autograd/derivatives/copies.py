@@ -1,8 +1,6 @@
 """Derivatives of copies: the same numbers elsewhere, in another type, or filled in."""
 
-from labkit.autograd.derivatives.row import Row, row
-
-LINEAR = "auto_linear"
+from labkit.autograd.derivatives.row import LINEAR, Row, row
 
 ROWS: list[Row] = [
     row("clone", "CloneBackward0", self="grad", jvp=LINEAR),
@@ -11,7 +9,7 @@ ROWS: list[Row] = [
         jvp="to_copy_jvp(self_t, result)"),
     row("copy_", "CopyBackwards",
         self="zeros_like(grad)",
-        src="copy_backward_source(grad, src.dtype, src.device)",
+        src="to_copy_backward(grad, src.dtype, src.device)",
         jvp="copy_jvp(self_p, src_t)"),
     row("fill.Scalar", "FillBackward0", self="zeros_like(grad)",
         jvp="zeros_like(self_p)"),

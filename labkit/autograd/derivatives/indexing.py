@@ -1,8 +1,7 @@
 """Derivatives of gathering, scattering and indexing, and of the operators they are made of."""
 
-from labkit.autograd.derivatives.row import Row, not_differentiable, row
+from labkit.autograd.derivatives.row import LINEAR, Row, not_differentiable, row
 
-LINEAR = "auto_linear"
 FETCHED = (
     "aten.expand_as.default(index_select(grad, dim, index), source) if source.dim() > 0 "
     "else index_select(grad, dim, aten.squeeze.dim(index, 0))"

@@ -1,8 +1,6 @@
 """Derivatives of joining, repeating and turning."""
 
-from labkit.autograd.derivatives.row import Row, row
-
-LINEAR = "auto_linear"
+from labkit.autograd.derivatives.row import LINEAR, Row, row
 
 ROWS: list[Row] = [
     row("cat", "CatBackward0", tensors="cat_backward(grad, tensors.sizes, tensors.dtype, dim)",

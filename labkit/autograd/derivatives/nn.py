@@ -1,8 +1,7 @@
 """Derivatives of layers: convolutions, pooling, padding, resizing, norms, softmax, attention."""
 
-from labkit.autograd.derivatives.row import Row, row
+from labkit.autograd.derivatives.row import LINEAR, Row, row
 
-LINEAR = "auto_linear"
 WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
 ZEROS = "aten.zeros_like.default(self)"
 

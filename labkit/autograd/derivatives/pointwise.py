@@ -1,14 +1,13 @@
 """Derivatives of functions of each element: roots, exponentials, circles, activations, choices."""
 
-from labkit.autograd.derivatives.row import Row, row
+from labkit.autograd.derivatives.row import ELEMENTWISE, Row, row
 
-EACH, LINEAR = "auto_element_wise", "auto_linear"
 ZERO = "zeros_like(grad)"
 
 
 def _each(operator: str, node: str, formula: str) -> Row:
     """A row of an operator with one argument that has a derivative: its tangent is the same."""
-    return row(operator, f"{node}Backward0", self=formula, jvp=EACH)
+    return row(operator, f"{node}Backward0", self=formula, jvp=ELEMENTWISE)
 
 
 FUNCTIONS = [
@@ -102,14 +101,14 @@ CHOICES = [
         self="zero_where(logical_not(takes_first(self, other, False)), grad)",
         other="zero_where(takes_first(self, other, False), grad)",
         jvp="other_t + takes_first(self_p, other_p, False) * (self_t - other_t)"),
-    row("clamp", "ClampBackward1", self="clamp_self(grad, self, min, max)", jvp=EACH),
+    row("clamp", "ClampBackward1", self="clamp_self(grad, self, min, max)", jvp=ELEMENTWISE),
     row("clamp.Tensor", "ClampBackward0",
         {"min, max": "clamp_min_max(grad, self, min, max, needs)"},
         self="clamp_self(grad, self, min, max)"),
     row("clamp_min", "ClampMinBackward0",
-        self="zero_where(logical_not(ge(self, min)), grad)", jvp=EACH),
+        self="zero_where(logical_not(ge(self, min)), grad)", jvp=ELEMENTWISE),
     row("clamp_max", "ClampMaxBackward0",
-        self="zero_where(logical_not(le(self, max)), grad)", jvp=EACH),
+        self="zero_where(logical_not(le(self, max)), grad)", jvp=ELEMENTWISE),
     row("clamp_min.Tensor", "ClampMinBackward1",
         self="zero_where(logical_not(ge(self, min)), grad)",
         min="zero_where(logical_not(lt(self, min)), grad)",

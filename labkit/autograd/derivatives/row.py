@@ -29,6 +29,9 @@ Source   tools/autograd/derivatives.yaml
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LINEAR, ELEMENTWISE = "auto_linear", "auto_element_wise"
+"""Kinds of `Row.jvp`: the operator at the tangent; the backward formula at the tangent."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -38,10 +41,8 @@ class Row:
     node       class name of its node, PyTorch's; None: no output is differentiable
     formulas   argument names -> formula. "input, weight, bias" stands for three arguments, whose
                formula gives three gradients; "" says that the argument has no derivative
-    jvp        forward mode: "auto_element_wise" (the backward formula at the tangent; for one
-               formula only), "auto_linear" (the operator at the tangent), or a formula over
-               tangents and primals, `self_t` and `self_p`;
-               None: not there
+    jvp        forward mode: ELEMENTWISE (of a row with one formula), LINEAR, or a formula over
+               tangents and primals, `self_t` and `self_p`; None: not there
     differentiable_outputs   which outputs are; None: those of a differentiable type
     """
 

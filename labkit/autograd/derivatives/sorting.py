@@ -1,8 +1,7 @@
 """Derivatives of sorting, triangles and diagonals: a gradient goes where the element came from."""
 
-from labkit.autograd.derivatives.row import Row, not_differentiable, row
+from labkit.autograd.derivatives.row import LINEAR, Row, not_differentiable, row
 
-LINEAR = "auto_linear"
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
 VALUES = (True, False)
 

@@ -1,8 +1,6 @@
 """Derivatives of views: a gradient takes the way back through the same numbers."""
 
-from labkit.autograd.derivatives.row import Row, not_differentiable, row
-
-LINEAR = "auto_linear"
+from labkit.autograd.derivatives.row import LINEAR, Row, not_differentiable, row
 
 ROWS: list[Row] = [
     row("view", "ViewBackward0", self="aten.reshape.default(grad, self.sizes)", jvp=LINEAR),

@@ -26,9 +26,6 @@ def to_copy_jvp(tangent: Any, result: Any) -> Any:
     return to_copy_backward(tangent, result.dtype, result.device)
 
 
-copy_backward_source = to_copy_backward
-
-
 def copy_jvp(self: Any, tangent: Any) -> Any:
     """The tangent of what was copied in, spread as it was."""
     if tangent is None:

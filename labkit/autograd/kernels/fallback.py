@@ -8,10 +8,11 @@ Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from labkit.autograd.kernels.no_derivative import tensors_in
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
 from labkit.autograd.variables import tensor_state, variable
@@ -73,13 +74,13 @@ def contract(keys: DispatchKeySet, now: Situation) -> Next:
 @declares(contract)
 def kernel(op: Any, keys: DispatchKeySet, stack: list[Any]) -> None:
     """Run what is below; where an argument requires grad, every result warns in backward."""
-    tensors = list(_tensors_in(stack))
+    tensors = list(tensors_in(stack))
     node = None
     if STATE.grad and variable.compute_requires_grad(tensors):
         node = WarnNotImplemented(op.name, tensors)
     put_results(stack, op.redispatch_boxed(keys & AFTER_AUTOGRAD, stack))
     if node is not None:
-        for result in _tensors_in(stack):
+        for result in tensors_in(stack):
             if variable.can_require_grad(result.dtype):
                 _mark(result, node, written=any(result is tensor for tensor in tensors))
 
@@ -89,14 +90,6 @@ def _mark(result: TensorImpl, node: WarnNotImplemented, written: bool) -> None:
         tensor_state.register_hook(result, lambda grad: _warn(node.operator))
     elif not written:
         variable.set_history(result, node)
-
-
-def _tensors_in(values: list[Any]) -> Iterator[TensorImpl]:
-    for value in values:
-        if isinstance(value, TensorImpl):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from (each for each in value if isinstance(each, TensorImpl))
 
 
 @cache

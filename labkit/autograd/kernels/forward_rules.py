@@ -4,15 +4,16 @@ Source   torch/csrc/autograd/forward_grad.h
          tools/autograd/gen_variable_type.py  emit_fw_derivatives
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from labkit.autograd.formulas.basics import real_part, zeros_like
 from labkit.autograd.kernels.jvp_formula import evaluate
-from labkit.autograd.variables.variable import meta_of
+from labkit.autograd.variables.variable import can_require_grad, meta_of
 from labkit.core.tensor_impl import TensorImpl
 from labkit.core.thread_local_state import CarriedLocal
 from labkit.ops.aten import aten
-from labkit.ops.tensors import copy
 
 
 class _Forward(CarriedLocal):
@@ -21,6 +22,16 @@ class _Forward(CarriedLocal):
 
 
 FORWARD = _Forward()
+
+
+@contextmanager
+def no_level() -> Iterator[None]:
+    """Inside the `with`, no dual level is open: what is called there has no tangents."""
+    level, FORWARD.level = FORWARD.level, 0
+    try:
+        yield
+    finally:
+        FORWARD.level = level
 
 
 def tangent_of(tensor: Any) -> Any:
@@ -57,11 +68,8 @@ def set_tangents(
     primals = dict(arguments)
     if original is not None:
         primals["self"] = original
-    level, FORWARD.level = FORWARD.level, 0
-    try:
+    with no_level():
         new = evaluate(op, row, primals, tangents, result)
-    finally:
-        FORWARD.level = level
     if original is not None:
         _write(result, new)
         return
@@ -69,21 +77,12 @@ def set_tangents(
     targets = list(result) if several else [result]
     news = list(new) if isinstance(new, list | tuple) else [new]
     for target, tangent in zip(targets, news, strict=False):
-        if tangent is None or not (target.dtype.is_floating_point or target.dtype.is_complex):
+        if tangent is None or not can_require_grad(target.dtype):
             continue
-        if tangent.dtype.is_complex and not target.dtype.is_complex:
-            tangent = _real(tangent)
+        if not target.dtype.is_complex:  # a real result moves along the real axis only
+            with no_level():
+                tangent = real_part(tangent)
         set_tangent(target, tangent)
-
-
-def _real(tangent: TensorImpl) -> TensorImpl:
-    """A real result moves along the real axis only."""
-    level, FORWARD.level = FORWARD.level, 0
-    try:
-        real: TensorImpl = aten.real.default(tangent)
-    finally:
-        FORWARD.level = level
-    return real
 
 
 def _tangents_in(value: Any) -> Any:
@@ -105,17 +104,14 @@ def _write(tensor: TensorImpl, tangent: TensorImpl) -> None:
 
     Source   torch/csrc/autograd/autograd_meta.cpp  AutogradMeta::set_fw_grad
     """
-    held = tangent_of(tensor)
-    level, FORWARD.level = FORWARD.level, 0
-    try:
+    held, level = tangent_of(tensor), FORWARD.level
+    with no_level():
         if held is None and tensor.base is not None:
             held = tangent_of_base_view(tensor, level)
         if held is None:
             held = aten.clone.default(tangent)
         else:
             aten.copy_.default(held, tangent)
-    finally:
-        FORWARD.level = level
     set_tangent(tensor, held)
 
 
@@ -125,9 +121,7 @@ def tangent_of_base_view(tensor: TensorImpl, level: int) -> TensorImpl:
     assert base is not None
     meta = meta_of(base)
     if meta.tangent is None or meta.tangent[0] != level:
-        zeros = copy.empty_like(base)
-        copy.store(zeros, copy.scalar_raw(0, base.dtype))
-        meta.tangent = (level, zeros)
+        meta.tangent = (level, zeros_like(base))
     held: TensorImpl = aten.as_strided.default(
         meta.tangent[1], tensor.sizes, tensor.strides, tensor.storage_offset()
     )
@@ -142,11 +136,8 @@ def function_tangents(cls: Any, ctx: Any, args: Sequence[Any], results: Sequence
     tangents = [tangent_of(arg) for arg in args]
     if not _any(tangents):
         return
-    level, FORWARD.level = FORWARD.level, 0
-    try:
+    with no_level():
         given = cls.jvp(ctx, *tangents)
-    finally:
-        FORWARD.level = level
     several = given if isinstance(given, tuple) else (given,)
     if len(several) != len(results):
         raise RuntimeError(

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from labkit.autograd.derivatives.row import Row
+from labkit.autograd.derivatives.row import ELEMENTWISE, LINEAR, Row
 from labkit.autograd.formulas import function_of
-from labkit.autograd.formulas.basics import conj
+from labkit.autograd.formulas.basics import conj, zeros_like
 from labkit.autograd.kernels.differentiation import output_names
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
-from labkit.ops.tensors import copy
 
 
 def evaluate(
@@ -24,9 +23,9 @@ def evaluate(
     primals    the arguments by schema name
     tangents   likewise, None where there is none
     """
-    if row.jvp == "auto_linear":
+    if row.jvp == LINEAR:
         return _linear(op, primals, tangents)
-    if row.jvp == "auto_element_wise":
+    if row.jvp == ELEMENTWISE:
         (name,) = (names for names, text in row.formulas.items() if text)
         values = {**primals, "grad": conj(tangents[name])}
         text = row.formulas[name]
@@ -47,11 +46,7 @@ def evaluate(
 
 def _whole(primal: TensorImpl, tangent: Any) -> Any:
     """Zeros for a tangent that is missing."""
-    if tangent is not None:
-        return tangent
-    zeros = copy.empty_like(primal)
-    copy.store(zeros, copy.scalar_raw(0, primal.dtype))
-    return zeros
+    return zeros_like(primal) if tangent is None else tangent
 
 
 def _linear(op: Any, primals: dict[str, Any], tangents: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
          torch/csrc/autograd/functions/utils.h  NotImplemented
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from labkit.autograd.node import Node, next_sequence_nr
@@ -34,9 +34,9 @@ class NotImplemented(Node):  # noqa: A001 (PyTorch's name)
         raise NotImplementedError(f"derivative for {self.operator} is not implemented")
 
 
-def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[TensorImpl]:
-    """Every tensor argument, lists flattened."""
-    for value in (*args, *kwargs.values()):
+def tensors_in(values: Iterable[Any]) -> Iterator[TensorImpl]:
+    """Every tensor, lists flattened."""
+    for value in values:
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, TensorImpl):
                 yield each
@@ -50,7 +50,7 @@ def not_implemented_kernel(op: OperatorHandle) -> Kernel:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         node = None
         if STATE.grad:
-            tensors = list(tensors_in(args, kwargs))
+            tensors = list(tensors_in((*args, *kwargs.values())))
             if compute_requires_grad(tensors):
                 node = NotImplemented(op.name, tensors)
         result = redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
@@ -74,7 +74,7 @@ def out_kernel(op: OperatorHandle) -> Kernel:
     name = op.schema.name.partition("::")[2]
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        if STATE.grad and compute_requires_grad(tensors_in(args, kwargs)):
+        if STATE.grad and compute_requires_grad(tensors_in((*args, *kwargs.values()))):
             raise RuntimeError(
                 f"{name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."

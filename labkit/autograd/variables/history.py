@@ -6,13 +6,14 @@ Source   torch/csrc/autograd/VariableTypeUtils.h
 
 from typing import Any
 
+from labkit.autograd.grad_mode import no_grad
 from labkit.autograd.node import Node
-from labkit.autograd.state import STATE
 from labkit.autograd.variables.meta import AutogradMeta
 from labkit.autograd.variables.rebase import rebase_base
 from labkit.autograd.variables.variable import (
     add_input,
     add_undefined_input,
+    can_require_grad,
     compute_requires_grad,
     edge_of_history,
     has_history,
@@ -46,11 +47,8 @@ def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
 
 def original_for_forward(tensor: TensorImpl) -> TensorImpl:
     """A copy of what an in-place call is about to write, for the tangent of the call."""
-    grad, STATE.grad = STATE.grad, False
-    try:
+    with no_grad():
         return copy.clone(tensor)
-    finally:
-        STATE.grad = grad
 
 
 def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> None:
@@ -69,7 +67,7 @@ def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> N
 
 def set_output(result: TensorImpl, node: Node) -> None:
     """The new tensor is the node's next output, if its type has derivatives."""
-    if result.dtype.is_floating_point or result.dtype.is_complex:
+    if can_require_grad(result.dtype):
         result.autograd_meta = meta = AutogradMeta()
         meta.edge = (node, add_input(node, result))
 

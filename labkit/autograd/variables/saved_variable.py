@@ -7,11 +7,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from labkit.autograd.grad_mode import no_grad
 from labkit.autograd.node import Node
 from labkit.autograd.state import ANOMALY, STATE
 from labkit.autograd.variables import variable
 from labkit.autograd.variables.meta import AutogradMeta
-from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl
 
 BACKWARD_TWICE = (
@@ -31,7 +31,6 @@ _DETACHED = (
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
     "not supported, please use out-of-place `.detach()` instead"
 )
-_AD_INPLACE_OR_VIEW = DispatchKeySet("ADInplaceOrView").raw
 
 Hooks = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -193,15 +192,11 @@ class SavedVariable:
 
     def _pack(self, tensor: TensorImpl, hooks: Hooks) -> None:
         self.hooks = hooks
-        before, grad = tensor.version, STATE.grad
-        STATE.grad = False
-        try:
-            shown = tensor
-            if self.is_original and tensor.autograd_meta is not None:
-                shown = tensor.shallow_copy_and_detach(tensor.version_counter)
+        before, shown = tensor.version, tensor
+        if self.is_original and tensor.autograd_meta is not None:
+            shown = tensor.shallow_copy_and_detach(tensor.version_counter)
+        with no_grad():
             self.packed = hooks[0](shown)
-        finally:
-            STATE.grad = grad
         if tensor.version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
@@ -228,7 +223,7 @@ def save(tensor: TensorImpl | None) -> SavedVariable | None:
     """
     if tensor is None:
         return None
-    if not tensor._key_set.raw & _AD_INPLACE_OR_VIEW:
+    if variable.is_inference(tensor):
         raise RuntimeError(_INFERENCE)
     saved = SavedVariable()
     saved.data = tensor
@@ -250,7 +245,7 @@ def save_output(tensor: TensorImpl | None, is_written_view: bool = False) -> Sav
     """
     if tensor is None:
         return None
-    if not tensor._key_set.raw & _AD_INPLACE_OR_VIEW:
+    if variable.is_inference(tensor):
         raise RuntimeError(_INFERENCE)
     saved = SavedVariable()
     saved.version = tensor.version
@@ -288,5 +283,5 @@ def type_name(tensor: TensorImpl) -> str:
     Source   torch/csrc/utils/tensor_types.cpp  type_to_string
     """
     place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
-    name = tensor.dtype.name.removeprefix("torch.").removeprefix("labkit.")
+    name = tensor.dtype.name
     return f"torch.{place}{_NAMES.get(name, name.capitalize())}Tensor"

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from labkit.autograd.accumulate_grad import AccumulateGrad
+from labkit.autograd.grad_mode import enable_grad
 from labkit.autograd.node import Edge, InputMetadata, Node
-from labkit.autograd.state import STATE
 from labkit.autograd.variables.meta import AutogradMeta, CreationMeta, ViewMeta
 from labkit.autograd.variables.view_errors import view_modified
 from labkit.core.dispatch_key import DispatchKey
@@ -120,11 +120,8 @@ def _regenerated_edge(tensor: TensorImpl, base: TensorImpl, meta: ViewMeta) -> E
     if meta.view_fn is None:
         node = _as_strided_node(base, tensor)
         return node, add_input(node, tensor)
-    grad, STATE.grad = STATE.grad, True  # it may be asked for where nothing is recorded
-    try:
+    with enable_grad():  # it may be asked for where nothing is recorded
         return edge_of_history(meta.view_fn(base))
-    finally:
-        STATE.grad = grad
 
 
 def _as_strided_node(base: TensorImpl, view: TensorImpl) -> Node:
