@@ -7,7 +7,6 @@ from labkit.ops import (  # noqa: F401
     amp_kernels,
     cpu_fallback,
     out_overloads,
-    out_variants,
 )
 from labkit.ops.convolution import (  # noqa: F401
     adaptive_pooling,

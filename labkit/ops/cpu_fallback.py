@@ -17,7 +17,9 @@ from labkit.dispatch.library import Library
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import Argument
 from labkit.ops import fallback
+from labkit.ops.registration import DEVICES
 from labkit.ops.tensors import copy
+from labkit.ops.tensors.resize import resize_
 
 _HOST = DispatchKeySet("CPU")
 LIBRARY = Library("_", "IMPL")
@@ -91,8 +93,6 @@ def _write_back(argument: Argument, given: Any, used: Any) -> None:
             _write_back(argument, each, host)
     elif isinstance(given, TensorImpl) and given is not used:
         if used.sizes != given.sizes:
-            from labkit.ops.tensors.resize import resize_
-
             resize_(given, used.sizes, used.strides)
         copy.store(given, used.raw())
         given.bump_version()
@@ -111,6 +111,6 @@ def no_tensor_given(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) 
     stack[:] = list(answer) if isinstance(answer, tuple) else [answer]
 
 
-for _key in ("CUDA", "PrivateUse1"):
+for _key in DEVICES:
     LIBRARY.fallback(cpu_fallback, _key)
 LIBRARY.fallback(no_tensor_given, "Undefined")

@@ -33,6 +33,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 LIBRARY = Library("aten", "DEF")
 FUNCTION, METHOD = "function", "method"
+DEVICES = ("CUDA", "PrivateUse1")
+"""The keys of backends other than the host."""
 _faces: dict[str, set[str]] = {}
 
 

@@ -25,7 +25,6 @@ NEEDED = ("jupyterhub", "configurable_http_proxy")
 FOLDER = "LABKIT_WORKSHOP"
 INNER_PORTS = ("hub_port", "proxy_port", "room_port")
 WARM_SECONDS = 120
-STOP_SECONDS = 60
 RESTARTS = 5
 
 

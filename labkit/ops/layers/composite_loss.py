@@ -10,15 +10,11 @@ Source   aten/src/ATen/native/Loss.cpp
 
 # mypy: disable-error-code="no-any-return"
 
-import numpy as np
-
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import new_tensor, overwrite
 from labkit.ops.aten import aten
 from labkit.ops.layers.loss import MEAN, NONE, SUM
 from labkit.ops.layers.nll_loss import nll_loss_nd
 from labkit.ops.registration import composite
-from labkit.ops.tensors import copy
 
 Optional = TensorImpl | None
 
@@ -128,9 +124,3 @@ def _spread_loss(
         return aten.div.Tensor(total, aten.sum.default(counted))
     classes = aten.flatten.using_ints(aten.masked_select.default(target, counted))
     return aten.div.Tensor(total, aten.sum.default(aten.gather.default(weight, 0, classes)))
-
-
-def _at_least(self: TensorImpl, low: float) -> TensorImpl:
-    """The tensor raised to a bound in place, unseen by autograd, for which it stays the norm."""
-    raised = np.maximum(copy.values(self), low)
-    return overwrite(self, new_tensor(raised, self.dtype, self.strides))

@@ -23,7 +23,6 @@ from labkit.ops.pointwise.special_functions import erf, like, sigmoid
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-FUNCTION = "function"
 
 
 def _relu_rule(op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]) -> Types:
@@ -125,10 +124,6 @@ def silu_backward(grad: Array, x: Array) -> Array:
     """The gradient times the derivative of `silu`."""
     logistic = sigmoid(x)
     return np.asarray(grad * logistic * (1 + x * (1 - logistic)))
-
-
-def _hard_gate(x: Array) -> Array:
-    return np.asarray(np.minimum(np.maximum(x + 3, 0), 6))
 
 
 @pointwise(

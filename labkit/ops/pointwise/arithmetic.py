@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.iterator.tensor_iterator import common_device
 from labkit.ops.pointwise.dtype_rules import (
+    ALL_REAL_NUMBERS,
     ARITHMETIC,
     COMPARISON,
     MAGNITUDE,
@@ -20,10 +20,16 @@ from labkit.ops.pointwise.dtype_rules import (
     WHOLE,
     WITH_COMPLEX,
     common_dtype,
-    not_implemented,
 )
-from labkit.ops.pointwise.pointwise import OPERATORS, Array, Pointwise, pointwise, wrapped_number
-from labkit.ops.registration import kernel
+from labkit.ops.pointwise.pointwise import (
+    OPERATORS,
+    Array,
+    Pointwise,
+    Types,
+    pointwise,
+    wrapped_number,
+)
+from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
 
 
@@ -31,9 +37,7 @@ def _scaled(y: Array, alpha: complex) -> Array:
     return y if alpha == 1 else y * np.asarray(alpha).astype(y.dtype)
 
 
-def _with_alpha(
-    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
-) -> tuple[DType, DType]:
+def _with_alpha(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     """The promoted type; `alpha` may not be of a higher kind than it.
 
     Source   aten/src/ATen/native/BinaryOps.h  alpha_check
@@ -55,9 +59,7 @@ def _with_alpha(
     return common, common
 
 
-def _no_bool_sub(
-    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
-) -> tuple[DType, DType]:
+def _no_bool_sub(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     if any(operand.dtype.kind == "bool" for operand in operands):
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^`, the "
@@ -66,24 +68,13 @@ def _no_bool_sub(
     return _with_alpha(op, operands, others)
 
 
-def _no_bool_neg(
-    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
-) -> tuple[DType, DType]:
+def _no_bool_neg(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     if operands[0].dtype.kind == "bool":
         raise RuntimeError(
             "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or "
             "`logical_not()` operator instead."
         )
     return ARITHMETIC(op, operands, others)
-
-
-def _real_numbers(
-    op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]
-) -> tuple[DType, DType]:
-    common = common_dtype(op, operands)
-    if common.is_complex or common.kind == "bool":
-        raise not_implemented(op, common)
-    return common, common
 
 
 def _add(x: Array, y: Array, alpha: complex = 1) -> Array:
@@ -111,7 +102,7 @@ pointwise(f"add.Tensor{_ALPHA}", _with_alpha, fast=np.add)(_add)
 pointwise(f"sub.Tensor{_ALPHA}", _no_bool_sub, fast=np.subtract)(_sub)
 pointwise(f"mul.Tensor{_BINARY}", ARITHMETIC, fast=np.multiply)(np.multiply)
 pointwise(f"div.Tensor{_BINARY}", WITH_COMPLEX, fast=np.true_divide)(np.true_divide)
-pointwise(f"remainder.Tensor{_BINARY}", _real_numbers, out="Tensor_out")(_remainder)
+pointwise(f"remainder.Tensor{_BINARY}", ALL_REAL_NUMBERS, out="Tensor_out")(_remainder)
 pointwise(f"eq.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.equal)
 pointwise(f"ne.Tensor{_BINARY}", COMPARISON, out="Tensor_out")(np.not_equal)
 for _name, _loop in {
@@ -141,8 +132,9 @@ def rsub_scalar(self: TensorImpl, other: complex, alpha: complex = 1) -> TensorI
     return OPERATORS["sub.Tensor"].functional(wrapped_number(other), self, alpha=alpha)
 
 
-kernel("rsub.Tensor", "CUDA")(rsub)
-kernel("rsub.Scalar", "CUDA")(rsub_scalar)
+for _key in DEVICES:
+    kernel("rsub.Tensor", _key)(rsub)
+    kernel("rsub.Scalar", _key)(rsub_scalar)
 
 
 def equal(a: TensorImpl, b: TensorImpl) -> bool:

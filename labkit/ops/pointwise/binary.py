@@ -221,9 +221,7 @@ def pow_scalar(self: complex, exponent: TensorImpl) -> TensorImpl:
     """A number to the powers of a tensor."""
     dtype = promotion.result_type(self, exponent)
     result = copy.empty_like(exponent, copy.contiguous_format, dtype)
-    OPERATORS["pow.Tensor_Tensor"].into(wrapped_number(self), exponent, out=result)
-    result.version_counter.version = 0
-    return result
+    return OPERATORS["pow.Tensor_Tensor"].filling(result, wrapped_number(self), exponent)
 
 
 @composite("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "

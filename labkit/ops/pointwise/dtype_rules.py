@@ -3,14 +3,14 @@
 Each answers the type of the computation and that of the result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.pointwise.pointwise import Pointwise, Types
+from labkit.ops.pointwise.pointwise import Pointwise, Rule, Types
 
 BAREBONES = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
@@ -32,121 +32,81 @@ def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
     return common
 
 
-def ARITHMETIC(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Compute and answer in the promoted type."""
-    common = common_dtype(op, operands)
-    return common, common
+def _same(dtype: DType) -> DType:
+    return dtype
 
 
-def FLOAT(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Likewise, whole numbers in the default floating type."""
-    common = common_dtype(op, operands)
-    if not (common.is_floating_point or common.is_complex):
-        common = promotion.get_default_dtype()
-    return common, common
+def _floating(dtype: DType) -> DType:
+    return promotion.get_default_dtype() if _whole(dtype) else dtype
 
 
-def COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Compute in the promoted type, answer in bool."""
-    return common_dtype(op, operands), dtypes.bool_
+def _truth(_: DType) -> DType:
+    return dtypes.bool_
 
 
-def REAL_COMPARISON(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Likewise; complex numbers have no order."""
-    common = common_dtype(op, operands)
-    if common.is_complex:
-        raise not_implemented(op, common)
-    return common, dtypes.bool_
+def _boolean(dtype: DType) -> bool:
+    return dtype.kind == "bool"
 
 
-def WHOLE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Whole numbers and bool only."""
-    common = common_dtype(op, operands)
-    if common.is_floating_point or common.is_complex:
-        raise not_implemented(op, common)
-    return common, common
+def _complex(dtype: DType) -> bool:
+    return dtype.is_complex
 
 
-def MAGNITUDE(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
-    """Compute in the type, answer in its real type."""
-    common = common_dtype(op, operands)
-    return common, dtypes.to_real(common)
+def _half_complex(dtype: DType) -> bool:
+    return dtype is dtypes.complex32
 
 
-def WITH_COMPLEX(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Whole numbers in the default floating type; no complex numbers of half size."""
-    compute, result = FLOAT(op, operands, others)
-    if compute is dtypes.complex32:
-        raise not_implemented(op, compute)
-    return compute, result
+def _whole(dtype: DType) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex)
 
 
-def REAL_FLOAT(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Whole numbers in the default floating type; no complex numbers."""
-    compute, result = FLOAT(op, operands, others)
-    if compute.is_complex:
-        raise not_implemented(op, compute)
-    return compute, result
+def _fractional(dtype: DType) -> bool:
+    return not _whole(dtype)
 
 
-def FLOATING_ONLY(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Real floating numbers and nothing else."""
-    common = common_dtype(op, operands)
-    if not common.is_floating_point:
-        raise not_implemented(op, common)
-    return common, common
+def _barebones(dtype: DType) -> bool:
+    return dtype in BAREBONES
 
 
-def FLOATING_OR_COMPLEX(
-    op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]
-) -> Types:
-    """Floating and complex numbers, but no whole ones."""
-    common = common_dtype(op, operands)
-    if not (common.is_floating_point or common.is_complex) or common is dtypes.complex32:
-        raise not_implemented(op, common)
-    return common, common
+def rule(
+    *refused: Callable[[DType], bool],
+    computes: Callable[[DType], DType] = _same,
+    answers: Callable[[DType], DType] = _same,
+) -> Rule:
+    """The rule of an operator without loops for these types.
+
+    computes  promoted type -> that of the computation;  answers  that -> the result's
+    """
+
+    def types(op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]) -> Types:
+        compute = computes(common_dtype(op, operands))
+        if any(refuses(compute) for refuses in refused):
+            raise not_implemented(op, compute)
+        return compute, answers(compute)
+
+    return types
 
 
-def REAL(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Anything with an order, bool included."""
-    common = common_dtype(op, operands)
-    if common.is_complex or common in BAREBONES:
-        raise not_implemented(op, common)
-    return common, common
+ARITHMETIC = rule()
+FLOAT = rule(computes=_floating)
+WITH_COMPLEX = rule(_half_complex, computes=_floating)
+REAL_FLOAT = rule(_complex, computes=_floating)
+MAGNITUDE = rule(answers=dtypes.to_real)
+ANGLE = rule(_half_complex, computes=_floating, answers=dtypes.to_real)
+COMPARISON = rule(answers=_truth)
+REAL_COMPARISON = rule(_complex, answers=_truth)
+LOGICAL = rule(_barebones, _half_complex, answers=_truth)
+REAL = rule(_complex, _barebones)
+REAL_NUMBERS = rule(_complex, _barebones, _boolean)
+ALL_REAL_NUMBERS = rule(_complex, _boolean)
+NUMBERS = rule(_boolean, _barebones, _half_complex)
+COMMON = rule(_barebones)
+WHOLE = rule(_fractional)
+WHOLE_NUMBERS = rule(_fractional, _boolean, _barebones)
+FLOATING_ONLY = rule(_whole, _complex)
+FLOATING_OR_COMPLEX = rule(_whole, _half_complex)
 
 
-def REAL_NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Whole and floating numbers."""
-    common, _ = REAL(op, operands, others)
-    if common.kind == "bool":
-        raise not_implemented(op, common)
-    return common, common
-
-
-def NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Whole, floating and complex numbers."""
-    common = common_dtype(op, operands)
-    if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
-        raise not_implemented(op, common)
-    return common, common
-
-
-def WHOLE_NUMBERS(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Whole numbers."""
-    common = common_dtype(op, operands)
-    if not common.is_integral or common in BAREBONES:
-        raise not_implemented(op, common)
-    return common, common
-
-
-def LOGICAL(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    """Compute in the promoted type, answer in bool."""
-    common = common_dtype(op, operands)
-    if common in BAREBONES or common is dtypes.complex32:
-        raise not_implemented(op, common)
-    return common, dtypes.bool_
-
-
-def QUESTION(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
+def QUESTION(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
     """Any type, answered in bool."""
     return operands[0].dtype, dtypes.bool_

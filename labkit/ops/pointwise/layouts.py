@@ -10,10 +10,10 @@ from typing import Any
 from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.pointwise.pointwise import OPERATORS, Loop
-from labkit.ops.registration import kernel
+from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
 
-KEYS = ("CPU", "CUDA", "PrivateUse1")
+KEYS = ("CPU", *DEVICES)
 
 
 def like_the_input(name: str, dtype_of: Callable[[DType], DType] = lambda dtype: dtype) -> Loop:
@@ -25,9 +25,7 @@ def like_the_input(name: str, dtype_of: Callable[[DType], DType] = lambda dtype:
 
     def functional(self: TensorImpl, *args: Any, **kwargs: Any) -> TensorImpl:
         result = copy.empty_like(self, dtype=dtype_of(self.dtype))
-        op.into(self, *args, **kwargs, out=result)
-        result.version_counter.version = 0
-        return result
+        return op.filling(result, self, *args, **kwargs)
 
     return register(name, functional)
 

@@ -33,7 +33,7 @@ from labkit.dispatch.schema_parser import parse_schema
 from labkit.ops.cuda import elementwise
 from labkit.ops.iterator.tensor_iterator import build
 from labkit.ops.pointwise.pointwise_shortcut import with_shortcut
-from labkit.ops.registration import kernel
+from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
 from labkit.ops.tensors.resize import resize_output
 
@@ -88,7 +88,7 @@ class Pointwise:
     def __post_init__(self) -> None:
         arguments = self.schema.arguments
         self.base = self.schema.name.partition("::")[2]
-        self.tensors = tuple([i for i, each in enumerate(arguments) if _is_tensor(each.type)])
+        self.tensors = tuple([i for i, each in enumerate(arguments) if each.type.is_tensor_like])
 
     # -- calling ----------------------------------------------------------------------------
 
@@ -145,6 +145,15 @@ class Pointwise:
         """
         values, operands = self.split(args, kwargs)
         return self._write(values, operands, out)
+
+    def filling(self, made: TensorImpl, *args: Any, **kwargs: Any) -> TensorImpl:
+        """The result in a tensor that was made for it: as if it had never held anything else.
+
+        Raises   RuntimeError   as `functional`
+        """
+        self.into(*args, out=made, **kwargs)
+        made.version_counter.version = 0
+        return made
 
     def _write(
         self, values: list[Any], operands: Sequence[TensorImpl], out: TensorImpl
@@ -235,7 +244,7 @@ ON_DEVICES: dict[str, Loop] = {}
 
 def _on_devices(name: str, function: Loop) -> None:
     ON_DEVICES[name] = function
-    for key in ("CUDA", "PrivateUse1"):
+    for key in DEVICES:
         kernel(name, key)(function)
 
 
@@ -247,10 +256,6 @@ def _out_schema(schema: str, base: str, overload: str) -> str:
     arguments = schema.partition("(")[2].rpartition(") ->")[0]
     separator = ", " if ", *," in f", {arguments}" else ", *, "
     return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
-
-
-def _is_tensor(kind: Any) -> bool:
-    return bool(kind.is_tensor_like)
 
 
 def numbers(operand: TensorImpl, compute: DType) -> Array:

@@ -18,7 +18,7 @@ from labkit.ops.iterator.tensor_iterator import common_device
 from labkit.ops.pointwise.dtype_rules import (
     BAREBONES,
     FLOATING_OR_COMPLEX,
-    common_dtype,
+    NUMBERS,
     not_implemented,
 )
 from labkit.ops.pointwise.layouts import register
@@ -123,13 +123,6 @@ pointwise(
 )(_lerp)
 
 
-def _product(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    common = common_dtype(op, operands)
-    if common.kind == "bool" or common in BAREBONES or common is dtypes.complex32:
-        raise not_implemented(op, common)
-    return common, common
-
-
 def _quotient(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     first, second = (operand.dtype for operand in operands[1:])
     if all(not (each.is_floating_point or each.is_complex) for each in (first, second)):
@@ -137,11 +130,11 @@ def _quotient(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, A
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
             "will perform a true division of tensor1 and tensor2"
         )
-    return _product(op, operands, others)
+    return NUMBERS(op, operands, others)
 
 
 @pointwise(
-    "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", _product
+    "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", NUMBERS
 )
 def addcmul(x: Array, first: Array, second: Array, value: complex = 1) -> Array:
     """The sum with a scaled product."""
@@ -189,9 +182,7 @@ def _where_as_laid_out(condition: TensorImpl, self: TensorImpl, other: TensorImp
         strides = each.strides if each.dtype is read_as else copy.empty_like(each).strides
         geometry.append((each.sizes, strides))
     result = tensor_impl.empty_strided(shape, output_strides(shape, geometry), dtype, device)
-    op.into(condition, self, other, out=result)
-    result.version_counter.version = 0
-    return result
+    return op.filling(result, condition, self, other)
 
 
 register("where.self", _where_as_laid_out)

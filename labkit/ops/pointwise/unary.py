@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 
 from labkit.core import dtype as dtypes
-from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.pointwise import special_functions as special
 from labkit.ops.pointwise.dtype_rules import (
-    BAREBONES,
+    ALL_REAL_NUMBERS,
+    ANGLE,
+    COMMON,
     FLOATING_ONLY,
     LOGICAL,
     QUESTION,
     REAL,
     REAL_FLOAT,
     WITH_COMPLEX,
-    common_dtype,
-    not_implemented,
 )
 from labkit.ops.pointwise.layouts import like_the_input, register
-from labkit.ops.pointwise.pointwise import OPERATORS, Array, Loop, Pointwise, pointwise
+from labkit.ops.pointwise.pointwise import OPERATORS, Array, Loop, Pointwise, Types, pointwise
 from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
 
@@ -59,14 +58,7 @@ def sign(x: Array) -> Array:
     return x if x.dtype == np.bool_ else np.asarray((x > 0).astype(x.dtype) - (x < 0))
 
 
-def _sgn(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    common = common_dtype(op, operands)
-    if common in BAREBONES:
-        raise not_implemented(op, common)
-    return common, common
-
-
-@pointwise(f"sgn{_UNARY}", _sgn, keeps_dtype=True)
+@pointwise(f"sgn{_UNARY}", COMMON, keeps_dtype=True)
 def sgn(z: Array) -> Array:
     """The direction of a complex number, 0 for 0; `sign` of a real one."""
     if z.dtype.kind != "c":
@@ -79,14 +71,7 @@ def _rounding(name: str, loop: Any) -> None:
     def rounded(x: Array) -> Array:
         return x if special.is_whole(x) else loop(x)
 
-    pointwise(f"{name}{_UNARY}", _whole_too, keeps_dtype=True)(rounded)
-
-
-def _whole_too(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    common = common_dtype(op, operands)
-    if common.is_complex or common.kind == "bool":
-        raise not_implemented(op, common)
-    return common, common
+    pointwise(f"{name}{_UNARY}", ALL_REAL_NUMBERS, keeps_dtype=True)(rounded)
 
 
 for _name, _loop in {
@@ -116,7 +101,7 @@ def isinf(x: Array) -> Array:
     return np.zeros(x.shape, bool) if special.is_whole(x) else np.isinf(x)
 
 
-def _signed_infinity(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
+def _signed_infinity(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> Types:
     if operands[0].dtype.is_complex:
         raise RuntimeError(f"{op.base} does not support complex inputs.")
     return operands[0].dtype, dtypes.bool_
@@ -161,12 +146,7 @@ def isfinite(self: TensorImpl) -> Any:
 # -- the rest -------------------------------------------------------------------------------------
 
 
-def _angle(op: Pointwise, operands: Sequence[TensorImpl], _: Any) -> tuple[DType, DType]:
-    compute, _ = WITH_COMPLEX(op, operands, {})
-    return compute, dtypes.to_real(compute)
-
-
-@pointwise(f"angle{_UNARY}", _angle, inplace=False)
+@pointwise(f"angle{_UNARY}", ANGLE, inplace=False)
 def angle(z: Array) -> Array:
     """The angle of a complex number; of a real one 0 or pi, or NaN."""
     if z.dtype.kind == "c":
@@ -178,11 +158,8 @@ def _contiguous_angle(self: TensorImpl) -> TensorImpl:
     op = OPERATORS["angle"]
     if not self.dtype.is_complex:
         return op.functional(self)
-    _, dtype = _angle(op, [self], {})
-    result = copy.empty_like(self, copy.contiguous_format, dtype)
-    op.into(self, out=result)
-    result.version_counter.version = 0
-    return result
+    _, dtype = ANGLE(op, [self], {})
+    return op.filling(copy.empty_like(self, copy.contiguous_format, dtype), self)
 
 
 def _any_isinf(self: TensorImpl) -> TensorImpl:

@@ -28,7 +28,7 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.random import distributions
 from labkit.ops.random.distributions import generator_for, in_memory_order
-from labkit.ops.registration import kernel
+from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ BLOCK = 256
 THREADS_PER_MULTIPROCESSOR = 2048
 MULTIPROCESSORS = 132
 """Of an H100 or H200."""
-KEYS = ("CUDA", "PrivateUse1")
+
 
 for _type in ("cuda", "lab"):
     generators.register_generator(_type, DeviceGenerator)
@@ -215,7 +215,7 @@ _FILLERS: dict[str, tuple[Any, Any]] = {
     "random_.from": (distributions.random_from_, random_from_),
 }
 for _name, (_, _on_device) in _FILLERS.items():
-    for _key in KEYS:
+    for _key in DEVICES:
         kernel(_name, _key)(_on_device)
 
 
