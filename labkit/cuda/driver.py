@@ -82,21 +82,11 @@ class Driver(Protocol):
         self, code: str, path: str, name_expressions: Sequence[str], options: Sequence[str]
     ) -> Any: ...
     def module_function(self, module: Any, name: str) -> Any: ...
+    def function_set_dynamic_shared(self, function: Any, size_bytes: int) -> None: ...
     def module_global(self, module: Any, name: str) -> tuple[Address, int]: ...
 
-    def launch(
-        self,
-        function: Any,
-        grid: Dim3,
-        block: Dim3,
-        args: Sequence[bytes],
-        shared_bytes: int,
-        stream: int,
-        *,
-        order: str | int = "forward",
-        timeout_s: float | None = None,
-    ) -> None:
-        """Queue a launch; what a GPU decides for itself, order and time, it is not told."""
+    def launch(self, operation: Any, stream: int) -> None:
+        """Queue a kernel: an `Operation` whose sizes and arguments are checked."""
         ...
 
     def stream_begin_capture(self, stream: int) -> None: ...

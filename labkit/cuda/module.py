@@ -10,6 +10,7 @@ from labkit.cuda.driver import Dim3, Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
 from labkit.cuda.launch import as_dim3, check_launch
 from labkit.cuda.launch_line import launch_line
+from labkit.cuda.operation import Operation
 from labkit.cuda.select import current_driver
 from labkit.cuda.source import KernelText, parse
 from labkit.cuda.staging import Staging
@@ -121,9 +122,7 @@ class RawKernel:
             raise InvalidLaunchError(
                 f"{self.name}: dynamic shared memory is 0 to {most} bytes, not {size_bytes}"
             )
-        raise_limit = getattr(self.module.driver, "function_set_dynamic_shared", None)
-        if raise_limit is not None:
-            raise_limit(self.function, size_bytes)
+        self.module.driver.function_set_dynamic_shared(self.function, size_bytes)
         self._dynamic_limit = size_bytes
 
     def geometry(
@@ -183,29 +182,19 @@ class RawKernel:
         staged = Staging(driver, queue, bound, self.function.signature, guarded=trace is not None)
         try:
             staged.copy_in()
-            if trace is not None:
-                report = trace.run(
-                    driver,
-                    self.function,
-                    grid3,
-                    block3,
-                    bound.packed,
-                    shared_mem,
-                    bound.extents,
-                    queue,
-                    order,
-                    timeout_s,
-                )
-                staged.copy_out()
-                return report
-            driver.launch(
-                self.function, grid3, block3, bound.packed, shared_mem, queue,
-                order=order, timeout_s=timeout_s,
+            operation = Operation(
+                "kernel", self.function.name, function=self.function, grid=grid3, block=block3,
+                args=tuple(bound.packed), shared_bytes=shared_mem, order=order, timeout_s=timeout_s,
             )  # fmt: skip
+            report = None
+            if trace is None:
+                driver.launch(operation, queue)
+            else:
+                report = trace.run(driver, operation, bound.extents, queue)
             staged.copy_out()
         finally:
             staged.close()
-        return None
+        return report
 
 
 def _check_order(order: str | int) -> None:

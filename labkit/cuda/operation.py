@@ -13,7 +13,8 @@ Kind = Literal["kernel", "memcpy", "memset", "host", "empty"]
 class Operation:
     """`kind` says which of the fields mean something.
 
-    kernel   function, grid, block, args (packed bytes, one per parameter), shared_bytes, options
+    kernel   function, grid, block, args (packed bytes, one per parameter), shared_bytes; what a GPU
+             decides for itself, order and timeout_s (None: as the driver's); cooperative
     memcpy   dst, src, size_bytes
     memset   dst, byte, size_bytes
     host     call
@@ -26,7 +27,9 @@ class Operation:
     block: Dim3 = (1, 1, 1)
     args: tuple[bytes, ...] = ()
     shared_bytes: int = 0
-    options: tuple[tuple[str, Any], ...] = ()
+    order: str | int = "forward"
+    timeout_s: float | None = None
+    cooperative: bool = False
     dst: int = 0
     src: int = 0
     byte: int = 0

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labkit.cuda.arguments import Extent
-from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.lines import Location
 from labkit.cuda.emulator.module import Function
+from labkit.cuda.operation import Operation
 from labkit.cuda.report import (
     AccessCounters,
     Finding,
@@ -31,16 +31,15 @@ class ReportReader:
 
     def __init__(
         self,
-        function: Function,
-        grid: Dim3,
-        block: Dim3,
+        operation: Operation,
         extents: Sequence[Extent],
         raw: dict[str, Any],
         keep: int,
     ) -> None:
-        self.function, self.grid, self.block = function, grid, block
+        self.function: Function = operation.function
+        self.grid, self.block = operation.grid, operation.block
         self.extents, self.raw, self.keep = extents, raw, keep
-        module = function.module
+        module = self.function.module
         self.text = module.code.splitlines()
         self.path = module.path
         offsets = {site[0] for site in raw["sites"]} | {run[0] for run in raw["runs"]}

@@ -10,7 +10,7 @@ from labkit.cuda.arguments import Extent, as_operand
 from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.emulator.launching import failure, launch_message
-from labkit.cuda.emulator.module import Function
+from labkit.cuda.emulator.module import Module
 from labkit.cuda.emulator.worker import Command, WorkerDied, WorkerRefused
 from labkit.cuda.errors import CudaError, InvalidValueError
 from labkit.cuda.operation import Operation
@@ -65,17 +65,13 @@ class Trace:
     def run(
         self,
         driver: Any,
-        function: Function,
-        grid: Dim3,
-        block: Dim3,
-        args: Sequence[bytes],
-        shared_bytes: int,
+        operation: Operation,
         extents: Sequence[Extent],
         stream: int,
-        order: str | int,
-        timeout_s: float | None = None,
     ) -> Report:
         """The launch has run, after all work queued on its stream.
+
+        extents  what its arguments let it touch
 
         Raises   KernelFailure   the worker did not survive it
         """
@@ -83,7 +79,7 @@ class Trace:
             raise InvalidValueError("only the emulator traces; this device is a GPU")
         driver.stream_synchronize(stream)
         known = self._extents(driver, extents)
-        sampled = self.sampled(grid)
+        sampled = self.sampled(operation.grid)
         adversary = self.adversary is not None
         tail = _REQUEST.pack(
             int(self.races), int(adversary), max(1, self.requests),
@@ -93,23 +89,19 @@ class Trace:
         ranges = (n for e in known for n in (e.address, e.size_bytes))
         numbers = [*(sampled or ()), *ranges, *self.watch]
         tail += struct.pack(f"<{len(numbers)}Q", *numbers)
-        operation = Operation(
-            "kernel", function.name, function=function, grid=grid, block=block, args=tuple(args),
-            shared_bytes=shared_bytes,
-        )  # fmt: skip
-        body = launch_message(operation, order, trace=True, tail=tail)
-        function.module.carry_variables(into_trace=True)
+        body = launch_message(operation, trace=True, tail=tail)
+        module: Module = operation.function.module
+        module.carry_variables(into_trace=True)
         try:
             answer = driver.worker.request(
-                Command.TRACE, body, timeout_s or TRACING * driver.timeout_s
+                Command.TRACE, body, operation.timeout_s or TRACING * driver.timeout_s
             )
         except WorkerDied as death:
             raise failure(operation, death.report, trace=True) from None
         except WorkerRefused as refusal:
             raise CudaError(str(refusal)) from None
-        function.module.carry_variables(into_trace=False)
-        raw = json.loads(answer)
-        return ReportReader(function, grid, block, known, raw, keep=self.requests).report()
+        module.carry_variables(into_trace=False)
+        return ReportReader(operation, known, json.loads(answer), keep=self.requests).report()
 
     def _extents(self, driver: EmulatorDriver, named: Sequence[Extent]) -> list[Extent]:
         """What the kernel may touch: its arrays, and allocations that none of them lies in."""

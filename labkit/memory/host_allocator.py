@@ -4,8 +4,6 @@ Sizes are powers of two, each with its own list of free blocks, and nothing is e
 that a stream has used comes back when the stream's event has completed.
 """
 
-import ctypes
-import mmap
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -28,34 +26,6 @@ class HostDriver(Protocol):
 
     def query_event(self, event: Any) -> bool:
         """True when the event has completed."""
-
-
-class PageableHost:
-    """Host memory from the operating system, as if it were page-locked; events of `driver`.
-
-    Differs  Nothing is locked: without a device nobody could tell.
-    """
-
-    def __init__(self, driver: Any) -> None:
-        self._maps: dict[int, mmap.mmap] = {}
-        self.record_event = driver.record_event
-        self.query_event = driver.query_event
-
-    def host_malloc(self, size: int) -> int:
-        """Address of `size` zeroed bytes."""
-        memory = mmap.mmap(-1, size)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        self._maps[address] = memory
-        return address
-
-    def host_free(self, address: int) -> None:
-        """The pages go back once nothing looks at them any more.
-
-        Raises   ValueError   nothing was handed out there
-        """
-        if address not in self._maps:
-            raise ValueError(f"nothing was handed out at {address:#x}")
-        del self._maps[address]
 
 
 @dataclass

@@ -15,8 +15,9 @@ from cupy.cuda import runtime
 from labkit.cuda.cupy.calls import Access, AllocationProperties, Location, device_properties, told
 from labkit.cuda.cupy.graph import Captured, Executable, captured_from_nodes
 from labkit.cuda.cupy.module import Function, Module
-from labkit.cuda.driver import DeviceProperties, Dim3
+from labkit.cuda.driver import DeviceProperties
 from labkit.cuda.errors import CudaError, InvalidValueError, KernelFailure, OutOfMemoryError
+from labkit.cuda.operation import Operation
 
 _MEMCPY_DEFAULT = 4  # the driver finds out which side is which
 _NOT_READY = 600
@@ -49,8 +50,6 @@ class CupyDriver:
         with told():
             runtime.free(0)  # makes the context
         self._libcuda = ctypes.CDLL("libcuda.so.1")
-        self._reserved: dict[int, int] = {}
-        self._kept: dict[int, list[Any]] = {}
         self._capturing: set[int] = set()
 
     def __repr__(self) -> str:
@@ -246,13 +245,11 @@ class CupyDriver:
         """Everything queued on the stream so far has run."""
         with told():
             runtime.streamSynchronize(stream)
-        self._kept.pop(stream, None)
 
     def synchronize(self) -> None:
         """Everything queued on the device has run."""
         with told():
             runtime.deviceSynchronize()
-        self._kept.clear()
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """What is queued on the stream from now on runs after the event."""
@@ -323,28 +320,17 @@ class CupyDriver:
             raise InvalidValueError(f"{module.path} has no variable '{name}' ({error})") from None
         return pointer.ptr, pointer.mem.size
 
-    def launch(
-        self,
-        function: Function,
-        grid: Dim3,
-        block: Dim3,
-        args: Sequence[bytes],
-        shared_bytes: int,
-        stream: int,
-        *,
-        order: str | int = "forward",
-        timeout_s: float | None = None,
-    ) -> None:
+    def launch(self, operation: Operation, stream: int) -> None:
         """The launch is queued, and was accepted; order and time are the GPU's own.
 
         Raises   KernelFailure   with `blocking`, when the kernel failed
         """
-        values = [ctypes.create_string_buffer(arg, len(arg)) for arg in args]
+        values = [ctypes.create_string_buffer(arg, len(arg)) for arg in operation.args]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        sizes = (*operation.grid, *operation.block, operation.shared_bytes)
         self._call(
-            "cuLaunchKernel", ctypes.c_void_p(function.pointer),
-            *map(ctypes.c_uint, (*grid, *block, shared_bytes)), ctypes.c_void_p(stream or None),
-            pointers, None,
+            "cuLaunchKernel", ctypes.c_void_p(operation.function.pointer),
+            *map(ctypes.c_uint, sizes), ctypes.c_void_p(stream or None), pointers, None,
         )  # fmt: skip
         if self.blocking and not self._capturing:
             try:
@@ -352,7 +338,7 @@ class CupyDriver:
             except CudaError as error:
                 raise KernelFailure(
                     {
-                        "kind": "fault", "message": str(error), "kernel": function.name,
+                        "kind": "fault", "message": str(error), "kernel": operation.name,
                         "block": [0, 0, 0], "thread": [0, 0, 0], "file": "", "line": 0,
                     }
                 ) from None  # fmt: skip

@@ -61,7 +61,7 @@ def captured_from_nodes(driver: Any, nodes: Sequence[Node]) -> Executable:
 def _queue(driver: Any, node: Node, stream: int) -> None:
     one = node.operation
     if one.kind == "kernel":
-        driver.launch(one.function, one.grid, one.block, one.args, one.shared_bytes, stream)
+        driver.launch(one, stream)
     elif one.kind == "memcpy":
         driver.memcpy_async(one.dst, one.src, one.size_bytes, stream)
     elif one.kind == "memset":

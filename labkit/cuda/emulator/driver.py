@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from labkit.cuda.driver import DeviceProperties, Dim3
+from labkit.cuda.driver import DeviceProperties
 from labkit.cuda.emulator.arena import GRANULARITY, Arena, wanted_bytes
 from labkit.cuda.emulator.capture import Captures, checked
 from labkit.cuda.emulator.events import Events
@@ -330,31 +330,12 @@ class EmulatorDriver:
             self.transfers.variables[address] = size
             return address, size
 
-    def launch(
-        self,
-        function: Function,
-        grid: Dim3,
-        block: Dim3,
-        args: Sequence[bytes],
-        shared_bytes: int,
-        stream: int,
-        *,
-        order: str | int = "forward",
-        timeout_s: float | None = None,
-    ) -> None:
-        """The launch is queued; a failure is raised by whoever waits for it.
+    def function_set_dynamic_shared(self, function: Function, size_bytes: int) -> None:
+        """Launches may ask for that many bytes: here they always may."""
 
-        order      "forward", "reverse" or a seed: which of a block's threads goes first
-        timeout_s  instead of the driver's
-        """
-        options = ("order", order), ("timeout_s", timeout_s)
-        self.submit(
-            stream,
-            Operation(
-                "kernel", function.name, function=function, grid=grid, block=block,
-                args=tuple(args), shared_bytes=shared_bytes, options=options,
-            ),
-        )  # fmt: skip
+    def launch(self, operation: Operation, stream: int) -> None:
+        """The launch is queued; a failure is raised by whoever waits for it."""
+        self.submit(stream, operation)
 
     # Graphs
 

@@ -36,10 +36,9 @@ def run_kernel(worker: Worker, operation: Operation, timeout_s: float) -> None:
 
     Raises   KernelFailure   it hung, faulted, aborted or failed an assertion
     """
-    options = dict(operation.options)
-    body = launch_message(operation, options.get("order", "forward"))
+    body = launch_message(operation)
     try:
-        printed = worker.request(Command.LAUNCH, body, options.get("timeout_s") or timeout_s)
+        printed = worker.request(Command.LAUNCH, body, operation.timeout_s or timeout_s)
     except WorkerDied as death:
         raise failure(operation, death.report) from None
     except WorkerRefused as refusal:
@@ -49,11 +48,10 @@ def run_kernel(worker: Worker, operation: Operation, timeout_s: float) -> None:
     _show(printed.decode(errors="replace"))
 
 
-def launch_message(
-    operation: Operation, order: str | int, *, trace: bool = False, tail: bytes = b""
-) -> bytes:
+def launch_message(operation: Operation, *, trace: bool = False, tail: bytes = b"") -> bytes:
     """The body of LAUNCH and TRACE."""
     function: Function = operation.function
+    order = operation.order
     handle, _ = function.module.load(trace=trace)
     offsets, values = [], bytearray()
     for arg in operation.args:
@@ -62,7 +60,7 @@ def launch_message(
         values += arg
     seeded = isinstance(order, int)
     head = _LAUNCH.pack(
-        handle, function.module.index_of(function, trace=trace), _how(operation, order),
+        handle, function.module.index_of(function, trace=trace), _how(operation),
         *operation.grid, *operation.block,
         operation.shared_bytes, 2 if seeded else _ORDERS[str(order)],
         order if isinstance(order, int) else 0, len(offsets), len(values),
@@ -70,9 +68,9 @@ def launch_message(
     return head + struct.pack(f"<{len(offsets)}I", *offsets) + bytes(values) + tail
 
 
-def _how(operation: Operation, order: str | int) -> int:
+def _how(operation: Operation) -> int:
     """Bit 0: a kernel without barriers may run as a loop. Bit 1: all blocks run at once."""
-    return int(order == "forward") | 2 * bool(dict(operation.options).get("cooperative"))
+    return int(operation.order == "forward") | 2 * operation.cooperative
 
 
 def failure(operation: Operation, report: dict[str, Any], *, trace: bool = False) -> KernelFailure:

@@ -19,10 +19,8 @@ from labkit.cuda.emulator import build
 
 _HEADER = struct.Struct("<II")
 _MAP = struct.Struct("<QQQ")
-_GRACE_S, _ASKED = (
-    5.0,
-    20,
-)  # of CPU time, for a hanging worker to say where, and how often it is asked
+_GRACE_S = 5.0  # of CPU time, for a hanging worker to say where
+_ASKED = 20  # times it is asked
 _STANDSTILL_S = 30.0  # of a worker that neither runs nor answers
 
 

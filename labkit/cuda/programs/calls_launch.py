@@ -79,23 +79,17 @@ class LaunchCalls:
             text = str(error).removeprefix(f"{error.code}: ")
             self._found("launch_configuration", text, wanted, number, function.name)
             raise Reported(error.code) from None
+        operation = Operation(
+            "kernel", function.name, function=function, grid=wanted.grid, block=wanted.block,
+            args=wanted.args, shared_bytes=shared, cooperative=bool(wanted.cooperative),
+        )  # fmt: skip
         key = (function.place, wanted.grid, wanted.block)
         if session.trace and key not in self._seen and not wanted.cooperative:
             self._seen.add(key)
-            self._traced(function, wanted, shared, stream, number)
+            self._traced(operation, wanted, stream, number)
         else:
-            self._queue(function, wanted, shared, stream)
+            self._driver.launch(operation, stream)
         return Answer()
-
-    def _queue(self, function: Function, wanted: Wanted, shared: int, stream: int) -> None:
-        options = (("order", "forward"), ("cooperative", wanted.cooperative))
-        self._driver.submit(
-            stream,
-            Operation(
-                "kernel", function.name, function=function, grid=wanted.grid, block=wanted.block,
-                args=wanted.args, shared_bytes=shared, options=options,
-            ),
-        )  # fmt: skip
 
     def _found(self, kind: str, message: str, wanted: Wanted, number: int, kernel: str) -> None:
         file = self._session.module.program.named(wanted.file)
@@ -124,17 +118,14 @@ class LaunchCalls:
         usual = max(0, device.shared_memory_per_block - function.static_shared_bytes)
         return max(usual, self._limits.get(function.place, 0))
 
-    def _traced(
-        self, function: Function, wanted: Wanted, shared: int, stream: int, number: int
-    ) -> None:
+    def _traced(self, operation: Operation, wanted: Wanted, stream: int, number: int) -> None:
         """The launch has run, watched, after everything that was queued before it."""
-        session = self._session
+        session, function = self._session, operation.function
         self._driver.synchronize()
         try:
             report = Trace(max_events=MOST_EVENTS).run(
-                self._driver, function, wanted.grid, wanted.block, wanted.args, shared,
-                self._extents(function, wanted), stream, "forward",
-            )  # fmt: skip
+                self._driver, operation, self._extents(function, wanted), stream
+            )
         except KernelFailure as error:
             error.report["launch"] = number
             raise

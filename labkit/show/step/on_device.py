@@ -155,12 +155,8 @@ class DeviceWatch:
         """A GPU says what it is given, not when it has done it."""
         launch = self.driver.launch
 
-        def launched(function: Any, grid: Any, block: Any, args: Any, shared: int, stream: int,
-                     **options: Any) -> None:  # fmt: skip
-            launch(function, grid, block, args, shared, stream, **options)
-            operation = Operation(
-                "kernel", function.name, function, grid, block, tuple(args), shared
-            )
+        def launched(operation: Operation, stream: int) -> None:
+            launch(operation, stream)
             self._queued(stream, operation)
 
         return launched
