@@ -20,9 +20,9 @@ from torch import nn
 from labkit.bench import Bench
 from labkit.pipeline.adaptive import adaptive
 from labkit.pipeline.batch_search import largest_batch
-from labkit.pipeline.capped import CappedMemory
-from labkit.pipeline.checkpointing import Checkpointed, Part, measured, plan
 from labkit.pipeline.enhancer import Enhancer
+from labkit.pipeline.memory.capped import CappedMemory
+from labkit.pipeline.memory.checkpointing import Checkpointed, Part, measured, plan
 from labkit.pipeline.scene import Scene
 from labkit.pipeline.staged import prefetch, staged
 from labkit.pipeline.video import Model, Processing, Settings, enhance_film, make_example

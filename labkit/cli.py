@@ -17,12 +17,15 @@ COMMANDS = {
     "trace": ("labkit.show.trace_command", "run a .cu kernel here and see what each line did"),
     "run": ("labkit.cuda.programs.command", "run a whole CUDA program here, without a GPU"),
     "bench": ("labkit.bench", "ratios of two things measured side by side in one run"),
-    "notebooks": ("labkit.course.notebooks", "write, clean and check notebooks, make editions"),
+    "notebooks": (
+        "labkit.course.chapters.notebooks",
+        "write, clean and check notebooks, make editions",
+    ),
     "html": ("labkit.widgets.static_page", "a notebook as one page whose widgets work offline"),
     "memory": ("labkit.show.memory.command", "open a memory snapshot: whose bytes, what grows"),
     "video": ("labkit.pipeline.command", "a dark film made bright: decode, a network, encode"),
     "optimize": (
-        "labkit.pipeline.optimize_command",
+        "labkit.pipeline.profiling.optimize_command",
         "what a recorded run waited for, and which setting would help",
     ),
     "course": ("labkit.course.command", "your progress in the course, and a fresh start"),

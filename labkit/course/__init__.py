@@ -6,20 +6,20 @@
     course.machine()                             # what your accepted answers are parts of
     course.checked({"D4-1.1-a": (recorded, {"grad_fn": y.grad_fn})})      # the folded table
 
-How to write a notebook: the docstring of `labkit/course/notebooks.py`; an exercise: that of
-`labkit/course/exercise.py`. The names below load on first use, so the command line stays quick.
+How to write a notebook: the docstring of `labkit/course/chapters/notebooks.py`; an exercise: that
+of `labkit/course/exercise.py`. The names below load on first use: the command line stays quick.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.course.benches.two_ranks import on_two
     from labkit.course.checked_claims import checked
     from labkit.course.checks import check
     from labkit.course.claims import documents
     from labkit.course.course_path import path
     from labkit.course.predictions import predict
-    from labkit.course.two_ranks import on_two
     from labkit.course.written import with_helpers, yours
     from labkit.course.your_machine.page import machine
 
@@ -28,7 +28,7 @@ HOMES = {
     "checked": "checked_claims",
     "documents": "claims",
     "machine": "your_machine.page",
-    "on_two": "two_ranks",
+    "on_two": "benches.two_ranks",
     "path": "course_path",
     "predict": "predictions",
     "with_helpers": "written",

@@ -6,8 +6,8 @@ from html import escape
 from typing import Any
 
 from labkit.course import exercises
+from labkit.course.chapters.editions import Task, tasks
 from labkit.course.course_map import exercises_passed
-from labkit.course.editions import Task, tasks
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import ROOT, read_notebook
 from labkit.course.plan import planned

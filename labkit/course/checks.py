@@ -6,22 +6,22 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from labkit.course import own_process
+from labkit.course.checking import own_process
+from labkit.course.checking.digest import digest
+from labkit.course.checking.guard import is_running, trip
+from labkit.course.checking.keeper import kept_for_all
+from labkit.course.checking.stages import stage_exercises
+from labkit.course.checking.tester import SHOWN, Tester
+from labkit.course.checking.verdicts import CheckFailed, NotAttempted, Passed, TimeUsedUp
 from labkit.course.compare import in_words
-from labkit.course.digest import digest
 from labkit.course.exercise import Case, Evidence, Exercise
 from labkit.course.exercises import find
-from labkit.course.guard import is_running, trip
-from labkit.course.keeper import kept_for_all
 from labkit.course.progress_file import (
     Attempt,
     record_attempt,
     record_pass,
     record_stages,
 )
-from labkit.course.stages import stage_exercises
-from labkit.course.tester import SHOWN, Tester
-from labkit.course.verdicts import CheckFailed, NotAttempted, Passed, TimeUsedUp
 
 
 @dataclasses.dataclass

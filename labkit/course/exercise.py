@@ -22,7 +22,7 @@ One module per notebook in `labkit/course/exercises/` (`tensors.py` for `1_funda
     EXERCISES = (promote,)
 
 The task itself stands once, in the notebook, as the markdown cell above the stub. An exercise of
-more than a few lines has stages (`labkit.course.stages`), and a `picture` of what went wrong.
+more than a few lines has stages (`course/checking/stages.py`), and a `picture` of what went wrong.
 
 The checker makes every case twice from the same seed: once for the answer, and again after the
 answer has returned, to compute what is right. So while an answer runs nothing holds the truth, a

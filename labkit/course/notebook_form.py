@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from labkit.course.front_matter import front_matter_text
+from labkit.course.chapters.front_matter import front_matter_text
 
 Notebook = dict[str, Any]
 Cell = dict[str, Any]

@@ -7,7 +7,6 @@ library, packet         defining, registering, calling by name
 tls                     the thread's included and excluded sets
 layers/                 autograd, autocast, vmap, ... as layers that are really installed
 explain                 every step of a call, labkit's or PyTorch's
-dtype_switch            the other meaning of "dispatch": one source, many dtypes
 """
 
 from labkit.core.dispatch_key import DispatchKey

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.core import compile_cache
-from labkit.course.editions import leaks, student
+from labkit.course.chapters.editions import leaks, student
 from labkit.course.notebook_form import ROOT, notebook_paths, read_notebook, text_of
 from labkit.cuda.emulator.build import worker_program
 from labkit.cuda.errors import CudaError

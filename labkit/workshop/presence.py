@@ -18,7 +18,7 @@ from typing import Any
 
 from IPython.display import Markdown, display
 
-from labkit.course.editions import CHECKED
+from labkit.course.chapters.editions import CHECKED
 from labkit.workshop.calls import CALLED, last_call, told
 
 WHERE = "LABKIT_ROOM"

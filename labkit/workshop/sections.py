@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass, field
 
 from labkit.course import exercises
-from labkit.course.chapter import Part, parts_of, reading_minutes, statements
-from labkit.course.editions import CHECKED
+from labkit.course.chapters.chapter import Part, parts_of, reading_minutes, statements
+from labkit.course.chapters.editions import CHECKED
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import Notebook
 

@@ -10,7 +10,7 @@ ALONE = """
 import os
 from labkit import course
 from labkit.course.cards import card as card_of
-from labkit.course.verdicts import CheckFailed
+from labkit.course.checking.verdicts import CheckFailed
 os.environ["LABKIT_PROGRESS"] = "off"
 """
 FAIL = """

@@ -5,7 +5,7 @@ import sys
 import types
 
 from labkit.course import exercises
-from labkit.course.editions import solved, tasks
+from labkit.course.chapters.editions import solved, tasks
 from labkit.course.notebook_form import ROOT, read_notebook, tags
 from labkit.course.your_machine.written_down import global_names
 

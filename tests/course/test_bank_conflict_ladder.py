@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
 from labkit.course.exercise import Rng
 from labkit.course.exercises import bank_conflict_ladder
 from tests.course.answers import Answers, first_hint

@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from labkit.core.host_compiler import compiler
-from labkit.course import c_program
+from labkit.course.benches import c_program
 
 SOURCE = """
 #include <stdio.h>

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.course import guard
+from labkit.course.checking import guard
+from labkit.course.checking.put_away import put_away, that_ask
 from labkit.course.checks import CheckFailed, NotAttempted, check, failing_cases
 from labkit.course.exercises import UnknownExercise, find
-from labkit.course.put_away import put_away, that_ask
 from tests.course import toys
 from tests.seeds import seeds
 

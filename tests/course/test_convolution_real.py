@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from labkit.course import conv_bench
+from labkit.course.benches import conv_bench
 from labkit.course.exercises import _gemm_rung
 from labkit.course.exercises._conv_cases import ORDERS
 from labkit.course.exercises._gemm_rung import REGULAR

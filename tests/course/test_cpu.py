@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import islice
 
-from labkit.course.stages import stage_exercises
+from labkit.course.checking.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("cpu")

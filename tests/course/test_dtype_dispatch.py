@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labkit.core.host_compiler import CompilerMissing, compiler
-from labkit.course import c_program
+from labkit.course.benches import c_program
 from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Case, Hint
 from tests.course.answers import FIRST, Answers

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from labkit.course import kernel_bench, sketches
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Slab
+from labkit.course.documents import sketches
 from labkit.course.exercise import Case
 from labkit.course.exercises import first_kernel
-from labkit.course.kernel_bench import Slab
 from tests.course.answers import Answers
 
 answers = Answers("first_kernel")

@@ -5,8 +5,8 @@ import importlib
 
 import pytest
 
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.checks import failing_cases
-from labkit.course.stages import stage_exercises
 from tests.course.answers import SEEDS, TOO_LARGE
 
 MODULES = (

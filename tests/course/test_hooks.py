@@ -4,10 +4,10 @@ import contextlib
 
 import torch
 
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercise import Case
 from labkit.course.exercises.hooks import every_hook as every_hook_exercise
 from labkit.course.exercises.hooks import hook_log as hook_log_exercise
-from labkit.course.stages import stage_exercises
 from tests.course.answers import Answers
 
 answers = Answers("hooks")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
 from labkit.course.checks import failing_cases
 from labkit.course.exercises import find
 from tests.course import test_convolution_repair as repair

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from labkit.course.benches.seeded_bugs import FAULTS, HEALTHY, planted, run
 from labkit.course.checks import outcomes
 from labkit.course.exercises._mini_graph import finished_engine
 from labkit.course.exercises._objective_cases import NO_ENTRIES
-from labkit.course.seeded_bugs import FAULTS, HEALTHY, planted, run
 from labkit.course.sources import installed_file
 from tests.course.answers import Answers
 

@@ -5,10 +5,10 @@ import ast
 import pytest
 
 from labkit.course import exercises
+from labkit.course.benches.measured import measured_names
+from labkit.course.chapters.lint_form import chapter_problems
+from labkit.course.chapters.notebook_text import from_text
 from labkit.course.exercise import Exercise
-from labkit.course.lint_form import chapter_problems
-from labkit.course.measured import measured_names
-from labkit.course.notebook_text import from_text
 
 CHAPTER = """# ---
 # title: You changed `b`. Why did `a` change?

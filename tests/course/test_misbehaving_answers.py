@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.course import checks, keeper, progress_file
+from labkit.course import checks, progress_file
+from labkit.course.checking import keeper
 from labkit.course.checks import CheckFailed, TimeUsedUp, check, failing_cases
 from tests.course import toys
 
@@ -297,7 +298,7 @@ def test_what_is_known_to_be_wrong_outweighs_what_was_stopped():
 
 def test_waiting_and_the_time_of_others_are_not_the_answers():
     """An answer that sleeps a little, while another thread is busy elsewhere, uses no time."""
-    from labkit.course.stopwatch import timed
+    from labkit.course.checking.stopwatch import timed
 
     with timed(1.0, 1.0, test_waiting_and_the_time_of_others_are_not_the_answers.__code__) as clock:
         time.sleep(0.05)
@@ -326,7 +327,7 @@ def test_what_the_stopwatch_calls_and_processes_of_others_are_not_the_answers(mo
     import subprocess
     from dataclasses import replace
 
-    from labkit.course import stopwatch
+    from labkit.course.checking import stopwatch
 
     def takes_long(values):
         end = time.process_time() + 0.3

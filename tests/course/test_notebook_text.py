@@ -4,11 +4,11 @@ import nbformat
 import pytest
 
 from labkit.cli import main
-from labkit.course.editions import leaks, solved, student, tasks
-from labkit.course.front_matter import front_matter_problems, front_matter_text
-from labkit.course.lint import problems
+from labkit.course.chapters.editions import leaks, solved, student, tasks
+from labkit.course.chapters.front_matter import front_matter_problems, front_matter_text
+from labkit.course.chapters.lint import problems
+from labkit.course.chapters.notebook_text import from_text, to_text
 from labkit.course.notebook_form import canonical, read_notebook, tags, text_of
-from labkit.course.notebook_text import from_text, to_text
 
 TEXT = """# ---
 # title: Why did `a` change?

@@ -5,10 +5,11 @@ import random
 import pytest
 import torch
 
-from labkit.course import compare, tester
+from labkit.course import compare
+from labkit.course.checking import tester
+from labkit.course.checking.own_names import OwnNames
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Exercise, Rng
-from labkit.course.own_names import OwnNames
 from tests.course import toys
 
 adds = Exercise(id="toys.adds", case=toys.tensors, expected=toys.outer_sum, **toys.ABOUT)

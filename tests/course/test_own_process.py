@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from labkit.course.checking.own_process import Ended, in_own_process
+from labkit.course.checking.verdicts import NotAttempted
 from labkit.course.exercise import Evidence, Exercise
-from labkit.course.own_process import Ended, in_own_process
-from labkit.course.verdicts import NotAttempted
 
 EXERCISE = Exercise(id="toys.apart", case=lambda rng, size: (size,), hints=("",), must_fail=("",))
 

@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercises._noisy_machine import ENOUGH, KINDS, OF, NoisyMachine, experiments
 from labkit.course.exercises._noisy_machine import _drive as asked_of
-from labkit.course.stages import stage_exercises
 from labkit.pipeline.timer import difference
 from tests.course.answers import FIRST, Answers, first_hint
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from queue import Queue
 from threading import Event, Thread
 
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.checks import outcomes
-from labkit.course.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("pipeline")

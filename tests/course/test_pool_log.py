@@ -1,7 +1,7 @@
 """What the log of a pool says is what happened, in a form that `show.memory` reads."""
 
 from labkit import show
-from labkit.course.pool_log import PoolLog
+from labkit.course.benches.pool_log import PoolLog
 from labkit.memory.device import SimulatedDevice
 
 MIB = 1 << 20

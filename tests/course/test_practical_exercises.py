@@ -5,6 +5,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.course.benches.step_trace import Saved
 from labkit.course.exercises._stencil import FINISHED, make_operator
 from labkit.course.exercises._step_programs import (
     finished_trace,
@@ -12,7 +13,6 @@ from labkit.course.exercises._step_programs import (
     kept_too_much,
     measured,
 )
-from labkit.course.step_trace import Saved
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("practical_exercises")

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections import deque
 
-from labkit.course.stages import stage_exercises
+from labkit.course.checking.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("processes")

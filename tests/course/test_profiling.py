@@ -5,7 +5,7 @@ import math
 import statistics
 import time
 
-from labkit.course.stages import stage_exercises
+from labkit.course.checking.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("profiling")

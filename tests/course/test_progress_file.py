@@ -7,8 +7,8 @@ import pytest
 
 from labkit.course import progress_file
 from labkit.course.cards import progress
+from labkit.course.checking.digest import digest
 from labkit.course.command import run
-from labkit.course.digest import digest
 from labkit.course.exercise import Evidence, Hint
 from labkit.course.progress_file import Attempt, record_attempt, record_give_up, record_pass
 from tests.course import toys

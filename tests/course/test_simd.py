@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from labkit.course.stages import stage_exercises
+from labkit.course.checking.stages import stage_exercises
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("simd")

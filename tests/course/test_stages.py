@@ -7,11 +7,11 @@ import pytest
 from labkit import course
 from labkit.course import progress_file
 from labkit.course.cards import card, progress
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.checks import CheckFailed, NotAttempted, outcomes, picture_of
 from labkit.course.exercise import Exercise, Hint, Stage
 from labkit.course.exercises.strides import view_machine
 from labkit.course.progress_file import state_of
-from labkit.course.stages import stage_exercises
 from tests.course import test_strides as machine
 from tests.course.toys import numbers, total
 

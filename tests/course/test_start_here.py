@@ -1,12 +1,12 @@
 import pytest
 import torch
 
+from labkit.course.checking.verdicts import CheckFailed
 from labkit.course.checks import check, failing_cases, find
 from labkit.course.exercise import Case, Evidence
 from labkit.course.exercises._reversal import BARRIER, RIGHT, TURN, Turned
 from labkit.course.exercises.start_here import KINDS, REFUSED
 from labkit.course.notebook_form import ROOT, read_notebook
-from labkit.course.verdicts import CheckFailed
 from tests.course.answers import CATCHES, Answers, catches
 
 answers = Answers("start_here")

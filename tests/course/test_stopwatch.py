@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import sys, threading
-from labkit.course import stopwatch
+from labkit.course.checking import stopwatch
 
 def answer():
     try:

@@ -12,7 +12,7 @@ from labkit.core.allocator import DataPtr
 from labkit.core.device import Device
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
-from labkit.course import own_process
+from labkit.course.checking import own_process
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Case, Evidence, Hint, Raised
 from tests.course.answers import CATCHES, FIRST, Answers

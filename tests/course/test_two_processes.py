@@ -3,9 +3,9 @@ import torch
 import torch.distributed as dist
 
 from labkit import course
+from labkit.course.benches.two_ranks import RankFailed
 from labkit.course.exercise import Case
 from labkit.course.exercises import two_processes
-from labkit.course.two_ranks import RankFailed
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("two_processes")

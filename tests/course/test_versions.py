@@ -2,10 +2,10 @@
 
 from collections import Counter
 
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises.versions import Node, Tensor
-from labkit.course.stages import stage_exercises
 from tests.course.answers import Answers, catches
 
 answers = Answers("versions")

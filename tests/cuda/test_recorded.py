@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labkit import show
-from labkit.course import sketches
+from labkit.course.documents import sketches
 from labkit.cuda import inspect
 from labkit.cuda.errors import CompileError, NvrtcMissingError
 from labkit.cuda.inspect import nvrtc, recorded

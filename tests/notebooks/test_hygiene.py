@@ -8,12 +8,12 @@ import pytest
 
 from labkit.course import exercises
 from labkit.course.cards import card
+from labkit.course.chapters.claims_index import build_index, index_problems
+from labkit.course.chapters.editions import leaks, solved, student, tasks
+from labkit.course.chapters.lint import problems
+from labkit.course.chapters.notebook_text import from_text, to_text
 from labkit.course.claims import SUPPORTS, all_claims
-from labkit.course.claims_index import build_index, index_problems
-from labkit.course.editions import leaks, solved, student, tasks
-from labkit.course.lint import problems
 from labkit.course.notebook_form import notebook_name, notebook_paths, read_notebook, text_of
-from labkit.course.notebook_text import from_text, to_text
 from labkit.course.plan import planned
 from labkit.course.sources import anchor_problem, docstring_anchors, pinned_files
 

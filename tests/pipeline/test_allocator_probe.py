@@ -1,4 +1,4 @@
-from labkit.pipeline import allocator_probe
+from labkit.pipeline.probes import allocator_probe
 
 
 def test_a_data_ptr_moves_and_releases_once():

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from labkit.pipeline.batch_search import largest_batch
-from labkit.pipeline.capped import CappedMemory, peak_of
 from labkit.pipeline.enhancer import Enhancer
+from labkit.pipeline.memory.capped import CappedMemory, peak_of
 
 KIB = 1 << 10
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from labkit.pipeline.checkpointing import (
+from labkit.pipeline.memory.checkpointing import (
     Checkpointed,
     DoesNotFit,
     Layer,

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from labkit.pipeline import cpp_probe
+from labkit.pipeline.probes import cpp_probe
 
 
 def test_the_objects_have_the_sizes_their_members_need():

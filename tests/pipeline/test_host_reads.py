@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from labkit.pipeline.host_reads import HostReads
+from labkit.pipeline.profiling.host_reads import HostReads
 
 
 @pytest.mark.parametrize(

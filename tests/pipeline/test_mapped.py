@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from labkit.pipeline.mapped import MappedFrames
+from labkit.pipeline.memory.mapped import MappedFrames
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from labkit.pipeline.queues import drop_rate, little, smallest_room, through
+from labkit.pipeline.profiling.queues import drop_rate, little, smallest_room, through
 from labkit.pipeline.staged import prefetch
 
 

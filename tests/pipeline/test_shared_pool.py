@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from labkit.pipeline.shared_pool import SharedPool, WorkerDied
+from labkit.pipeline.memory.shared_pool import SharedPool, WorkerDied
 from tests.pipeline import frame_work
 
 SHAPE = (4, 6)
@@ -137,14 +137,14 @@ def test_a_reader_that_leaves_ends_everything():
 def test_no_worker_and_used_cuda_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="at least one"):
         SharedPool(frame_work.add_ten, SHAPE, workers=0)
-    monkeypatch.setattr("labkit.pipeline.shared_pool._cuda_is_used", lambda: True)
+    monkeypatch.setattr("labkit.pipeline.memory.shared_pool._cuda_is_used", lambda: True)
     with pytest.raises(RuntimeError, match="spawn"):
         SharedPool(frame_work.add_ten, SHAPE, method="fork")
 
 
 PARENT = """
 import sys, numpy as np
-from labkit.pipeline.shared_pool import SharedPool
+from labkit.pipeline.memory.shared_pool import SharedPool
 from tests.pipeline import frame_work
 
 if __name__ == "__main__":

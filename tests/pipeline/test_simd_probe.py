@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from labkit.core import host_compiler
-from labkit.pipeline import simd_probe
+from labkit.pipeline.probes import simd_probe
 
 HAS_COMPILER = platform.machine() == "x86_64" and host_compiler.installed("c")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.pipeline.simulated_run import QueuedDevice, SimulatedRun
+from labkit.pipeline.profiling.simulated_run import QueuedDevice, SimulatedRun
 
 
 def test_work_begins_when_its_lane_is_free_and_what_it_waits_for_has_ended():

@@ -1,8 +1,8 @@
 """The documents' code does what it does there, faults included."""
 
+from labkit.course.documents.pipeline_sketches import WILD, MemoryPool
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import MIB
-from labkit.pipeline.sketches import WILD, MemoryPool
 
 
 def test_only_the_exact_size_is_found_again():

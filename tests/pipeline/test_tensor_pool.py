@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from labkit.pipeline.tensor_pool import TensorPool, UsedAfterReturn, bucket
+from labkit.pipeline.memory.tensor_pool import TensorPool, UsedAfterReturn, bucket
 from tests.torch_device.apart import apart
 
 

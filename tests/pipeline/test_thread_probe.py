@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from labkit.pipeline.thread_probe import cores_used, meanwhile, threads_added
+from labkit.pipeline.probes.thread_probe import cores_used, meanwhile, threads_added
 
 NUMBERS = list(range(300_000))
 TENSOR = torch.rand(4_000_000)

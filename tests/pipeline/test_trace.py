@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from labkit.pipeline.simulated_run import QueuedDevice
-from labkit.pipeline.trace import TraceError, by_depth, read_trace, write_trace
+from labkit.pipeline.profiling.simulated_run import QueuedDevice
+from labkit.pipeline.profiling.trace import TraceError, by_depth, read_trace, write_trace
 
 
 def one_frame():

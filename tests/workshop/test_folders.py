@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from labkit.core import compile_cache
-from labkit.course.editions import leaks
+from labkit.course.chapters.editions import leaks
 from labkit.course.notebook_form import notebook_paths, read_notebook
 from labkit.workshop import folders
 from labkit.workshop.folders import Workshop, prepare, provide, release

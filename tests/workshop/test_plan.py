@@ -3,7 +3,7 @@
 import pytest
 
 from labkit import cli
-from labkit.course.chapter import parts_of, reading_minutes
+from labkit.course.chapters.chapter import parts_of, reading_minutes
 from labkit.course.notebook_form import ROOT, read_notebook
 from labkit.workshop import plan
 from labkit.workshop.sections import sections_of

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Launched
 from labkit.course.cases.sealed import sealed
-from labkit.course.kernel_bench import Launched
 from labkit.cuda.report import Report
 from labkit.widgets.cuda.tile_view import TileView
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import conv_bench, kernel_bench
+from labkit.course.benches import conv_bench, kernel_bench
 from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.cuda.shelf.conv_sizes import Conv

@@ -3,8 +3,8 @@
 import threading
 from typing import Any
 
+from labkit.course.checking.stopwatch import ends
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
-from labkit.course.stopwatch import ends
 from labkit.memory.sizes import MIB
 
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import c_program
+from labkit.course.benches import c_program
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 

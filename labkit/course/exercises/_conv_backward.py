@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course import conv_bench, kernel_bench
-from labkit.course.conv_bench import off
+from labkit.course.benches import conv_bench, kernel_bench
+from labkit.course.benches.conv_bench import off
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._conv_cases import a_convolution, plane_drawn, simpler
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.kernel_bench import Found
 from labkit.cuda.shelf.conv_sizes import Conv, double
 
 

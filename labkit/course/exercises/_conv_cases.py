@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
 from labkit.course.exercise import Case, Rng
 from labkit.cuda.shelf.conv_sizes import Conv
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import conv_bench, kernel_bench
-from labkit.course.conv_bench import off
+from labkit.course.benches import conv_bench, kernel_bench
+from labkit.course.benches.conv_bench import off
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._conv_cases import ORDERS, a_convolution, plane_drawn, simpler
-from labkit.course.kernel_bench import Found
 from labkit.cuda import inspect
 from labkit.cuda.errors import CompileError
 from labkit.cuda.shelf.conv_sizes import Conv

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.kernel_bench import Found
 
 FINE = {"findings": [], "outside": "untouched", "lanes": kernel_bench.ALL_LANES}
 """What is said of a kernel that touches its own arrays only, with whole warps."""

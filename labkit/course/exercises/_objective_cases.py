@@ -4,9 +4,9 @@ import functools
 import math
 from typing import Any
 
+from labkit.course.checking.guard import outside
 from labkit.course.exercise import Rng, handed_out
 from labkit.course.exercises._cpp_matrix import laid_out
-from labkit.course.guard import outside
 from labkit.course.sources import installed_file
 
 EVENTS = ("allocate", "Allocate", "free", "read")

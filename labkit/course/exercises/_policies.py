@@ -4,7 +4,7 @@ from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.pipeline.checkpointing import DoesNotFit, Layer, plan
+from labkit.pipeline.memory.checkpointing import DoesNotFit, Layer, plan
 
 Layers = list[tuple[int, int, int]]
 

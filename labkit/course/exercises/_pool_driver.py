@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from labkit.course.benches.pool_log import PoolLog
 from labkit.course.exercises._pool_streams import Emulated
-from labkit.course.pool_log import PoolLog
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.out_of_memory import OutOfMemoryError
 

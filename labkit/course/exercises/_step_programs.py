@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.course.benches.step_trace import Saved
 from labkit.course.exercise import Rng, handed_out
-from labkit.course.step_trace import Saved
 
 Step = tuple[str, int]
 ONE = ("square", "exp", "sin", "tanh", "neg", "abs", "sqrt")

@@ -19,9 +19,9 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.core import cpu_time
+from labkit.course.checking.stopwatch import undisturbed
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._never_right import CONSTANT
-from labkit.course.stopwatch import undisturbed
 
 PREPARED: list[bool] = []
 STANDSTILL_SECONDS = 0.5

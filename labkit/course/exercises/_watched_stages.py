@@ -4,8 +4,8 @@ import threading
 from functools import partial
 from typing import Any
 
+from labkit.course.checking.stopwatch import happens
 from labkit.course.standstill import standstill
-from labkit.course.stopwatch import happens
 
 WHO = ("the source", "stage 1", "stage 2", "stage 3")
 QUIET_SECONDS = 0.2

@@ -4,7 +4,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from labkit.course.stopwatch import happens
+from labkit.course.checking.stopwatch import happens
 
 QUIET_SECONDS = 1.0
 """When nothing ran for so long, nothing more comes."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.kernel_bench import Found
 from labkit.widgets.cuda.warp_request import passes
 
 NOTEBOOK = "6_capstones/4_bank_conflict_ladder"

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import conv_bench, kernel_bench
-from labkit.course.conv_bench import off
+from labkit.course.benches import conv_bench, kernel_bench
+from labkit.course.benches.conv_bench import off
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._broken_pictures import bug_by_picture
 from labkit.course.exercises._conv_steps import tap_row, tile_of, weight_place
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.kernel_bench import Found
 from labkit.cuda.shelf.conv_sizes import Conv
 
 NOTEBOOK = "4_vision_low_level/4_convolution_repair"

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._fake_cell import fake_kernel
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._registration import registration
-from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "2_core_code/11_cpp_cuda_extension"
 

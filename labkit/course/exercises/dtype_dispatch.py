@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from labkit.core.host_compiler import load_library
+from labkit.course.documents import dtype_switch
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._c_vectors import NAMES, generic_add
 from labkit.course.exercises._macro_steps import filled, owner
 from labkit.course.exercises._never_right import BANNED
-from labkit.dispatch import dtype_switch
 
 NOTEBOOK = "2_core_code/4_dtype_dispatch"
 
@@ -224,7 +224,7 @@ dtype_table = Exercise(
         "torch.Tensor.__sub__",
         "torch.sum",
         "torch.Tensor.sum",
-        "labkit.dispatch.dtype_switch.add",
+        "labkit.course.documents.dtype_switch.add",
     ),
     hints=(
         Hint(

@@ -9,7 +9,7 @@ from torch import Tensor
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.pipeline.host_reads import HostReads
+from labkit.pipeline.profiling.host_reads import HostReads
 
 NOTEBOOK = "5_optimization/6b_early_exit"
 

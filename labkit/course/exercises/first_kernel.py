@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found, Slab
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._kernel_steps import guard, index
 from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
-from labkit.course.kernel_bench import Found, Slab
 from labkit.cuda.report import Report
 
 NOTEBOOK = "4_vision_low_level/1_first_kernel"

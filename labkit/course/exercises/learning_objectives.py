@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from labkit.course.benches.seeded_bugs import FAULTS, HEALTHY, planted
+from labkit.course.checking.guard import outside
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._cpp_matrix import a_matrix, compiled
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
@@ -28,8 +30,6 @@ from labkit.course.exercises._objective_cases import (
     two_logs,
     with_holes,
 )
-from labkit.course.guard import outside
-from labkit.course.seeded_bugs import FAULTS, HEALTHY, planted
 
 NOTEBOOK = "3_internals/8_learning_objectives"
 
@@ -154,7 +154,7 @@ seeded_bugs = Exercise(
     sizes=len(FAULTS),
     minutes=14,
     rules=("no HEALTHY",),
-    banned=tuple(f"labkit.course.seeded_bugs.{name}" for name in HEALTHY),
+    banned=tuple(f"labkit.course.benches.seeded_bugs.{name}" for name in HEALTHY),
     stages=(
         *(
             Stage(part, case=_sickness(part), cases=sum(f.part == part for f in FAULTS))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._never_right import CONSTANT, FIRST
-from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "4_vision_low_level/11_memory_and_cuda_practices"
 

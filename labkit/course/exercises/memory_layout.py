@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 import labkit.cuda as cuda
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._layout_steps import channels_last_strides, column_waves
 from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
-from labkit.course.kernel_bench import Found
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.report import Report
 

@@ -8,7 +8,7 @@ from labkit.course.exercises._loader_steps import prefetcher
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._stage_steps import film_time, longest_wait, most_frames
 from labkit.course.exercises._watched_stages import drive
-from labkit.pipeline.queues import through
+from labkit.pipeline.profiling.queues import through
 
 NOTEBOOK = "5_optimization/5_pipeline"
 

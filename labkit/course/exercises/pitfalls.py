@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.cases.queues import Gpu, sharpened
 from labkit.course.cases.recorder import Event
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "4_vision_low_level/13_pitfalls"
 

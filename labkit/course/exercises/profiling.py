@@ -132,7 +132,7 @@ def _top(calls: list[Call]) -> list[tuple[str, int]]:
 def _flame(case: Any, got: Any, right: Any) -> Any:
     """The calls by thread and depth: what lies inside of what."""
     from labkit import show
-    from labkit.pipeline.trace import by_depth
+    from labkit.pipeline.profiling.trace import by_depth
 
     (calls,) = case.inputs
     if len(calls) > 60:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.kernel_bench import Found
 
 NOTEBOOK = "4_vision_low_level/13b_slow_kernels"
 

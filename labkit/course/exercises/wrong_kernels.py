@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Found, Slab
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._wrong_results import agree, blocks
-from labkit.course.kernel_bench import Found, Slab
 
 NOTEBOOK = "4_vision_low_level/13c_wrong_kernels"
 SHUFFLED = (

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit.course import exercises, progress_file
+from labkit.course.checking.reach import held
 from labkit.course.exercise import Exercise
-from labkit.course.reach import held
 from labkit.course.your_machine.written_down import written_down
 
 HEAD = re.compile(

@@ -8,7 +8,7 @@ import numpy as np
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.course.conv_bench import CONV
+from labkit.course.benches.conv_bench import CONV
 from labkit.course.your_machine.engine import close
 from labkit.course.your_machine.seat import Ask, Place, Seat
 from labkit.ops.cuda.launching import blocks, read, written

@@ -15,9 +15,9 @@ from time import perf_counter
 from typing import Any
 
 from labkit.course import exercises
-from labkit.course.guard import STARTERS, asked, is_running, outside, refuse, standing
-from labkit.course.put_away import Asking, Drawer, banned, code_of, put_away, that_ask
-from labkit.course.stopwatch import TimeUp, Timing
+from labkit.course.checking.guard import STARTERS, asked, is_running, outside, refuse, standing
+from labkit.course.checking.put_away import Asking, Drawer, banned, code_of, put_away, that_ask
+from labkit.course.checking.stopwatch import TimeUp, Timing
 from labkit.course.your_machine.dispatch import refill_tables
 from labkit.course.your_machine.seat import Differs, Place, Seat
 from labkit.course.your_machine.written_down import is_plain

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.course.editions import tasks
+from labkit.course.chapters.editions import tasks
 from labkit.course.notebook_form import Cell, Notebook, is_hidden, text_of
 from labkit.workshop.grading.marks import worth
 

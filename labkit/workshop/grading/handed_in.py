@@ -4,7 +4,7 @@ A check that was edited, moved or deleted is the course's again, and a cell that
 added stays where it stands: an answer may call a function that is defined there.
 """
 
-from labkit.course.editions import tasks
+from labkit.course.chapters.editions import tasks
 from labkit.course.notebook_form import Cell, Notebook, canonical
 
 

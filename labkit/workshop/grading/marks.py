@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from labkit.course.editions import tasks
+from labkit.course.chapters.editions import tasks
 from labkit.course.exercises import find
 from labkit.course.notebook_form import Notebook
 

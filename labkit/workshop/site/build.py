@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 
-from labkit.course.editions import tasks
+from labkit.course.chapters.editions import tasks
 from labkit.course.notebook_form import notebook_name, notebook_paths, read_notebook
 from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook
 from labkit.workshop.site.index import index_page, search_entries, search_script

@@ -9,7 +9,7 @@
     # %% tags=["keep_output"]
     print(1)
 
-The header is the front matter (`labkit.course.front_matter`) and becomes the first cell. A cell
+The header is the front matter (`labkit.course.chapters.front_matter`), the first cell. A cell
 that calls `check(...)` is tagged so, unless it is tagged as meant to fail. One that calls
 `course.predict(...)` is tagged `predict`, one that calls `course.checked({...})` is tagged
 `backstage` and with every claim it names; the source of both is hidden. A cell tagged `solution`
@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from labkit.course.front_matter import KEYS, front_matter_text
+from labkit.course.chapters.front_matter import KEYS, front_matter_text
 from labkit.course.notebook_form import Cell, Notebook, canonical, tags
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?P<rest>.*)$")

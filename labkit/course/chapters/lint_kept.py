@@ -5,7 +5,7 @@ import builtins
 import re
 from collections.abc import Iterator
 
-from labkit.course.chapter import Part, called
+from labkit.course.chapters.chapter import Part, called
 
 KEPT = re.compile(r"\bto keep\b")
 NAMED = re.compile(r"`(\w+)")

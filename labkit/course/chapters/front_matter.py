@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 NUMBER = re.compile(r"\d+[a-z]?")
 
 KEYS: dict[str, type | tuple[type, ...]] = {

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from labkit.course import exercises
-from labkit.course.chapter import Part, parts_of, reading_minutes, statements
+from labkit.course.chapters.chapter import Part, parts_of, reading_minutes, statements
+from labkit.course.chapters.lint_claims import claim_table_problems
+from labkit.course.chapters.lint_kept import kept_problems
+from labkit.course.chapters.lint_predictions import prediction_problems
 from labkit.course.exercise import Exercise
-from labkit.course.lint_claims import claim_table_problems
-from labkit.course.lint_kept import kept_problems
-from labkit.course.lint_predictions import prediction_problems
 from labkit.course.notebook_form import Notebook
 
 COLUMNS, LINES, CUDA_LINES, STUB_LINES = 80, 12, 20, 20

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
+from labkit.course.benches.kernel_bench import Launched
 from labkit.course.exercise import Evidence
-from labkit.course.kernel_bench import Launched
 from labkit.cuda.shelf.conv_sizes import Conv, double
 
 CONV = (

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from labkit.course.chapter import Part, called, text_constants
+from labkit.course.chapters.chapter import Part, called, text_constants
 
 REVEAL_LINES = 3
 OPENS = re.compile(r"\w+ = course\.predict\(")

@@ -2,8 +2,8 @@
 
 from html import escape
 
+from labkit.course.checking.stages import stage_exercises, stage_row
 from labkit.course.exercise import Evidence, Exercise
-from labkit.course.stages import stage_exercises, stage_row
 
 
 def _row(name: str, text: str) -> str:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from labkit.course.checking.verdicts import NotAttempted
 from labkit.course.exercise import Evidence, Exercise
-from labkit.course.verdicts import NotAttempted
 
 CAN = sys.platform == "linux"
 """Elsewhere a forked child may not survive what its parent has loaded."""

@@ -3,7 +3,7 @@
 While it runs, functions that are out of reach (the checker's own and the banned ones) hold code
 that raises `Banned`, so a reference saved earlier does not help; torch operators are watched by a
 recording mode. Of torch and NumPy, banned as a whole, an answer can get at nothing
-(`labkit.course.reach`). What an answer tried stays on record even when it catches every
+(`labkit.course.checking.reach`). What an answer tried stays on record even when it catches every
 exception, and what it changed of the process is put back.
 
 A process cannot guard against its own user: who wants to pass without answering can. What is
@@ -23,13 +23,13 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.course.checking.keeper import Output, kept, kept_for_all, libraries_kept
+from labkit.course.checking.own_names import OwnNames, changes_ours
+from labkit.course.checking.put_away import IN_C, banned, of_checker, put_away, that_ask
+from labkit.course.checking.reach import held, sealed
+from labkit.course.checking.stopwatch import TimeUp, Timing, timed, watches
 from labkit.course.compare import in_print
 from labkit.course.exercise import Exercise
-from labkit.course.keeper import Output, kept, kept_for_all, libraries_kept
-from labkit.course.own_names import OwnNames, changes_ours
-from labkit.course.put_away import IN_C, banned, of_checker, put_away, that_ask
-from labkit.course.reach import held, sealed
-from labkit.course.stopwatch import TimeUp, Timing, timed, watches
 
 KEPT_OUTPUT = 400
 STARTS = {

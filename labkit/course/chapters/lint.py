@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labkit.course import exercises
+from labkit.course.chapters.editions import leaks, student, tasks
+from labkit.course.chapters.front_matter import front_matter_problems, front_matter_text
+from labkit.course.chapters.lint_form import chapter_problems
 from labkit.course.claims import known_claims
-from labkit.course.editions import leaks, student, tasks
-from labkit.course.front_matter import front_matter_problems, front_matter_text
-from labkit.course.lint_form import chapter_problems
 from labkit.course.notebook_form import (
     ROOT,
     Notebook,

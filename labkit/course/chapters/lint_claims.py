@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from labkit.course.chapter import Part
-from labkit.course.measured import measured_names
+from labkit.course.benches.measured import measured_names
+from labkit.course.chapters.chapter import Part
 
 CLAIM_ID = re.compile(r"\bD\d-[\w.]+-[a-z]+\b")
 ITS_WORDS = re.compile(r"\b(?:claims?|verdicts?|evidence|the document)\b", re.IGNORECASE)

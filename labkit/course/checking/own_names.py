@@ -16,8 +16,11 @@ from labkit.course.exercise import Exercise
 CHECKER = tuple(
     f"labkit.course.{name}"
     for name in (
-        "checks", "compare", "digest", "exercise", "guard", "keeper", "own_names",
-        "progress_file", "put_away", "reach", "stages", "stopwatch", "tester", "verdicts",
+        "checks", "compare", "exercise", "progress_file",
+        *(f"checking.{each}" for each in (
+            "digest", "guard", "keeper", "own_names", "put_away", "reach", "stages", "stopwatch",
+            "tester", "verdicts",
+        )),
     )
 )  # fmt: skip
 SETS_CODE = {"__code__", "__defaults__", "__kwdefaults__"}

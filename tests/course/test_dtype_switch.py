@@ -3,8 +3,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from labkit.dispatch import dtype_switch
-from labkit.dispatch.dtype_switch import DTYPES, NoKernelForDtype, add, sqrt, symbols
+from labkit.course.documents import dtype_switch
+from labkit.course.documents.dtype_switch import DTYPES, NoKernelForDtype, add, sqrt, symbols
 
 
 @pytest.mark.parametrize("way", ["templates", "macros", "switch"])

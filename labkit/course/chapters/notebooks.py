@@ -11,7 +11,7 @@ JupyterLab, or as text:
 
 What a chapter holds, in order (the lint asks all of it):
 
-1. Front matter, written from the header (`labkit.course.front_matter.KEYS`): a title, which is a
+1. Front matter, written from the header (`KEYS` of `front_matter`): a title, which is a
    question or a failure, and one line. Goals, claims and anchors stay in the metadata.
 2. The puzzle in two to four sentences, then one visible cell of at most six lines with a picture or
    a real error. At most six visible lines of imports in all; helpers go into a cell tagged
@@ -53,9 +53,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.course.claims_index import index_problems, write_index
-from labkit.course.editions import leaks, solved, student
-from labkit.course.lint import problems
+from labkit.course.chapters.claims_index import index_problems, write_index
+from labkit.course.chapters.editions import leaks, solved, student
+from labkit.course.chapters.lint import problems
+from labkit.course.chapters.notebook_text import from_text, to_text
 from labkit.course.notebook_form import (
     ROOT,
     Notebook,
@@ -66,7 +67,6 @@ from labkit.course.notebook_form import (
     text_of,
     write_notebook,
 )
-from labkit.course.notebook_text import from_text, to_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,11 +3,11 @@
 import contextlib
 from typing import Any
 
-from labkit.course import own_process
+from labkit.course.checking import own_process
+from labkit.course.checking.guard import Guard, Run
+from labkit.course.checking.verdicts import NotAttempted
 from labkit.course.compare import as_plain, difference, in_words
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
-from labkit.course.guard import Guard, Run
-from labkit.course.verdicts import NotAttempted
 
 SEARCHED = 60
 """More cases tried, no larger than the failing one, to find a smaller one."""

@@ -1,0 +1,1 @@
+"""A chapter as a file: what it holds, how long it reads, its editions, what is wrong with it."""

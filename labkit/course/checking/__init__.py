@@ -1,0 +1,1 @@
+"""How an answer is asked: out of reach of what is right, timed, judged, and said."""

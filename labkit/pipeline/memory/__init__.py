@@ -1,0 +1,1 @@
+"""Where frames and activations lie: within a stated size, shared, mapped, pooled."""

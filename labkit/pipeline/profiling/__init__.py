@@ -1,0 +1,1 @@
+"""What a run waited for: recorded or simulated, its critical path and its queues."""
