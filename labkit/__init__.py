@@ -9,16 +9,6 @@ import importlib.util
 import math
 from typing import Any
 
-_DTYPES = (
-    "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
-    "bfloat16", "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn",
-    "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
-)  # fmt: skip
-_SHORT_DTYPES = {
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
-    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
-    "bool": "bool_",
-}  # fmt: skip
 _FACTORIES = (
     "tensor", "as_tensor", "from_numpy", "from_dlpack", "broadcast_shapes", "broadcast_tensors",
     "result_type", "equal", "is_tensor", "numel", "is_floating_point", "is_complex",
@@ -34,8 +24,6 @@ _GRAD_MODES = (
 _RANDOM = ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "fork_rng")
 _FUNCTIONAL = ("split", "norm", "nonzero")
 _EXPORTS: dict[str, tuple[str, str]] = {
-    **{name: ("labkit.core.dtype", name) for name in _DTYPES},
-    **{name: ("labkit.core.dtype", target) for name, target in _SHORT_DTYPES.items()},
     **{name: ("labkit._tensor.factories", name) for name in _FACTORIES},
     "Tensor": ("labkit._tensor", "Tensor"),
     "Size": ("labkit._tensor", "Size"),
@@ -72,6 +60,9 @@ def __getattr__(name: str) -> Any:
     if importlib.util.find_spec(f"labkit.{name}") is not None:
         return importlib.import_module(f"labkit.{name}")
     if not name.startswith("_"):
+        dtypes = importlib.import_module("labkit.core.dtype").NAMES
+        if name in dtypes:
+            return dtypes[name]
         importlib.import_module("labkit._tensor")
         function = importlib.import_module("labkit._tensor.bindings").function(name)
         if function is not None:
@@ -89,4 +80,5 @@ def __dir__() -> list[str]:
     importlib.import_module("labkit.ops.all")
     operators = importlib.import_module("labkit.ops.registration").names_of("function")
     public = [name for name in operators if not name.startswith("_")]
-    return sorted({*globals(), *_EXPORTS, *_MEMORY_FORMATS, *public})
+    dtypes = importlib.import_module("labkit.core.dtype").NAMES
+    return sorted({*globals(), *_EXPORTS, *_MEMORY_FORMATS, *dtypes, *public})

@@ -163,13 +163,7 @@ class inference_mode(_Decorator):
 
     def __enter__(self) -> None:
         self._before = (STATE.grad, STATE.inference)
-        if self.mode:
-            included = tls.included().remove("ADInplaceOrView")
-            excluded = tls.excluded() | tls.AUTOGRAD_KEYS
-        else:
-            included = tls.included().add("ADInplaceOrView")
-            excluded = tls.excluded() - tls.AUTOGRAD_KEYS
-        self._guard = tls.ForceDispatchKeyGuard(included, excluded)
+        self._guard = tls.InferenceMode(self.mode)
         self._guard.__enter__()
         self._fresh = make_inference_tensors(self.mode)
         STATE.grad, STATE.inference = not self.mode, self.mode

@@ -97,6 +97,8 @@ DTYPES: dict[str, DType] = {
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "short": "int16",
             "int": "int32", "long": "int64", "chalf": "complex32", "cfloat": "complex64",
             "cdouble": "complex128"}  # fmt: skip
+NAMES = DTYPES | {alias: DTYPES[name] for alias, name in _ALIASES.items()}
+"""Every element type by each of its names."""
 _REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX_OF = {real: cplx for cplx, real in _REAL_OF.items()}
 _FROM_NUMPY = {value.raw: value for value in DTYPES.values() if value.numpy is not None}
@@ -109,7 +111,7 @@ def dtype(name: str | DType) -> DType:
     """
     if isinstance(name, DType):
         return name
-    found = DTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    found = NAMES.get(name) if isinstance(name, str) else None
     if found is None:
         raise TypeError(f"no dtype {name!r}; there are {', '.join(DTYPES)}")
     return found

@@ -118,8 +118,9 @@ class Library:
         with_keyset   the function gets the call's DispatchKeySet first, to redispatch with
         boxed         the function is called as function(op, keyset, stack)
 
-        In labkit's own dispatcher the call is refused when the function answers something else
-        than the schema promises; a dispatcher of one's own may pass anything on.
+        In labkit's own dispatcher a call is refused when the function answers something else than
+        the schema promises. A dispatcher of one's own may pass anything on, and labkit's `aten`
+        is held to PyTorch's by the conformance layers.
 
         Raises   ValueError   no such key, or another namespace
                  TypeError    not callable

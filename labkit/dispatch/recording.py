@@ -1,8 +1,4 @@
-"""Every kernel that labkit's dispatcher enters, written down as it happens.
-
-Source   aten/src/ATen/core/dispatch/Dispatcher.h  show_dispatch_trace
-Differs  PyTorch prints this in debug builds only, and to stderr.
-"""
+"""Every kernel that labkit's dispatcher enters, written down as it happens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

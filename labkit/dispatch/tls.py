@@ -124,14 +124,21 @@ class AutoDispatchBelowADInplaceOrView(ExcludeDispatchKeyGuard):
 class InferenceMode:
     """Autograd is excluded, and ADInplaceOrView is not included: no versions, no views.
 
+    mode  False lifts an inference mode that is open
+
     Source   c10/core/InferenceMode.h  InferenceMode
     Differs  Tensors made inside are ordinary ones; giving them fewer keys is the factory's job.
     """
 
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
     def __enter__(self) -> None:
-        self._guard = ForceDispatchKeyGuard(
-            included().remove(DispatchKey.ADInplaceOrView), excluded() | AUTOGRAD_KEYS
-        )
+        if self.mode:
+            sets = included().remove(DispatchKey.ADInplaceOrView), excluded() | AUTOGRAD_KEYS
+        else:
+            sets = included().add(DispatchKey.ADInplaceOrView), excluded() - AUTOGRAD_KEYS
+        self._guard = ForceDispatchKeyGuard(*sets)
         self._guard.__enter__()
 
     def __exit__(self, *_exception: object) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labkit.memory.snapshots.columns import ACTIONS, Array, Columns
+from labkit.memory.history import ACTIONS
+from labkit.memory.snapshots.columns import Array, Columns
 from labkit.memory.snapshots.extras import Region
 from labkit.memory.snapshots.stack_table import Frame
 

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.memory.block import ALLOCATED, FREE, PENDING
+from labkit.memory.history import ACTIONS
 from labkit.memory.snapshots.extras import Annotation, annotations_of, settings_in
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused, short
-from labkit.memory.snapshots.stack_table import StackTable, stack_table
+from labkit.memory.snapshots.stack_table import Codes, StackTable, stack_table
 from labkit.memory.snapshots.trace_table import TraceTable
 
-ACTIONS = (
-    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
-    "segment_unmap", "snapshot", "oom",
-)  # fmt: skip
-STATES = ("inactive", "active_allocated", "active_pending_free")
+STATES = (FREE, ALLOCATED, PENDING)
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
 MOST_BYTES = 2**62  # all sizes of a column together
 STATES_OF_OLDER_RELEASES = {"active_awaiting_free": 2}
@@ -82,14 +80,14 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
             f"devices, and segments of {sorted(set(of_segment.tolist()))[:8]}"
         )
     trace = traces[device] if device < len(traces) else []
-    large = _coded(segments, "segment_type", _Codes("small"), "segments", _string, bool, "large")
-    expandable = _coded(segments, "is_expandable", _Codes(False), "segments", _bool, bool, False)
+    large = _coded(segments, "segment_type", Codes("small"), "segments", _string, bool, "large")
+    expandable = _coded(segments, "is_expandable", Codes(False), "segments", _bool, bool, False)
     here = np.flatnonzero(of_segment == device)
     segments = [segments[i] for i in here.tolist()]
     blocks, owner = _blocks(segments)
 
-    streams, pools, notes = _Codes(0), _Codes((0, 0)), _Codes("")
-    actions = _Codes(*ACTIONS)
+    streams, pools, notes = Codes(0), Codes((0, 0)), Codes("")
+    actions = Codes(*ACTIONS)
     if isinstance(trace, TraceTable):
         events, trace_frames, of_row = _stepped_events(trace, actions, streams, pools, notes)
     else:
@@ -104,7 +102,7 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         "large": large[here].astype(np.uint8),
         "expandable": expandable[here].astype(np.uint8),
     }
-    states = _Codes(*STATES)
+    states = Codes(*STATES)
     states.update(STATES_OF_OLDER_RELEASES)
     block_columns = {
         "address": _numbers(blocks, "address", "blocks"),
@@ -136,8 +134,8 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
 
 
 def _events(
-    rows: list[dict[str, Any]], actions: "_Codes", streams: "_Codes", pools: "_Codes",
-    notes: "_Codes",
+    rows: list[dict[str, Any]], actions: Codes, streams: Codes, pools: Codes,
+    notes: Codes,
 ) -> tuple[dict[str, Array], list[Any]]:  # fmt: skip
     """The columns of a trace of dicts, and the traceback of each row."""
     where = "device trace"
@@ -154,12 +152,12 @@ def _events(
 
 
 def _stepped_events(
-    trace: TraceTable, actions: "_Codes", streams: "_Codes", pools: "_Codes", notes: "_Codes"
+    trace: TraceTable, actions: Codes, streams: Codes, pools: Codes, notes: Codes
 ) -> tuple[dict[str, Array], list[Any], Array]:
     """The columns of a trace read fast, distinct tracebacks, and which of them each row has."""
     rows, where = trace.dicts, "device trace"
 
-    def coded(key: str, codes: _Codes, convert: Callable[[Any], Any], default: Any) -> Array:
+    def coded(key: str, codes: Codes, convert: Callable[[Any], Any], default: Any) -> Array:
         values, of_row = trace.distinct(key, default)
         dtype = np.uint8 if codes is actions else np.int32
         return np.array([codes[convert(value)] for value in values], dtype)[of_row]
@@ -174,17 +172,6 @@ def _stepped_events(
         "time_us": trace.numbers("time_us", _numbers(rows, "time_us", where, 0)),
     }
     return events, *trace.distinct("frames", ())
-
-
-class _Codes(dict[Any, Any]):
-    """Small numbers for values, in the order in which they first appear."""
-
-    def __init__(self, *known: Any) -> None:
-        super().__init__((value, number) for number, value in enumerate(known))
-
-    def __missing__(self, value: Any) -> int:
-        number = self[value] = len(self)
-        return number
 
 
 def _rows(value: Any, name: str) -> list[dict[str, Any]]:
@@ -245,7 +232,7 @@ def _integers(values: list[Any], key: str, where: str) -> Array:
 def _coded(
     rows: list[dict[str, Any]],
     key: str,
-    codes: _Codes,
+    codes: Codes,
     where: str,
     convert: Callable[[Any], Any],
     dtype: Any,

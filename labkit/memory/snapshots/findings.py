@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from labkit.memory.snapshots.columns import ACTIONS, Array, Columns
+from labkit.memory.history import ACTIONS
+from labkit.memory.snapshots.columns import Array, Columns
 
 CLOCK_SLACK_US = 1000
 OF_AN_ADDRESS = ("another one", "its segment", "in use", "is free")

@@ -19,6 +19,17 @@ Array = NDArray[Any]
 Frame = tuple[str, str, int]
 
 
+class Codes(dict[Any, Any]):
+    """Small numbers for values, in the order in which they first appear."""
+
+    def __init__(self, *known: Any) -> None:
+        super().__init__((value, number) for number, value in enumerate(known))
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self)
+        return number
+
+
 @dataclass(frozen=True)
 class StackTable:
     """Every distinct traceback once; stack 0 is the empty one.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from labkit.memory.snapshots.plain_machine import InRun, NotRegular, PlainMachine, Run
+from labkit.memory.snapshots.stack_table import Codes
 from labkit.memory.snapshots.trace_rows import GET, LIST, NOTHING, NUMBER, PAIR, TEXT, Array, Rows
 
 
@@ -216,17 +217,11 @@ def _from_changes(columns: list[Array], name: Callable[[int], Any]) -> Grouped:
 
 def _numbered(names: Any, at: Array, back: Array) -> Grouped:
     """Equal names share a number: (index of the first of each, number of each row)."""
-    numbers = _Numbers()
+    numbers = Codes()
     column = np.fromiter(map(numbers.__getitem__, names), np.int64, len(at))
     first = np.full(len(numbers), -1, np.int64)
     first[column[::-1]] = at[::-1]
     return first, column[back]
-
-
-class _Numbers(dict[Any, int]):
-    def __missing__(self, name: Any) -> int:
-        number = self[name] = len(self)
-        return number
 
 
 def _all_one(_: bytes, value: Array, __: Array) -> Grouped:
