@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labkit.course import kernel_bench
+from labkit.course.benches import kernel_bench
 from labkit.course.exercise import handed_out
 from labkit.course.exercises._cpp_matrix import NAN, compiled
 from labkit.cuda.module import RawModule
