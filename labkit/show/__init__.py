@@ -9,6 +9,7 @@ from labkit.show.dispatch import dispatch, dispatch_table
 from labkit.show.graph import graph
 from labkit.show.holders import holders
 from labkit.show.kernel import kernel
+from labkit.show.law import ladder, law
 from labkit.show.memory import memory
 from labkit.show.operators import rewrite
 from labkit.show.pictures import pictures
@@ -30,6 +31,8 @@ __all__ = [
     "graph",
     "holders",
     "kernel",
+    "ladder",
+    "law",
     "memory",
     "pictures",
     "rewrite",

@@ -1,0 +1,1 @@
+"""What was measured, beside what a law, a bound or a peer says."""
