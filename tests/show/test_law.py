@@ -27,6 +27,12 @@ def test_the_words_hold_every_number_and_name_the_point_that_is_farthest_off():
     assert len(rows) == 6
 
 
+def test_points_on_the_law_are_said_to_be_there():
+    assert repr(show.law({"m": {1: 2}}, {"law": 2.001})).startswith(
+        "m against law; every point is within 0.1 %"
+    )
+
+
 def test_a_point_stands_where_its_numbers_say():
     svg = parts(valley(log="x")).find(".//svg[@role='img']")
     places = [(mark.get("x"), float(mark.get("y"))) for mark in svg.findall("svg[@x]")]

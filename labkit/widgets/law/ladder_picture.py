@@ -19,8 +19,8 @@ class LadderPicture:
 
     def _said(self, name: str) -> str:
         share = self.shares[name]
-        spread = f" ({share.low:.3g} to {share.high:.3g})" if share.low < share.high else ""
-        return "the peer, 100 %" if name == self.peer else f"{share.y:.3g} %{spread}"
+        spread = f" ({_percent(share.low)} to {_percent(share.high)})" if share.low < share.high else ""
+        return "the peer, 100 %" if name == self.peer else f"{_percent(share.y)} %{spread}"
 
     def _head(self) -> str:
         unit = f" of {self.unit}" if self.unit else ""
@@ -53,3 +53,7 @@ class LadderPicture:
             f"{line.format(low, high, 10, 10, 1)}"
             f'<svg x="{at}" y="10" style="overflow:visible">{mark(0)}</svg></svg>'
         )
+
+
+def _percent(share: float) -> str:
+    return f"{share:,.0f}" if share >= 100 else f"{share:.3g}"

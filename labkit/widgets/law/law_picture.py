@@ -77,6 +77,8 @@ class LawPicture:
                 if ratios and point.y > 0:
                     ratio, law = min(ratios, key=_off)
                     found.append((ratio, f"{name} at {written(point.x)} is {ratio:.3g} x {law}"))
+        if found and max(map(_off, found)) < 0.001:
+            return "every point is within 0.1 %"
         return f"farthest off: {max(found, key=_off)[1]}" if found else ""
 
     def _head(self) -> str:
