@@ -4,7 +4,8 @@ The expressions are those of `labkit.ops.cuda.expressions`. Sizes and strides ar
 text, as the examples of the capture had them.
 
 Source   torch/_inductor/codegen/triton.py
-Differs  float32 only, one element per thread
+Differs  one floating type per kernel, one element per thread. A half or bfloat16 is rounded after
+         each operator, as it would be between two kernels, where Inductor keeps the float
 """
 
 import re
@@ -16,14 +17,21 @@ import torch
 from torch.fx import GraphModule, Node
 
 from labkit.core import dtype as dtypes
+from labkit.core.dtype import DType
 from labkit.graph.storages import arguments, operator_name
+from labkit.ops.cuda.elementwise_source import ELEMENTS, HEADERS
 from labkit.ops.cuda.expressions import EXPRESSIONS, HELPERS, expression
 
 THREADS = 256  # per block
+TYPES = {
+    torch.float32: dtypes.float32, torch.float64: dtypes.float64,
+    torch.float16: dtypes.float16, torch.bfloat16: dtypes.bfloat16,
+}  # fmt: skip
+"""Element types that a kernel is written for."""
 
 _TEMPLATE = """\
-{helpers}// {what}
-extern "C" __global__ void {name}({parameters}, float* out, long long n) {{
+{head}// {what}
+extern "C" __global__ void {name}({parameters}, {element}* out, long long n) {{
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
 {lines}
@@ -39,9 +47,12 @@ def why_not_pointwise(node: Node) -> str | None:
         return "is not element-wise"
     if target._schema.is_mutable:
         return "writes to its input"
-    for one in (node, *node.all_input_nodes):
-        if one.meta["val"].dtype is not torch.float32:
-            return f"{one.name} is {one.meta['val'].dtype}, and the kernel computes in float32"
+    own = node.meta["val"].dtype
+    if own not in TYPES:
+        return f"{node.name} is {own}, and kernels are written for {', '.join(map(str, TYPES))}"
+    for one in node.all_input_nodes:
+        if one.meta["val"].dtype is not own:
+            return f"{one.name} is {one.meta['val'].dtype}, and {node.name} is {own}"
     try:
         return None if _text(node) else "has no expression in CUDA C++"
     except KeyError as missing:
@@ -77,22 +88,48 @@ class PointwiseKernel(torch.nn.Module):  # type: ignore[misc]
         inputs = [node for node in nodes if node.op == "placeholder"]
         steps = [node for node in nodes if node.op == "call_function"]
         out = self.result.meta["val"]
+        dtype = TYPES[out.dtype]
+        element, value = ELEMENTS[dtype], _value(dtype)
+        loads = [f"{one.name}[{place(one.meta['val'], out.shape)}]" for one in inputs]
+        if dtype in HEADERS:
+            loads = [f"float({load})" for load in loads]
         lines = [
-            f"const float {variable(one)} = {one.name}[{element(one.meta['val'], out.shape)}];"
-            for one in inputs
+            f"const {value} {variable(one)} = {load};"
+            for one, load in zip(inputs, loads, strict=True)
         ]
-        lines += [f"const float {variable(one)} = {_text(one)};" for one in steps]
-        used = " ".join(lines)
-        helpers = [HELPERS[each] for each in HELPERS if f"{each}(" in used]
+        lines += [
+            f"const {value} {variable(one)} = {_rounded(_text(one), dtype)};" for one in steps
+        ]
+        result = variable(self.result)
         return _TEMPLATE.format(
-            helpers="".join(["using Value = float;\n\n", *helpers, "\n"]) if helpers else "",
+            head=_head(" ".join(lines), dtype),
             what=", ".join(operator_name(one) for one in steps),
             name=self.name,
-            parameters=", ".join(f"const float* {one.name}" for one in inputs),
+            parameters=", ".join(f"const {element}* {one.name}" for one in inputs),
+            element=element,
             lines="\n".join(f"    {line}" for line in lines),
-            place=element(out, out.shape),
-            result=variable(self.result),
+            place=place(out, out.shape),
+            result=f"({element}){result}" if dtype in HEADERS else result,
         )
+
+
+def _value(dtype: DType) -> str:
+    """What is computed in: halves have no arithmetic of their own here."""
+    return "float" if dtype in HEADERS else ELEMENTS[dtype]
+
+
+def _rounded(text: str, dtype: DType) -> str:
+    """A number as it is when it has been in memory."""
+    return f"float(({ELEMENTS[dtype]})({text}))" if dtype in HEADERS else text
+
+
+def _head(used: str, dtype: DType) -> str:
+    """What stands above a kernel: the header of its type, and the helpers that it calls."""
+    head = f"#include <{HEADERS[dtype]}>\n" if dtype in HEADERS else ""
+    if "Value(" in used or any(f"{each}(" in used for each in HELPERS):
+        head += f"using Value = {_value(dtype)};\nusing Wide = Value;\n"
+    head += "".join(f"\n{HELPERS[each]}" for each in HELPERS if f"{each}(" in used)
+    return head and head + "\n"
 
 
 def variable(node: Node) -> str:
@@ -100,7 +137,7 @@ def variable(node: Node) -> str:
     return f"v_{node.name}"
 
 
-def element(value: torch.Tensor, shape: Sequence[int]) -> str:
+def place(value: torch.Tensor, shape: Sequence[int]) -> str:
     """The element of `value` for thread i, where i counts the elements of `shape` in order.
 
     A broadcast dimension has no term. Neighbouring dimensions that run on into each other are one.
@@ -139,24 +176,25 @@ def _text(node: Node) -> str:
         value = values.get(argument.name, argument.default_value)
         if isinstance(argument.type, torch.TensorType) or argument.name == "other":
             letter = next(letters)
-            given[argument.name], words[letter] = letter, _word(value)
+            given[argument.name], words[letter] = letter, _word(value, node)
         elif value is None or isinstance(value, str):
             given[argument.name] = value
         else:
-            given[argument.name], words[argument.name] = argument.name, _word(value)
-    name = operator_name(node)
-    text = expression(name, given, dtypes.float32) if name in EXPRESSIONS else None
+            given[argument.name], words[argument.name] = argument.name, _word(value, node)
+    name, dtype = operator_name(node), TYPES[node.meta["val"].dtype]
+    text = expression(name, given, dtype) if name in EXPRESSIONS else None
     if text is None:
         raise KeyError(name)
     text = re.sub(r"\bWide\((\w+)\)", r"\1", text)
     text = re.sub(r"\b(" + "|".join(words) + r")\b", lambda found: words[found[1]], text)
-    return re.sub(r"(?<![\w.])1\.0f \* ", "", text)  # alpha, mostly
+    return re.sub(r"(?<![\w.])1\.0f? \* ", "", text)  # alpha, mostly
 
 
-def _word(value: Any) -> str:
+def _word(value: Any, node: Node) -> str:
     if isinstance(value, Node):
         return variable(value)
     number = float(value)
     if number != number or number in (float("inf"), -float("inf")):
         raise KeyError(f"the number {number}")
-    return f"{number!r}f" if number >= 0 else f"({number!r}f)"
+    suffix = "" if node.meta["val"].dtype is torch.float64 else "f"
+    return f"{number!r}{suffix}" if number >= 0 else f"({number!r}{suffix})"

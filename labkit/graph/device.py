@@ -56,7 +56,7 @@ class DeviceRun:
 def run_on_device(
     graph: GraphModule, *inputs: torch.Tensor, driver: EmulatorDriver | None = None
 ) -> DeviceRun:
-    """The graph has run on the emulator; in float32 only.
+    """The graph has run on the emulator; what is not element-wise in float32 only.
 
     Bytes are 32 for each sector that a warp asked for: nothing comes from a cache.
 
@@ -114,8 +114,7 @@ class _Device(Interpreter):  # type: ignore[misc]
         return out
 
     def _count(self, kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any]) -> None:
-        arrays = [one.numpy() if isinstance(one, torch.Tensor) else one for one in args]
-        report = kernel(grid, block, arrays, trace=Trace(races=False))
+        report = kernel(grid, block, tuple(args), trace=Trace(races=False))
         assert self.node is not None
         moved = SECTOR * report.total("sectors", space="global")
         self.counted.launches.append(DeviceLaunch(self.node.name, kernel.name, moved))
@@ -125,7 +124,7 @@ class _Device(Interpreter):  # type: ignore[misc]
 def _poisoned(node: Node) -> torch.Tensor:
     """Memory for the node's value, as its kernel finds it: full of NaN."""
     like = node.meta["val"]
-    return torch.empty_strided(like.shape, like.stride()).fill_(torch.nan)
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).fill_(torch.nan)
 
 
 def _conv2d(

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from labkit import graph
+from labkit.graph.codegen import why_not_pointwise
 from tests.graph.programs import poisoned
 
 
@@ -113,7 +114,7 @@ def test_the_source_says_what_it_does():
     rewrite = graph.fuse_pointwise(before)
     assert rewrite.done == ["add, relu are fused_add_relu"]
     (kernel,) = rewrite.graph.children()
-    assert kernel.source.splitlines()[5:] == [
+    assert kernel.source.splitlines()[6:] == [
         "// add, relu",
         'extern "C" __global__ void fused_add_relu(const float* x, const float* mul, '
         "float* out, long long n) {",
@@ -126,3 +127,58 @@ def test_the_source_says_what_it_does():
         "    out[i] = v_relu;",
         "}",
     ]
+
+
+TYPES = [torch.float16, torch.bfloat16, torch.float64]
+ULP = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 2.0**-50}
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_a_chain_of_another_type_is_rounded_as_if_each_operator_wrote_it(dtype, emulator):
+    x, y = torch.randn(4, 64, dtype=dtype), torch.randn(64, dtype=dtype)
+
+    def chain(x, y):
+        return ((x * y + x) * 3 - y).relu().maximum(y) / 7
+
+    before = graph.capture(chain, x, y)
+    fused_run = graph.run_on_device(graph.fuse_pointwise(before).graph, x, y, driver=emulator)
+    plain = graph.run_on_device(before, x, y, driver=emulator)
+    assert torch.equal(fused_run.result, chain(x, y))
+    assert torch.equal(plain.result, chain(x, y))
+    assert [len(fused_run.launches), len(plain.launches)] == [1, 7]
+    floats = graph.capture(chain, x.float(), y.float())
+    wide = graph.run_on_device(graph.fuse_pointwise(floats).graph, x.float(), y.float())
+    assert 4 * fused_run.bytes_moved == dtype.itemsize * wide.bytes_moved
+
+
+FUNCTIONS = {
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "exp": torch.exp, "sin": torch.sin,
+    "silu": nn.functional.silu, "gelu": nn.functional.gelu, "softplus": nn.functional.softplus,
+    "gelu by tanh": lambda x: nn.functional.gelu(x, approximate="tanh"),
+    "leaky_relu": nn.functional.leaky_relu, "pow": lambda x: x.pow(3), "sqrt": lambda x: x.sqrt(),
+    "clamp": lambda x: x.clamp(-0.3, 0.7), "lerp": lambda x: x.lerp(x * 2, 0.25),
+    "remainder": lambda x: x.remainder(x * 3), "abs": lambda x: -x.abs(),
+    "subtraction": lambda x: x - 0.1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *TYPES], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_is_pytorchs_to_the_last_bit_or_the_next(name, dtype, emulator):
+    x = (torch.randn(97, dtype=torch.float64) * 2).to(dtype)
+    program = lambda x: FUNCTIONS[name](x)  # noqa: E731  (a builtin has no signature to capture)
+    before = graph.capture(program, x)
+    run = graph.run_on_device(before, x, driver=emulator)
+    ulp = ULP.get(dtype, 2.0**-21)
+    assert run.result.dtype is dtype
+    torch.testing.assert_close(run.result, program(x), rtol=ulp, atol=ulp, equal_nan=True)
+
+
+def test_two_types_make_no_kernel():
+    x, y = torch.randn(3), torch.randn(3).half()
+    rewrite = graph.fuse_pointwise(graph.capture(lambda x, y: (x + y) * 2 + y, x, y))
+    assert not rewrite.done
+    (mixed,) = rewrite.graph.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
+    adds = rewrite.graph.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
+    assert why_not_pointwise(mixed) is None
+    assert why_not_pointwise(adds[0]) == "y is torch.float16, and add is torch.float32"
