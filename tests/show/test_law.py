@@ -123,15 +123,21 @@ def test_what_cannot_be_drawn_is_refused_by_name(measured, more, why):
 
 
 def test_a_rung_is_divided_by_its_peer_turn_by_turn():
-    picture = show.ladder({"mine": [1, 2, 9], "theirs": [2, 4, 6], "half": 2}, "theirs", "reads")
+    rungs = {"mine": [1, 2, 9], "theirs": [2, 4, 6], "half": 2, "twice": [4, 8, 12]}
+    picture = show.ladder(rungs, "theirs", "reads")
     assert repr(picture).splitlines() == [
         "percent of reads beside theirs",
         "mine: 50 % (50 to 150)",
         "theirs: the peer, 100 %",
         "half: 50 % (33.3 to 100)",
+        "twice: 200 %",
     ]
-    marks = parts(picture).findall(".//svg/svg")
-    assert [mark.get("x") for mark in marks] == ["33.33%", "66.67%", "33.33%"]
+    mine, theirs, half, twice = (
+        float(mark.get("x").rstrip("%")) for mark in parts(picture).findall(".//svg/svg")
+    )
+    assert mine == half and twice == 100
+    assert twice - theirs == pytest.approx(theirs - half, abs=0.02)
+    assert show.ladder({"none": 0, "all": 2}, "all")._repr_html_().count('x="0.00%"') == 1
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,23 @@ class Axis:
     log      powers of ten stand equally far from each other
     ticks    numbers to write where they are few; else round ones. Of two that stand too close to
              each other the smaller one is written
+    zero     0 has a place, too, unless the axis is logarithmic
     """
 
     def __init__(
-        self, numbers: Iterable[float], log: bool = False, ticks: Sequence[float] = ()
+        self,
+        numbers: Iterable[float],
+        log: bool = False,
+        ticks: Sequence[float] = (),
+        zero: bool = True,
     ) -> None:
-        values = [*numbers]
+        values = [*numbers, *([0.0] if zero and not log else [])]
         self.log = log
         low, high = min(values), max(values)
         if log:
             self._low, self._high = math.log10(low), math.log10(high)
         else:
-            self._low, self._high = min(low, 0), max(high, 0)
+            self._low, self._high = low, high
         if self._high == self._low:
             self._low, self._high = self._low - 0.5, self._high + 0.5
         few = sorted({*ticks})

@@ -10,17 +10,22 @@ from labkit.widgets.law.law_picture import Point, mark
 class LadderPicture:
     """Rungs in percent of the peer, whose 100 % is a line through all rows.
 
+    Half of the peer stands as far from it as its double; where a rung is 0, zero is the left end.
+
     shares  name of a rung -> its percentage, with the smallest and the largest of all turns
     """
 
     def __init__(self, shares: Mapping[str, Point], peer: str, unit: str, title: str) -> None:
         self.shares, self.peer, self.unit, self.title = shares, peer, unit, title
-        self._along = Axis([value for p in shares.values() for value in (p.low, p.high)])
+        ends = [value for p in shares.values() for value in (p.low, p.high)]
+        self._along = Axis(ends, log=min(ends) > 0)
 
     def _said(self, name: str) -> str:
         share = self.shares[name]
-        spread = f" ({_percent(share.low)} to {_percent(share.high)})" if share.low < share.high else ""
-        return "the peer, 100 %" if name == self.peer else f"{_percent(share.y)} %{spread}"
+        if name == self.peer:
+            return "the peer, 100 %"
+        spread = f" ({_percent(share.low)} to {_percent(share.high)})"
+        return f"{_percent(share.y)} %{spread if share.low < share.high else ''}"
 
     def _head(self) -> str:
         unit = f" of {self.unit}" if self.unit else ""

@@ -62,7 +62,7 @@ class LawPicture:
         self.points, self.lines, self.x, self.y, self.title = points, lines, x, y, title
         every = [point for series in points.values() for point in series]
         along = [p.x for p in every] + [x for line in lines.values() for x, _ in line.curve]
-        self._along = Axis(along, "x" in log, [p.x for p in every])
+        self._along = Axis(along, "x" in log, [p.x for p in every], zero=False)
         up = [value for p in every for value in (p.low, p.high)]
         up += [value for line in lines.values() for _, value in line.curve]
         self._up = Axis(up, "y" in log)
