@@ -13,7 +13,7 @@ Every value comes from the run: it is computed in a cell above, or in this one, 
 `backstage`. The call raises where a value contradicts the verdict on record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from html import escape
 from typing import Any
 
@@ -21,14 +21,17 @@ from labkit.course.claims import COLOURS, DOCUMENTS, entry_of, shown_evidence, s
 from labkit.course.notebook_form import natural
 
 TITLE = "Read it elsewhere? Statements of {source}, run here: {holding} of {count} hold"
+OPEN = "; {count} not checkable here"
 HEADINGS = ("", "it says", "verdict", "better", "found here")
 
 
 class CheckedClaims:
     """The claims a chapter owns, one row each, with what its run found out."""
 
-    def __init__(self, rows: list[dict[str, str]], documents: list[str]) -> None:
-        self.rows, self.documents = rows, documents
+    def __init__(
+        self, rows: list[dict[str, str]], documents: list[str], undecided: Collection[str] = ()
+    ) -> None:
+        self.rows, self.documents, self.undecided = rows, documents, undecided
 
     def __repr__(self) -> str:
         lines = [
@@ -39,9 +42,10 @@ class CheckedClaims:
     @property
     def title(self) -> str:
         """The line that stands for the folded table."""
-        holding = sum(row["verdict"] == "holds" for row in self.rows)
+        decided = [row["verdict"] for row in self.rows if row["id"] not in self.undecided]
         source = " and ".join(f"“{name}”" for name in self.documents)
-        return TITLE.format(count=len(self.rows), source=source, holding=holding)
+        text = TITLE.format(count=len(decided), source=source, holding=decided.count("holds"))
+        return text + (OPEN.format(count=len(self.undecided)) if self.undecided else "")
 
     def _repr_html_(self) -> str:
         style = "text-align:left;vertical-align:top"
@@ -101,7 +105,7 @@ def checked(
         for claim_id in sorted(found, key=natural)
     ]
     documents = sorted({DOCUMENTS[entry_of(claim_id)["document"]] for claim_id in found})
-    return CheckedClaims(rows, documents)
+    return CheckedClaims(rows, documents, settles)
 
 
 def _found(claim_id: str, value: Any) -> str:

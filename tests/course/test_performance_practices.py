@@ -71,23 +71,44 @@ def limits_of(pairs):
     return ratios[5], ratios[-6]
 
 
-@answers.right("fair_bench")
-def compare(a, b):
-    return said(*limits_of(in_turns(a, b)))
-
-
-@answers.right("fair_bench")
-def there_and_back(a, b):
+def there_and_back(a, b, cold=10, turns=20):
     """Each turn in the other order than the one before it."""
-    in_turns(a, b, 10, 0)
+    in_turns(a, b, cold, 0)
     pairs = []
-    for turn in range(20):
+    for turn in range(turns):
         if turn % 2:
             second = b()
             pairs.append((a(), second))
         else:
             pairs.append((a(), b()))
-    return said(*limits_of(pairs))
+    return pairs
+
+
+@answers.right("fair_bench")
+def compare(a, b):
+    return said(*limits_of(there_and_back(a, b)))
+
+
+@answers.wrong("fair_bench", "always calls a first")
+def same_order(a, b):
+    return said(*limits_of(in_turns(a, b)))
+
+
+@answers.wrong("fair_bench", "sorts the times of each alone")
+def unpaired(a, b):
+    first, second = map(sorted, zip(*in_turns(a, b, 10, 30), strict=True))
+    if first[19] < second[10]:
+        return "a"
+    return "b" if second[19] < first[10] else "noise"
+
+
+@answers.wrong("fair_bench", "looks into the functions instead of calling them")
+def peeks(a, b):
+    def usual(function):
+        run = function.run
+        return run.__closure__[run.__code__.co_freevars.index("ms")].cell_contents
+
+    return said(*[usual(a) / usual(b)] * 2)
 
 
 @answers.right("fair_bench")
@@ -107,7 +128,7 @@ def in_any_order(a, b):
 def bootstrapped(a, b):
     """The middle 95 % of the medians of 100 draws."""
     rng = random.Random(7)
-    ratios = [x / y for x, y in in_turns(a, b, 10, 30)]
+    ratios = [x / y for x, y in there_and_back(a, b, 10, 30)]
     medians = sorted(statistics.median(rng.choices(ratios, k=30)) for _ in range(100))
     return said(medians[1], medians[-2])
 
@@ -120,14 +141,14 @@ def blocks(a, b):
 
 @answers.wrong("fair_bench", "mean instead of median")
 def mean(a, b):
-    ratios = [x / y for x, y in in_turns(a, b)]
+    ratios = [x / y for x, y in there_and_back(a, b)]
     middle, error = statistics.mean(ratios), 2 * statistics.stdev(ratios) / 20**0.5
     return said(middle - error, middle + error)
 
 
 @answers.wrong("fair_bench", "minimum of each")
 def minimum(a, b):
-    pairs = in_turns(a, b)
+    pairs = there_and_back(a, b)
     low, high = limits_of(pairs)
     ratio = min(x for x, _ in pairs) / min(y for _, y in pairs)
     return said(ratio - (high - low) / 2, ratio + (high - low) / 2)
@@ -135,17 +156,17 @@ def minimum(a, b):
 
 @answers.wrong("fair_bench", "no warm-up")
 def cold(a, b):
-    return said(*limits_of(in_turns(a, b, 0)))
+    return said(*limits_of(there_and_back(a, b, 0)))
 
 
 @answers.wrong("fair_bench", "drops one call")
 def drops_one(a, b):
-    return said(*limits_of(in_turns(a, b, 1)))
+    return said(*limits_of(there_and_back(a, b, 1)))
 
 
 @answers.wrong("fair_bench", "always reports a winner")
 def winner(a, b):
-    ratio = statistics.median(x / y for x, y in in_turns(a, b))
+    ratio = statistics.median(x / y for x, y in there_and_back(a, b))
     return "a" if ratio < 1 else "b"
 
 
@@ -162,17 +183,19 @@ def slower(a, b):
 
 @answers.wrong("fair_bench", "three percent are a difference everywhere")
 def threshold(a, b):
-    ratio = statistics.median(x / y for x, y in in_turns(a, b))
+    ratio = statistics.median(x / y for x, y in there_and_back(a, b))
     return said(ratio - 0.03, ratio + 0.03)
 
 
 @answers.wrong("fair_bench", "too many calls")
 def patient(a, b):
-    return said(*limits_of(in_turns(a, b, 10, 100)))
+    return said(*limits_of(there_and_back(a, b, 10, 100)))
 
 
 def test_mistakes_of_a_bench_get_their_hints():
     parts = dict(stage_exercises(answers.exercises["fair_bench"]))
+    assert "to begin" in first_hint(parts["drift"], same_order)
+    assert "first ten of each" in first_hint(parts["quiet"], peeks)
     assert "at most 40" in first_hint(parts["quiet"], patient)
     assert "slower one" in first_hint(parts["quiet"], slower)
     assert "name a winner" in first_hint(parts["quiet"], winner)
@@ -200,6 +223,16 @@ def test_drift_changes_all_functions_alike():
 
 
 # --- find_the_knee
+
+
+def test_an_edge_gets_a_hint_of_its_own():
+    exercise = answers.exercises["find_the_knee"]
+    assert (
+        "just 95 %"
+        in first_hint(exercise, lambda rows, slowest: knee(rows, slowest, 0.95001)).lower()
+    )
+    slow = dict(stage_exercises(exercise))["slowest"]
+    assert "just `slowest`" in first_hint(slow, lambda rows, slowest: knee(rows, slowest - 1))
 
 
 def knee(rows, slowest, share=0.95, limit=True, all_best=False):
@@ -247,6 +280,8 @@ for why, wrong in {
         ),
         None,
     ),
+    "more than 95 %": lambda rows, slowest: knee(rows, slowest, 0.95001),
+    "less than slowest": lambda rows, slowest: knee(rows, slowest - 1),
     "a number when nothing fits": lambda rows, slowest: knee(rows, slowest) or 0,
     "returns the literal answer of the example in the statement": lambda rows, slowest: 8,
 }.items():

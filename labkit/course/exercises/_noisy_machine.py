@@ -65,7 +65,8 @@ class NoisyMachine:
 OF = {"noise": 60, "a": 20, "b": 20}
 """How many experiments of each truth one case holds: both are equally fast, or one is faster."""
 ENOUGH = 0.8
-MOST_CALLS = 40
+FEWEST_CALLS, MOST_CALLS = 11, 40
+"""Up to ten calls of a function are its warm-up: fewer than eleven measure nothing."""
 KINDS = ("quiet", "warm-up", "drift", "bursts", "together")
 
 
@@ -82,7 +83,7 @@ def experiments(seed: int, kind: str) -> list[tuple[str, Run, Run]]:
 def _pair(rng: random.Random, truth: str, kind: str) -> tuple[Run, Run]:
     every = kind == "together"
     jitter = rng.choice((0.004, 0.02, 0.08))
-    drift = rng.choice((-0.1, 0.1)) * jitter if every or kind == "drift" else 0.0
+    drift = rng.choice((-0.75, 0.75)) * jitter if every or kind == "drift" else 0.0
     bursts = 0.05 if every or kind == "bursts" else 0.0
     cold = [rng.randint(8, 10), 0] if every or kind == "warm-up" else [0, 0]
     rng.shuffle(cold)
@@ -100,13 +101,30 @@ def _case(kind: str) -> Callable[[Rng, int], Case]:
     return lambda rng, size: Case((rng.getrandbits(40), kind))
 
 
+UNMEASURED = "not measured"
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.calls = run, 0
+
+    def __call__(self) -> float:
+        self.calls += 1
+        return self.run()
+
+
 @handed_out
 def _drive(answer: Any, seed: int, kind: str) -> Any:
-    """Truth -> how often each word came."""
+    """Truth -> how often each word came; "not measured" for one without enough calls of both."""
     said: dict[str, dict[str, int]] = {truth: {} for truth in OF}
-    for truth, a, b in experiments(seed, kind):
+    for truth, *pair in experiments(seed, kind):
+        a, b = map(Counted, pair)
         word = answer(a, b)
         word = word if isinstance(word, str) else repr(word)
+        if min(a.calls, b.calls) < FEWEST_CALLS:
+            word = UNMEASURED
         said[truth][word] = said[truth].get(word, 0) + 1
     return said
 
@@ -118,6 +136,8 @@ def _judge(case: Case, said: Any) -> Wrong | None:
     """None when at least 80 % of the experiments of each truth came out right."""
     if not isinstance(said, dict):
         return Wrong("compare(a, b) returns 'a', 'b' or 'noise'")
+    if any(UNMEASURED in words for words in said.values()):
+        return Wrong(f"each function is called at least {FEWEST_CALLS} times")
     for truth, count in OF.items():
         right = said[truth].get(truth, 0)
         if right < ENOUGH * count:
@@ -136,11 +156,21 @@ def _fails(evidence: Any, kind: str) -> bool:
     return evidence.inputs[1] == kind and bool(_missed(evidence.value))
 
 
+def _words(case: Case, got: Any, _right: Any) -> Any:
+    """Which words came for each truth; nothing where none did."""
+    from labkit import show
+
+    if not isinstance(got, dict):
+        return None
+    return show.bars({WORDS[truth]: words for truth, words in got.items()}, unit="experiments")
+
+
 fair_bench = Exercise(
     id="performance_practices.fair_bench",
     case=_case("together"),
     drive=_drive,
     judge=_judge,
+    picture=_words,
     minutes=12,
     cases=2,
     sizes=1,
@@ -157,12 +187,17 @@ fair_bench = Exercise(
     hints=(
         Hint("Call each of the two at most 40 times: 10 to warm up, and 20 turns.",
              when=lambda e: e.kind == "raised" and "more than" in e.got),
+        Hint("Only calls that come after the first ten of each say how fast it is.",
+             when=lambda e: "is called at least" in e.property),
         Hint("Return one of the words 'a', 'b' and 'noise'.",
              when=lambda e: not {w for words in e.value.values() for w in words} <= set(OF)),
         Hint("You name the slower one. A ratio a / b below 1 says that a took less time.",
              when=lambda e: e.value["a"].get("b", 0) > 10 and e.value["b"].get("a", 0) > 10),
         Hint("The first calls of one function are slow here: throw ten of each away.",
              when=lambda e: _fails(e, "warm-up")),
+        Hint("Equally fast functions get a winner when the machine drifts: the second call of a "
+             "turn always meets the slower machine. Let a and b take it in turns to begin.",
+             when=lambda e: _fails(e, "drift") and _missed(e.value) == ["noise"]),
         Hint("The machine becomes slower, or faster, with each call. Call a and b in turns, and "
              "compare the two of one turn.", when=lambda e: _fails(e, "drift")),
         Hint("A few calls are far off here, in both directions. Neither a mean nor a smallest time "
@@ -173,11 +208,15 @@ fair_bench = Exercise(
              when=lambda e: _fails(e, "quiet") and {"a", "b"} <= set(_missed(e.value))),
         Hint("Both are equally fast, and you name a winner too often. Say 'noise' when 1 lies "
              "between the limits.", when=lambda e: "noise" in _missed(e.value)),
-        "Ten calls of each first. Then 20 turns: in each one call of a and one of b.",
+        "Ten calls of each first. Then 20 turns: in each one call of a and one of b, and in every "
+        "other turn b comes first.",
         "From the 20 ratios take the sixth smallest and the sixth largest. Is 1 between them?",
     ),
     must_fail=(
         "runs all of a then all of b",
+        "always calls a first",
+        "sorts the times of each alone",
+        "looks into the functions instead of calling them",
         "mean instead of median",
         "minimum of each",
         "no warm-up",

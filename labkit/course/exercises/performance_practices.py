@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._noisy_machine import fair_bench
@@ -45,7 +45,7 @@ PATIENT = 10**6
 
 
 def _levels_off(rng: Rng, size: int, slowest: bool = True, falls: bool = True) -> Any:
-    """Rows of a table (batch, images/s, ms), the limit, and rates that never are just 95 %."""
+    """Rows of a table (batch, images/s, ms), and the limit; at times a rate is just 95 %."""
     top, half = rng.randint(200, 5000), rng.choice((1, 2, 4, 8, 20))
     batches = sorted(rng.sample([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96], 3 + size))
     worn = rng.choice((1.0, 0.9, 0.7)) if falls else 1.0
@@ -55,17 +55,37 @@ def _levels_off(rng: Rng, size: int, slowest: bool = True, falls: bool = True) -
         rate = top * batch / (batch + half) * (worn if batch > turn else 1.0)
         if falls:
             rate *= rng.choice((1, 1, 0.85))  # sizes that fit the machine badly
-        odd = int(rate) // 2 * 2 + 1
-        rows.append((batch, odd, 1 + 1000 * batch // odd))
+        whole = int(rate) // 20 * 20 + 20
+        rows.append((batch, whole, 1 + 1000 * batch // whole))
+    if falls and rng.chance(0.5):
+        at = rng.randrange(len(rows))  # one row has just 95 % of the best rate
+        batch, _, ms = rows[at]
+        best = max(rate for _, rate, _ in rows)
+        rows[at] = batch, best * 95 // 100, ms
     if falls:
         rng.shuffle(rows)
     return rows, rng.choice([ms for _, _, ms in rows]) - rng.chance(0.2) if slowest else PATIENT
 
 
-def _knee(rows: list[Row], slowest: int) -> int | None:
+def _knee(rows: list[Row], slowest: int, percent: float = 95) -> int | None:
     fit = [row for row in rows if row[2] <= slowest]
     best = max((rate for _, rate, _ in fit), default=0)
-    return min((batch for batch, rate, _ in fit if 100 * rate >= 95 * best), default=None)
+    return min((batch for batch, rate, _ in fit if 100 * rate >= percent * best), default=None)
+
+
+def _rates(case: Case, got: Any, right: Any) -> Any:
+    """The table as bars, with the batch that came back and the right one."""
+    from labkit import show
+
+    rows, slowest = case.inputs
+    said = {got if isinstance(got, int) else None: " (yours)", right: " (right)"}
+    return show.bars(
+        {
+            f"batch {batch}, {ms} of {slowest} ms{said.get(batch, '')}": rate
+            for batch, rate, ms in sorted(rows)
+        },
+        unit="images/s",
+    )
 
 
 find_the_knee = Exercise(
@@ -75,6 +95,7 @@ find_the_knee = Exercise(
     minutes=8,
     cases=120,
     sizes=6,
+    picture=_rates,
     stages=(
         Stage("rises", case=lambda rng, size: _levels_off(rng, size, False, False)),
         Stage("slowest", case=lambda rng, size: _levels_off(rng, size, True, False)),
@@ -87,6 +108,10 @@ find_the_knee = Exercise(
         Hint("No row is fast enough here: None.", when=lambda e: e.right is None),
         Hint("A batch of {got} takes longer than `slowest`.",
              when=lambda e: any(b == e.value and ms > e.inputs[1] for b, _, ms in e.inputs[0])),
+        Hint("A batch may take just `slowest` ms: it still counts.",
+             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1] - 1)),
+        Hint("Just 95 % of the best rate is enough: at least, not more than.",
+             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1], 95.001)),
         Hint("{expected} has 95 % of the best, too, and is smaller.",
              when=lambda e: e.value > e.right),
         Hint("A batch of {got} has less than 95 % of the best rate. Rates can fall and rise again: "
@@ -96,6 +121,7 @@ find_the_knee = Exercise(
     ),
     must_fail=("the largest that fits", "the fastest", "stops at the first small gain",
                "ignores the limit", "the best of all rows", "the first of the list",
+               "more than 95 %", "less than slowest",
                "a number when nothing fits", CONSTANT, FIRST),
 )  # fmt: skip
 
