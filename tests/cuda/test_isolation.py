@@ -12,7 +12,8 @@ import pytest
 
 import labkit
 import labkit.cuda as cuda
-from labkit.cuda.emulator import build
+from labkit.cuda.emulator import arena, build
+from labkit.cuda.emulator.worker import Command
 from labkit.cuda.errors import KernelFailure
 from labkit.cuda.trace import Trace
 
@@ -294,3 +295,12 @@ def test_an_interrupted_wait_leaves_a_device_that_works(small_device):
     finally:
         signal.signal(signal.SIGALRM, before)
     assert x[0] == 7
+
+
+def test_no_device_lies_where_chance_may_put_the_worker_itself(small_device):
+    """With hundreds of devices in a process one came to lie there, and its worker did not start."""
+    small_device.worker.request(Command.PING)
+    maps = Path(f"/proc/{small_device.worker.pid}/maps").read_text(encoding="utf-8").splitlines()
+    starts = [int(line.partition("-")[0], 16) for line in maps]
+    own = [start for start in starts if not small_device.arena.contains(start)]
+    assert min(own) >= arena.LAST_BASE

@@ -10,13 +10,14 @@ import mmap
 import os
 import weakref
 from bisect import bisect_right, insort
+from collections.abc import Iterable
 
 from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
 
 ALIGNMENT = 512  # bytes; what cudaMalloc's addresses are multiples of
 GRANULARITY = 2 << 20  # bytes; of virtual memory, as on NVIDIA's devices
-_FIRST_BASE = 0x100000000000
-_LAST_BASE = 0x600000000000  # what the system maps by itself lies above
+FIRST_BASE = 0x100000000000
+LAST_BASE = 0x550000000000  # programs, the worker too, lie above; where, chance decides
 _BASE_STEP = 0x002000000000  # 128 GiB
 _PUNCH_FROM = 1 << 20  # smaller holes are not worth the system call
 
@@ -93,8 +94,8 @@ class Arena:
         self.reserved = self.capacity + room
         self.fd = os.memfd_create("labkit-device", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, 2 * self.capacity)
-        self.base = _reserve(self.reserved)
-        self.window = _reserve(self.reserved) - self.base
+        self.base = _room(self.reserved, range(FIRST_BASE, LAST_BASE, _BASE_STEP))
+        self.window = _room(self.reserved, (None,)) - self.base
         _map(self.base + self.window, self.capacity, self.fd, 0)
         assert self.base % page == 0
         ranges = (self.base, self.base + self.window)
@@ -264,13 +265,17 @@ def _check_granular(size: int) -> None:
         raise InvalidValueError(f"{size} bytes is not a positive multiple of {GRANULARITY}")
 
 
-def _reserve(size: int) -> int:
-    """Address space of this process that nothing else will use."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-    for wanted in range(_FIRST_BASE, _LAST_BASE, _BASE_STEP):
-        got = _libc.mmap(wanted, size, 0, flags, -1, 0)
-        if got == wanted:
-            return wanted
+def _room(size: int, places: Iterable[int | None]) -> int:
+    """Address space that nothing else in this process uses, at the first place that is free.
+
+    places  None is wherever the system likes
+    """
+    for wanted in places:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        flags |= 0 if wanted is None else _MAP_FIXED_NOREPLACE
+        got = int(_libc.mmap(wanted, size, 0, flags, -1, 0))
+        if got != _FAILED and wanted in (got, None):
+            return got
         if got != _FAILED:
             _libc.munmap(got, size)
     raise CudaError(f"no address range of {size} bytes is free in this process")
