@@ -1,9 +1,14 @@
 """CPU time of processes: what a limit can count, since another program's load does not move it."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 
 import psutil
+
+_uncounted: list[None] = []
+"""One for each piece of labkit's own work under way, in whichever thread."""
 
 
 def of_process(pid: int) -> float:
@@ -20,3 +25,18 @@ def of_process(pid: int) -> float:
 def of_descendants() -> dict[int, float]:
     """Process id -> seconds of CPU, for everything this process started and what that started."""
     return {child.pid: of_process(child.pid) for child in psutil.Process().children(recursive=True)}
+
+
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """What runs meanwhile, here and in processes, is labkit's own work: no limit counts it."""
+    _uncounted.append(None)
+    try:
+        yield
+    finally:
+        _uncounted.pop()
+
+
+def is_counted() -> bool:
+    """Whether no such work is under way."""
+    return not _uncounted

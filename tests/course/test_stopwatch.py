@@ -1,9 +1,13 @@
 """What a timed call leaves behind in the interpreter."""
 
+import contextlib
 import subprocess
 import sys
 
 import pytest
+
+from labkit.core import cpu_time
+from labkit.course import stopwatch
 
 PROGRAM = """
 import sys, threading
@@ -39,3 +43,26 @@ def test_a_profile_runs_after_a_check_in_a_thread(for_ever):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["stopped"] * for_ever + ["['call', 'return']"]
+
+
+BURNS = "import time\nwhile time.process_time() < 3: pass"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "verdict"), [(cpu_time.uncounted, ""), (contextlib.nullcontext, "used")]
+)
+def test_what_labkit_builds_meanwhile_is_not_the_answers(meanwhile, verdict):
+    """A kernel's first launch on a machine builds the emulator: half a minute of CPU."""
+
+    def answer():
+        with meanwhile():
+            subprocess.run([sys.executable, "-c", BURNS], check=True)
+
+    try:
+        with stopwatch.timed(1.0, 1.5, answer.__code__, processes=True) as timing:
+            timing.armed = True
+            answer()
+            timing.armed = False
+    except stopwatch.TimeUp:
+        timing.armed = False
+    assert timing.why.startswith(verdict) and bool(timing.why) == bool(verdict)

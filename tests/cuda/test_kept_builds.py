@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labkit import cuda
-from labkit.core import compile_cache
+from labkit.core import compile_cache, cpu_time
 from labkit.cuda.emulator import build
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
@@ -98,3 +98,10 @@ def test_a_cache_deleted_while_running_is_made_again(driver):
     x[:] = 0
     kernel(1, 32, (x,))
     assert x.tolist() == [7] * 32
+
+
+def test_the_emulator_is_built_on_nobodys_clock(monkeypatch):
+    """The first answer on a machine that launches a kernel, and all who wait for its build."""
+    monkeypatch.setattr(compile_cache, "kept", lambda *_, **__: cpu_time.is_counted())
+    assert build.worker_program() is False
+    assert cpu_time.is_counted()

@@ -83,7 +83,9 @@ class Timing:
         """Count what ran since the last window, and say whether a limit is reached."""
         began = thread_time()
         now = monotonic()
-        if now - self._window >= WINDOW_SECONDS:
+        if not cpu_time.is_counted():  # nor does it wait
+            self._window, self._used_before = now, self.used()
+        elif now - self._window >= WINDOW_SECONDS:
             if self.processes:
                 self._count_children()
             if self.used() - self._used_before < RUNNING * (now - self._window):
