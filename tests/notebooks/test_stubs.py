@@ -43,18 +43,30 @@ def stubs():
                 yield pytest.param(before, stub["source"], check["source"], id=identity)
 
 
-@pytest.mark.parametrize(("before", "stub", "check"), list(stubs()))
-def test_an_untouched_stub_is_no_attempt(before, stub, check, monkeypatch):
-    monkeypatch.setenv("LABKIT_PROGRESS", "off")
+STUBS = list(stubs())
+
+
+def asked(before, stub, check):
+    """What the check of a stub says, when all that stands above it has run."""
     namespace = {}
     exec(compile(f"from __future__ import annotations\n{before}", "before", "exec"), namespace)
     exec(compile(ast.parse(stub), "stub", "exec"), namespace)
     *_, call = ast.parse(check).body
     assert isinstance(call, ast.Expr), "the check is the last thing its cell does"
-    answered = compile(ast.Expression(call.value), "check", "eval")
-    card = eval(answered, namespace)
+    return eval(compile(ast.Expression(call.value), "check", "eval"), namespace)
+
+
+@pytest.mark.parametrize(("before", "stub", "check"), STUBS)
+def test_an_untouched_stub_is_no_attempt(before, stub, check, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", "off")
+    card = asked(before, stub, check)
     assert isinstance(card, ExerciseCard) and "your turn" in repr(card)
     assert card.statement and card.solution == ""
+
+
+@pytest.mark.parametrize(("before", "stub", "check"), STUBS[:3])
+def test_where_answers_should_be_an_untouched_stub_is_an_error(before, stub, check, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", "off")
     monkeypatch.setenv("LABKIT_UNFINISHED", "fails")
     with pytest.raises(NotAttempted, match="your turn"):
-        eval(answered, namespace)
+        asked(before, stub, check)

@@ -100,9 +100,6 @@ def _does(value: Any) -> bool:
 def _mentions(found: Any) -> set[str]:
     """The names in the code of a function, or of all methods of a class."""
     functions = vars(found).values() if isinstance(found, type) else [found]
-    return {
-        name
-        for function in functions
-        if isinstance(function, types.FunctionType)
-        for name in function.__code__.co_names
-    }
+    return set().union(
+        *(one.__code__.co_names for one in functions if isinstance(one, types.FunctionType))
+    )

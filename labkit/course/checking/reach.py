@@ -34,7 +34,12 @@ def sealed(
     What a library asks of itself, and labkit of it, goes unasked: a destructor or a driver may
     run in the middle of an answer.
     """
-    modules = {id(m): m for name, m in list(sys.modules.items()) if _root(name) in libraries}
+    inside = tuple(f"{library}." for library in libraries)
+    modules = {
+        id(module): module
+        for name, module in list(sys.modules.items())
+        if name.startswith(inside) or name in libraries
+    }
     kinds: dict[type, type] = {}
     changed: list[tuple[types.ModuleType, type]] = []
     for module in modules.values():
