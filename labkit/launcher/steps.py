@@ -82,7 +82,7 @@ def notebooks(root: Path) -> Step:
             # cells are spread over workers has no state: hence the limits and loadscope.
             ("python", "-m", "pytest", "--nbval", "-p", "tests.warm_kernels",
              "-p", "no:python", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadscope",
-             "--nbval-current-env", "--nbval-cell-timeout=120",
+             "--nbval-current-env", "--nbval-cell-timeout=600",
              "--nbval-kernel-startup-timeout=120", solved),
         ),
     )  # fmt: skip
@@ -146,6 +146,8 @@ def run_step(
     started = time.monotonic()
     # One thread per test process: the machine is shared by the workers, not by torch's threads.
     variables = {"OMP_NUM_THREADS": "1", **environment.variables}
+    # Hundreds of Pythons are started: what one has compiled of labkit, no other compiles again.
+    variables["PYTHONDONTWRITEBYTECODE"] = ""
     failed = []
     for command in step.commands:
         actual = [str(environment.python) if word == "python" else word for word in command]
