@@ -103,6 +103,66 @@ for why, answer in [
 ]:
     answers.wrong("kernel_of", why)(answer)
 
+# --- what a tensor carries
+
+
+@answers.right("metadata_dump")
+def metadata(t, version=None, keys=None, nbytes=None, strides=None):
+    sparse = t.layout != torch.strided
+    pieces = dict.fromkeys(("strides", "offset", "bytes"))
+    if not sparse:
+        pieces["strides"] = tuple((strides or torch.Tensor.stride)(t))
+        pieces["offset"] = t.storage_offset()
+        pieces["bytes"] = (nbytes or (lambda t: t.untyped_storage().nbytes()))(t)
+    pieces |= {name: getattr(t, name)() for name in ("is_conj", "is_neg", "is_inference")}
+    pieces |= {name: getattr(t, name) for name in ("dtype", "layout", "requires_grad", "is_leaf")}
+    pieces["sizes"], pieces["device"] = tuple(t.size()), t.device.type
+    counted = version or (lambda t: None if t.is_inference() else t._version)
+    pieces["version"] = counted(t)
+    pieces["keys"] = (keys or (lambda found: found.raw_repr()))(torch._C._dispatch_keys(t))
+    return pieces
+
+
+def as_contiguous(t):
+    steps = [1]
+    for size in reversed(t.shape[1:]):
+        steps.insert(0, steps[0] * size)
+    return steps
+
+
+for why, answer in [
+    (
+        "dtype, device and layout only",
+        lambda t: {"dtype": t.dtype, "device": t.device.type, "layout": t.layout},
+    ),
+    (
+        "the version of another tensor",
+        lambda t: metadata(t, version=lambda t: None if t.is_inference() else t.data._version),
+    ),
+    ("keys as text", lambda t: metadata(t, keys=str)),
+    (
+        "storage size in elements",
+        lambda t: metadata(t, nbytes=lambda t: t.untyped_storage().nbytes() // t.element_size()),
+    ),
+    (
+        "bytes of what the view shows",
+        lambda t: metadata(t, nbytes=lambda t: t.numel() * t.element_size()),
+    ),
+    ("fails on other layouts", lambda t: metadata(t) | {"strides": tuple(t.stride())}),
+    (
+        "says None of what is quantised",
+        lambda t: metadata(t) | (dict(bytes=None) if t.is_quantized else {}),
+    ),
+    ("fails in inference mode", lambda t: metadata(t, version=lambda t: t._version)),
+    ("strides as if contiguous", lambda t: metadata(t, strides=as_contiguous)),
+    (
+        "takes what wants a gradient for no leaf",
+        lambda t: metadata(t) | {"is_leaf": not t.requires_grad},
+    ),
+]:
+    answers.wrong("metadata_dump", why)(answer)
+
+
 test_answers = answers.tests()
 
 # --- the checker's own truth, beside the installed torch

@@ -1,4 +1,4 @@
-"""Architecture: the part a file belongs to, what a formula keeps, and an operator's kernel."""
+"""Architecture: the part of a file, what a formula keeps, a kernel, what a tensor carries."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
+from labkit.course.exercises._metadata import metadata_dump
 from labkit.course.operator_files import formulas, operators
 
 NOTEBOOK = "3_internals/1_architecture"
@@ -256,4 +257,4 @@ kernel_of = Exercise(
     ),
 )
 
-EXERCISES = (part_of, kept, kernel_of)
+EXERCISES = (part_of, kept, kernel_of, metadata_dump)
