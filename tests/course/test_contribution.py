@@ -216,6 +216,12 @@ def never_empty():
     return [pair for pair in sample_inputs() if pair[0].numel()]
 
 
+@answers.wrong("sample_inputs", "relies on luck")
+def lucky():
+    drawn = SPECIAL[torch.randint(5, (2, 6))]
+    return [tuple(drawn), *sample_inputs()[1:]]
+
+
 # --- review_the_change
 
 
@@ -306,6 +312,16 @@ def style(name):
 @answers.wrong("review_the_change", "names another line")
 def first_line(name):
     return (name in REVIEWS and ("def " + name, REVIEWS[name][1])) or None
+
+
+def private(op):
+    assert "as_strided" not in op.__code__.co_names
+    assert "empty" not in op.__code__.co_names
+
+
+@answers.wrong("review_the_change", "tests a private name")
+def by_name(name):
+    return (name in REVIEWS and (REVIEWS[name][0], private)) or None
 
 
 def plain(op):

@@ -88,6 +88,17 @@ answers.wrong("fake_kernel", "gives old back as a result")(
 )
 
 
+@answers.wrong("fake_kernel", "computes the results")
+def computes(gates, old):
+    largest = old.abs().max().item()
+    return tuple(old.new_empty(old.shape) + largest for _ in range(2))
+
+
+answers.wrong("fake_kernel", "knows one batch only")(
+    lambda gates, old: (old.new_empty(2, old.shape[1]), old.new_empty(2, old.shape[1]))
+)
+
+
 @answers.wrong("fake_kernel", "the same tensor twice")
 def twice_the_same(gates, old):
     one = old.new_empty(old.shape)
@@ -127,6 +138,21 @@ answers.wrong("lltm_backward", "mixes up two gates")(backward(order=(1, 0, 2)))
 def no_old(*given):
     d_gates, d_cell = backward()(*given)
     return d_gates, torch.zeros_like(d_cell)
+
+
+@answers.wrong("lltm_backward", "calls autograd")
+def by_autograd(grad_h, grad_cell, gates, old):
+    leaves = gates.detach().requires_grad_(), old.detach().requires_grad_()
+    with torch.enable_grad():
+        a, b, x = leaves[0].chunk(3, 1)
+        cell = leaves[1] + a.sigmoid() * torch.nn.functional.elu(x)
+        torch.autograd.backward((cell.tanh() * b.sigmoid(), cell), (grad_h, grad_cell))
+    return tuple(leaf.grad for leaf in leaves)
+
+
+@answers.wrong("lltm_backward", "takes the first row for all")
+def first_row(*given):
+    return backward()(*[each[:1].expand_as(each) for each in given])
 
 
 @answers.wrong("lltm_backward", "computes in float32")

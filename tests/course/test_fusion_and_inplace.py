@@ -57,12 +57,16 @@ def raises(steps, value):
     return [name for name, inputs in steps if value in inputs][-1]
 
 
-def body(steps, write="end", turned=False, load="once"):
+def place(name):
+    return "0" if name.startswith("s") else "i"
+
+
+def body(steps, write="end", turned=False, load="once", place=place):
     lines, known = [], set()
     for made, operator, *inputs in steps:
         for name in dict.fromkeys(inputs):
             if name not in known:
-                lines.append(f"const float {name} = p_{name}[i];")
+                lines.append(f"const float {name} = p_{name}[{place(name)}];")
                 known.add(name)
         a, b = reversed(inputs) if turned else inputs
         lines.append(f"const float {made} = {a} {operator} {b};")
@@ -83,6 +87,14 @@ answers.wrong("pointwise_codegen", "loads what an earlier step made")(
 )
 
 
+answers.wrong("pointwise_codegen", "takes a single number for an array")(
+    lambda steps: body(steps, place=lambda name: "i")
+)
+answers.wrong("pointwise_codegen", "takes every input for a single number")(
+    lambda steps: body(steps, place=lambda name: "0")
+)
+
+
 @answers.wrong("pointwise_codegen", "writes the first step")
 def writes_first(steps):
     return [*body(steps)[:-1], f"p_out[i] = {steps[0][0]};"]
@@ -93,7 +105,7 @@ def reads_each_use(steps):
     made = {step[0] for step in steps}
     lines = []
     for name, operator, *inputs in steps:
-        a, b = (one if one in made else f"p_{one}[i]" for one in inputs)
+        a, b = (one if one in made else f"p_{one}[{place(one)}]" for one in inputs)
         lines.append(f"const float {name} = {a} {operator} {b};")
     return [*lines, f"p_out[i] = {name};"]
 

@@ -156,7 +156,8 @@ def meant(slot, kernels):
     return "fallback" if autograd else None
 
 
-def stale_with(after_removal=refreshed, newest=lambda registered: registered, stale=True):
+def stale_with(after_removal=refreshed, newest=lambda registered: registered, stale=True,
+               told=lambda stored, now: stored != now):  # fmt: skip
     def stale_cells(program):
         registered, stored = {}, {slot: meant(slot, {}) for slot in SEVEN}
 
@@ -171,7 +172,7 @@ def stale_with(after_removal=refreshed, newest=lambda registered: registered, st
                 slots = after_removal(registered.pop(number))
             stored |= {slot: meant(slot, kernels()) for slot in slots}
         now = {slot: meant(slot, kernels()) for slot in SEVEN}
-        return {s: (stored[s], now[s]) for s in SEVEN if stale and stored[s] != now[s]}
+        return {s: (stored[s], now[s]) for s in SEVEN if stale and told(stored[s], now[s])}
 
     return stale_cells
 
@@ -181,6 +182,8 @@ for why, answer in [
     ("none are stale", stale_with(stale=False)),
     ("a removal refreshes every slot", stale_with(after_removal=lambda key: SEVEN)),
     ("a removal refreshes nothing", stale_with(after_removal=lambda key: [])),
+    ("every slot that an alias fills is stale", stale_with(told=lambda stored, now: True)),
+    ("asks what is meant twice", stale_with(told=lambda stored, now: now != now)),
     (
         "an older kernel at the key is forgotten",
         stale_with(newest=lambda registered: dict(reversed(registered.items()))),

@@ -138,6 +138,21 @@ def one(items, depth):
     return ahead(items, 1)
 
 
+@answers.wrong("lookahead", "hands out the same item twice")
+def one_twice(items, depth):
+    for item in ahead(items, depth):
+        yield item
+        if item == 1:
+            yield item
+
+
+@answers.wrong("lookahead", "takes it that there is an item")
+def takes_one(items, depth):
+    source = iter(items)
+    first = next(source)
+    return ahead((one for part in ([first], source) for one in part), depth)
+
+
 def test_each_mistake_of_an_iterator_gets_its_own_hint():
     exercise = answers.exercises["lookahead"]
     assert "missing at the end" in first_hint(exercise, drops)

@@ -70,5 +70,7 @@ fake_kernel = Exercise(
         "one result only",
         "the same tensor twice",
         "gives old back as a result",
+        "computes the results",
+        "knows one batch only",
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
 Reads = dict[str, list[str]]
@@ -111,8 +111,9 @@ Made = tuple[str, str, str, str]
 OPERATORS = ("+", "-", "*")
 
 
-def _chain(rng: Rng, size: int) -> tuple[list[Made], int]:
-    inputs = [f"x{n}" for n in range(1 + size // 2)]
+def _chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
+    """Steps over arrays and, beside them, single numbers, whose names begin with s."""
+    inputs = [f"{'s' if n and rng.chance(single) else 'x'}{n}" for n in range(1 + size // 2)]
     names, steps = list(inputs), []
     for place in range(1 + size):
         first, second = names[-1], rng.choice(names)
@@ -149,14 +150,14 @@ def _apply(a: int, operator: str, b: int) -> int:
 
 
 class _Memory:
-    """An array of one element that notes each read and write."""
+    """An array that notes each read and write; a thread has element i of it, or the only one."""
 
     def __init__(self, name: str, value: int | None, said: dict[str, Any]) -> None:
         self.name, self.value, self.said = name, value, said
 
-    def __getitem__(self, index: str) -> int:
-        if index != "i" or self.value is None:
-            raise NameError(f"{self.name}[{index}] is not an element of this thread")
+    def __getitem__(self, index: str | int) -> int:
+        if index != (0 if self.name.startswith("p_s") else "i") or self.value is None:
+            raise NameError(f"{self.name}[{index}] is not what this thread has to load")
         self.said["reads"][self.name[2:]] = self.said["reads"].get(self.name[2:], 0) + 1
         return self.value
 
@@ -202,7 +203,13 @@ pointwise_codegen = Exercise(
     minutes=8,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
+    stages=(
+        Stage("arrays", case=lambda rng, size: _chain(rng, size, single=0.0), cases=30),
+        Stage("single numbers"),
+    ),
     hints=(
+        Hint("A name with s is one number for all threads: [0]. All others are arrays: [i].",
+             when=lambda e: isinstance(e.value, str) and "has to load" in e.value),
         Hint("A line is not as C++ wants it: {got}.",
              when=lambda e: isinstance(e.value, str)),
         Hint("An input is read twice from memory. Note which names have a register already.",
@@ -213,7 +220,8 @@ pointwise_codegen = Exercise(
         "For each step: load what has no register yet, then compute, then note the new register.",
     ),
     must_fail=("reads an input once per use", "writes every step", "writes the first step",
-               "loads what an earlier step made", "changes the two inputs round"),
+               "loads what an earlier step made", "changes the two inputs round",
+               "takes a single number for an array", "takes every input for a single number"),
     picture=lambda case, got, right: drawn(
         {name: [] for name in _inputs(*case.inputs)}
         | {step[0]: list(step[2:]) for step in case.inputs[0]}

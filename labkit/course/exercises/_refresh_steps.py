@@ -167,6 +167,8 @@ stale_cells = Exercise(
         "a removal refreshes every slot",
         "a removal refreshes nothing",
         "an older kernel at the key is forgotten",
+        "every slot that an alias fills is stale",
+        "asks what is meant twice",
         FIRST,
     ),
 )

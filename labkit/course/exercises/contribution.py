@@ -318,6 +318,7 @@ sample_inputs = Exercise(
         "hundreds of samples",
         "one dtype only",
         "no empty axis",
+        "relies on luck",
     ),
 )  # fmt: skip
 
@@ -385,6 +386,7 @@ review_the_change = Exercise(
         "a test of style only",
         "names another line",
         "tests only what the author tested",
+        "tests a private name",
     ),
 )  # fmt: skip
 

@@ -223,6 +223,8 @@ lookahead = Exercise(
         "fetches one too few",
         "fetches everything first",
         "looks one ahead whatever the depth",
+        "hands out the same item twice",
+        "takes it that there is an item",
     ),
 )
 
