@@ -19,6 +19,7 @@ import yaml
 from labkit.course import exercises
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import ROOT, notebook_name, read_notebook
+from labkit.course.plan import planned
 from labkit.course.progress_file import state_of
 
 FILE = Path(__file__).with_name("paths.yaml")
@@ -141,6 +142,15 @@ class CoursePath:
         """The next stop of the line that is open."""
         return self.next_of(self.line)
 
+    def beside(self, line: str, stop: Stop) -> list[Stop]:
+        """What a stop needs that is not done and lies on other lines only; of one done, nothing."""
+        if stop.done:
+            return []
+        on_line = lines()[line]["stops"]
+        needed = [name for name in planned()[stop.name]["needs"] if name not in on_line]
+        found = [_stop(name, about) for name in needed if (about := _about(name)) is not None]
+        return [one for one in found if not one.done]
+
     def __repr__(self) -> str:
         rows = []
         for line, stops in self.stops.items():
@@ -150,6 +160,9 @@ class CoursePath:
                 mark = "✓" if stop.done else "→" if stop == chosen else " "
                 here = "  you are here" if stop.name == self.here else ""
                 rows.append(f"  {mark} {stop.question}  {stop.passed} of {stop.asked}{here}")
+                rows += [
+                    f"      needs, from another line: {b.name}" for b in self.beside(line, stop)
+                ]
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
@@ -179,26 +192,34 @@ class CoursePath:
         return (
             f'<p style="font-size:115%"><b>Next:</b> <a href="{escape(stop.link())}">'
             f"{escape(stop.question)}</a></p>"
-            f"<p>{escape(stop.time)}. It is the next stop of “{goal}”{builds}.</p>"
+            f"<p>{escape(stop.time)}. It is the next stop of “{goal}”{builds}."
+            f"{self._beside_html(self.line, stop)}</p>"
         )
+
+    def _beside_html(self, line: str, stop: Stop) -> str:
+        links = ", ".join(
+            f'<a href="{escape(one.link())}">{escape(one.question)}</a>'
+            for one in self.beside(line, stop)
+        )
+        return f"<br><small>Needs, from another line: {links}</small>" if links else ""
 
     def _line_html(self, line: str) -> str:
         stops = self.stops[line]
         done = sum(stop.done for stop in stops)
-        rows = "".join(map(self._stop_html, stops))
+        rows = "".join(self._stop_html(line, stop) for stop in stops)
         opened = " open" if line == self.line and not self.is_fork else ""
         return (
             f"<details{opened}><summary><b>{escape(str(lines()[line]['goal']))}</b>: "
             f"{len(stops)} stops, {done} done</summary><ol>{rows}</ol></details>"
         )
 
-    def _stop_html(self, stop: Stop) -> str:
+    def _stop_html(self, line: str, stop: Stop) -> str:
         mark = "✓ done, " if stop.done else ""
         place = " <b>← you are here</b>" if stop.name == self.here else ""
         return (
             f'<li><a href="{escape(stop.link())}">{escape(stop.question)}</a>{place}<br>'
             f"<small>{mark}{stop.passed} of {stop.asked} exercises, {escape(stop.time)}</small>"
-            "</li>"
+            f"{self._beside_html(line, stop)}</li>"
         )
 
 

@@ -45,6 +45,38 @@ def test_no_stop_stands_before_one_that_it_needs(line):
         assert not needed(name) & set(stops[at + 1 :]), name
 
 
+def test_what_a_chapter_needs_is_a_chapter_before_it():
+    """In reading order: so nothing needs what is not there, and nothing needs itself."""
+    before = set()
+    for name, entry in planned().items():
+        assert set(entry["needs"]) <= before, name
+        assert entry["needs"] or name == "0_start_here"
+        before.add(name)
+
+
+@pytest.mark.parametrize("line", lines())
+def test_a_stop_names_what_it_needs_from_other_lines(line):
+    path = course.path(line)
+    page, on_line = path._repr_html_(), set()
+    for stop in path.stops[line]:
+        named = {one.name for one in path.beside(line, stop)}
+        assert set(planned()[stop.name]["needs"]) == named | (
+            set(planned()[stop.name]["needs"]) & on_line
+        )
+        assert all(f'href="{one.link()}"' in page for one in path.beside(line, stop))
+        on_line.add(stop.name)
+
+
+def test_what_is_done_is_not_asked_for_again():
+    path = course.path("memory")
+    (stop,) = [one for one in path.stops["memory"] if one.name == "1_fundamentals/6_memory"]
+    waiting = ["1_fundamentals/4_indexing", "1_fundamentals/5_broadcasting"]
+    assert [one.name for one in path.beside("memory", stop)] == waiting
+    assert "needs, from another line: 1_fundamentals/4_indexing" in repr(path)
+    do(waiting[0])
+    assert [one.name for one in course.path("memory").beside("memory", stop)] == waiting[1:]
+
+
 def test_every_written_chapter_is_on_a_line():
     on_lines = {name for line in lines().values() for name in line["stops"]}
     assert on_lines <= set(planned())
