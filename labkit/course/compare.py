@@ -38,6 +38,8 @@ def as_plain(value: Any, allowed: tuple[type, ...] = (), depth: int = 0) -> Any:
     if kind in SEQUENCES:
         items = [as_plain(item, allowed, depth + 1) for item in value]
         return items if kind is list else tuple(items)
+    if kind.__module__.startswith("labkit.") and hasattr(kind, "_fields"):  # a NamedTuple
+        return as_plain(tuple(value), allowed, depth + 1)
     if kind in (set, frozenset):
         return kind(as_plain(item, allowed, depth + 1) for item in value)
     if kind is dict:

@@ -62,6 +62,16 @@ def steps_64(events):
     return left_over([event for event in events if event.step < 64])
 
 
+@answers.wrong("left_over", "empties the list of events")
+def takes_away(events):
+    left = [0] * (1 + max((event.step for event in events), default=-1))
+    while events:
+        event = events.pop()
+        if event.step >= 0 and event.kind in ("alloc", "free"):
+            left[event.step] += event.size if event.kind == "alloc" else -event.size
+    return left
+
+
 @answers.wrong("left_over", "counts the segments too")
 def all_kinds(events):
     left = [0] * (1 + max((event.step for event in events), default=-1))

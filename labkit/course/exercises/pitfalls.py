@@ -25,7 +25,7 @@ EDGES = {
 def _a_recording(rng: Rng, size: int) -> tuple[list[Event]]:
     """Blocks that come and go over a few steps, some of them before the first."""
     if size in EDGES:
-        return (EDGES[size],)
+        return (list(EDGES[size]),)
     steps = rng.randint(1 if size else 0, 1 + size)
     events, live = [], dict[int, int]()
     for step in range(-1, steps):
@@ -95,6 +95,7 @@ left_over = Exercise(
         "ends where nothing is taken any more",
         "counts frees of its own blocks only",
         "knows 64 steps",
+        "empties the list of events",
         FIRST,
     ),
 )
