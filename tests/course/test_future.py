@@ -81,6 +81,81 @@ def same_object(use, right):
     return "available" if value is right else "absent"
 
 
+def asked_with(errors, equal=lambda value, right: value == right):
+    def answer(use, right):
+        try:
+            value = use()
+        except errors:
+            return "absent"
+        return "available" if equal(value, right) else "absent"
+
+    return answer
+
+
+for why, answer in [
+    ("takes other errors for an answer, too", asked_with((*NO, OSError))),
+    ("takes other errors for an answer, too", asked_with((*NO, AssertionError))),
+    ("compares texts", asked_with(NO, lambda value, right: str(value) == str(right))),
+    (
+        "wants the same class",
+        asked_with(NO, lambda value, right: type(value) is type(right) and value == right),
+    ),
+]:
+    answers.wrong("asked", why)(answer)
+
+
+@answers.wrong("asked", "takes an error of the comparison for an answer")
+def compares_inside(use, right):
+    try:
+        return "available" if use() == right else "absent"
+    except NO:
+        return "absent"
+
+
+@answers.wrong("asked", "lets four errors out and takes every other one for an answer")
+def lists_the_others(use, right):
+    try:
+        value = use()
+    except (TypeError, ValueError, KeyError, ZeroDivisionError):
+        raise
+    except Exception:
+        return "absent"
+    return "available" if value == right else "absent"
+
+
+@answers.wrong("asked", "knows the four errors and not their kinds")
+def exact_classes(use, right):
+    try:
+        value = use()
+    except Exception as error:
+        if type(error) in NO:
+            return "absent"
+        raise
+    return "available" if value == right else "absent"
+
+
+@answers.wrong("asked", "uses it again after an error")
+def once_more(use, right):
+    try:
+        value = use()
+    except NO:
+        return "absent"
+    except Exception:
+        value = use()
+    return "available" if value == right else "absent"
+
+
+@answers.wrong("asked", "raises another error in place of theirs")
+def another_error(use, right):
+    try:
+        value = use()
+    except NO:
+        return "absent"
+    except Exception as error:
+        raise ValueError(str(error)) from error
+    return "available" if value == right else "absent"
+
+
 # --- probe
 
 
@@ -291,7 +366,7 @@ def no_help(count):
 
 @answers.right("no_help")
 def small_ones(count):
-    return [60 - size for size in range(count)]
+    return [160 - size for size in range(count)]
 
 
 @answers.wrong("no_help", "sizes that grow")
@@ -307,6 +382,26 @@ def one_size(count):
 @answers.wrong("no_help", "an empty trace")
 def empty(count):
     return []
+
+
+@answers.right("no_help")
+def halves(count):
+    return tuple(60 - size / 2 for size in range(count))
+
+
+@answers.wrong("no_help", "knows twelve sizes")
+def twelve(count):
+    return list(range(60, 48, -1))[:count]
+
+
+@answers.wrong("no_help", "goes down to nothing")
+def too_far(count):
+    return [60 - 2 * size for size in range(count)]
+
+
+@answers.wrong("no_help", "sizes that differ by less than a byte")
+def nearly_one_size(count):
+    return [30 + size * 1e-9 for size in range(count)]
 
 
 @answers.wrong("no_help", "three sizes, however many are asked for")

@@ -73,6 +73,12 @@ class Build:
         return f"a PyTorch in which {dict(self._masks)}" if self._masks else "the whole PyTorch"
 
 
+def attention(m: Any, **kwargs: Any) -> Any:
+    """What two keys of 0 make of the values 0 and 1, in the build `m`."""
+    v = m.tensor([[[0.0], [1.0]]])
+    return m.nn.functional.scaled_dot_product_attention(m.zeros(1, 2, 1), v, v, **kwargs)
+
+
 Use = Callable[[Any], Any]
 USES: dict[str, tuple[tuple[Use, Any], tuple[Use, Any]]] = {
     "sparse": (
@@ -101,17 +107,11 @@ USES: dict[str, tuple[tuple[Use, Any], tuple[Use, Any]]] = {
         (lambda m: m.func.vmap(m.sum)(m.ones(2, 3)).tolist(), [3.0, 3.0]),
     ),
     "attention": (
-        (lambda m: _attention(m).tolist(), [[[0.5], [0.5]]]),
-        (lambda m: _attention(m, is_causal=True).tolist(), [[[0.0], [0.5]]]),
+        (lambda m: attention(m).tolist(), [[[0.5], [0.5]]]),
+        (lambda m: attention(m, is_causal=True).tolist(), [[[0.0], [0.5]]]),
     ),
 }
 """Feature -> its two uses, and what they give."""
-
-
-def _attention(m: Any, **kwargs: Any) -> Any:
-    v = m.tensor([[[0.0], [1.0]]])
-    return m.nn.functional.scaled_dot_product_attention(m.zeros(1, 2, 1), v, v, **kwargs)
-
 
 _ATTENTION = "nn.functional.scaled_dot_product_attention"
 _MASKED = {

@@ -20,23 +20,34 @@ NOTEBOOK = "4_vision_low_level/14_future"
 
 # --- asked
 
+
+class Unheard(Exception):
+    """An error that no list of errors has."""
+
+
+NO = (AttributeError, ImportError, NotImplementedError, RuntimeError)
 ERRORS: dict[str, type[Exception]] = {
     error.__name__: error
     for error in (
-        AttributeError, ImportError, NotImplementedError, RuntimeError,
-        TypeError, ValueError, KeyError, ZeroDivisionError,
+        *NO, ModuleNotFoundError, RecursionError,
+        TypeError, ValueError, KeyError, ZeroDivisionError, OSError, AssertionError, Unheard,
     )
 }  # fmt: skip
-SAYS_NO = ("AttributeError", "ImportError", "NotImplementedError", "RuntimeError")
+SAYS_NO = tuple(name for name, error in ERRORS.items() if issubclass(error, NO))
+ALIKE = [(3, 3.0, True), ("3.0", 3.0, False), (True, 1, True), ((1, 2), [1, 2], False)]
+"""(what a use gives, what is right, whether they are equal)."""
 
 
 def _a_use(rng: Rng, size: int) -> tuple[Any, ...]:
     """What the use gives or raises, and what is right."""
     right = rng.choice([3.0, 0, [], [1, 2], "yes", None, False])
-    kind = rng.choice(["value", *ERRORS])
+    kind = rng.choice(["value", "value", "alike", "tensor", *ERRORS])
     if kind == "value":
-        other = rng.choice([right, right, [1, 2, 3], 0.5])
-        return ("value", other, right)
+        return ("value", rng.choice([right, right, [1, 2, 3], 0.5]), right)
+    if kind == "alike":
+        return ("value", *rng.choice(ALIKE)[:2])
+    if kind == "tensor":  # two numbers: whether they equal one number, no `if` can say
+        return (kind, "", 0.0)
     return (kind, "", right)
 
 
@@ -48,16 +59,25 @@ def _drive_asked(answer: Any, kind: str, gives: Any, right: Any) -> Any:
     def use() -> Any:
         nonlocal calls
         calls += 1
+        if kind == "tensor":
+            return torch.zeros(2)
         if kind != "value":
             raise ERRORS[kind]("of the use")
         return copy.deepcopy(gives)
 
-    return answer(use, right), calls
+    try:
+        return answer(use, right), calls
+    except Exception:
+        if calls > 1:
+            return "used again after an error", calls
+        raise
 
 
 def _asked(kind: str, gives: Any, right: Any) -> Any:
     if kind in ERRORS and kind not in SAYS_NO:
         return Raises(ERRORS[kind], "of the use")
+    if kind == "tensor":
+        return Raises(RuntimeError, "Boolean value of Tensor")
     return "available" if kind == "value" and gives == right else "absent", 1
 
 
@@ -67,9 +87,14 @@ asked = Exercise(
     expected=_asked,
     drive=_drive_asked,
     rung="warm-up",
-    cases=80,
+    cases=240,
     minutes=4,
     hints=(
+        Hint(
+            "The use gave a tensor of two numbers, and comparing it with one number raised. That "
+            "is a mistake of the probe: compare behind the try.",
+            when=lambda e: e.inputs[0] == "tensor",
+        ),
         Hint(
             "A {input} is no answer of the build: let it come out.",
             when=lambda e: isinstance(e.value, str | tuple) and e.inputs[0] not in ("value",)
@@ -90,6 +115,14 @@ asked = Exercise(
         "uses it twice",
         "asks whether it is the same object",
         "forgets NotImplementedError and ImportError",
+        "takes an error of the comparison for an answer",
+        "lets four errors out and takes every other one for an answer",
+        "knows the four errors and not their kinds",
+        "takes other errors for an answer, too",
+        "compares texts",
+        "wants the same class",
+        "uses it again after an error",
+        "raises another error in place of theirs",
     ),
 )  # fmt: skip
 
@@ -175,7 +208,7 @@ Sizes = list[float]
 
 def reserved(sizes: Sequence[float], settings: str) -> int:
     """MiB that labkit's allocator has reserved after one tensor after the other, of these sizes."""
-    allocator = CachingAllocator(SimulatedDevice(64 * 1024 * MIB), settings)
+    allocator = CachingAllocator(SimulatedDevice(128 * 1024 * MIB), settings)
     for size in sizes:
         allocator.free(allocator.malloc(int(size * MIB)))
     return allocator.reserved_bytes // MIB
@@ -267,8 +300,8 @@ expandable_segments = Exercise(
 def _judge_no_help(case: Case, got: Any) -> str | None:
     if isinstance(got, Raised) or not isinstance(got, list | tuple):
         return "a list of sizes in MiB is returned"
-    if not all(isinstance(size, int | float) and 0.5 <= size <= 1024 for size in got):
-        return "each size is a number from 0.5 to 1024"
+    if not all(type(n) in (int, float) and 0.5 <= n <= 1024 and 2 * n % 1 == 0 for n in got):
+        return "each size is a multiple of 0.5, from 0.5 to 1024"
     if len(got) != case.inputs[0] or len({*got}) < len(got):
         return "as many sizes as asked for, all different"
     without, grown = _both(got)
@@ -279,7 +312,7 @@ def _judge_no_help(case: Case, got: Any) -> str | None:
 
 no_help = Exercise(
     id="future.no_help",
-    case=lambda rng, size: (rng.randint(3, 4 + size),),
+    case=lambda rng, size: (rng.randint(3, 12) if size < 6 else rng.choice((40, 100)),),
     judge=_judge_no_help,
     cases=20,
     minutes=3,
@@ -294,6 +327,9 @@ no_help = Exercise(
         "one size again and again",
         "an empty trace",
         "three sizes, however many are asked for",
+        "knows twelve sizes",
+        "goes down to nothing",
+        "sizes that differ by less than a byte",
     ),
 )
 
