@@ -56,6 +56,23 @@ def whole_spans(spans):
     return sum(int(end - start) for start, end in spans) / (spans[-1][1] - spans[0][0])
 
 
+@answers.wrong("busy_share", "knows whole halves only")
+def whole_halves(spans):
+    work = sum(int(2 * (end - start)) for start, end in spans)
+    return work / (2 * (spans[-1][1] - spans[0][0]))
+
+
+@answers.wrong("busy_share", "leaves out short pieces")
+def long_pieces(spans):
+    work = sum(end - start for start, end in spans if end - start > 1e-5)
+    return work / (spans[-1][1] - spans[0][0])
+
+
+@answers.wrong("busy_share", "knows short programs only")
+def short_programs(spans):
+    return busy_share(spans) if spans[-1][1] < 400 else 1.0
+
+
 # --- least_time
 
 
@@ -86,6 +103,24 @@ def raw(nbytes, flops, bandwidth, rate):
 def strict(nbytes, flops, bandwidth, rate):
     moving, computing = nbytes / bandwidth, flops / rate
     return (moving, "bytes") if moving > computing else (computing, "FLOPs")
+
+
+@answers.wrong("least_time", "takes nearly equal for equal")
+def nearly(nbytes, flops, bandwidth, rate):
+    moving, computing = nbytes / bandwidth, flops / rate
+    return max(moving, computing), "bytes" if moving >= computing * (1 - 1e-5) else "FLOPs"
+
+
+@answers.wrong("least_time", "knows large GPUs only")
+def large_gpus(nbytes, flops, bandwidth, rate):
+    large = bandwidth > 1e9
+    return least_time(nbytes, flops, bandwidth, rate) if large else (nbytes / bandwidth, "bytes")
+
+
+@answers.wrong("least_time", "rounds to picoseconds")
+def picoseconds(nbytes, flops, bandwidth, rate):
+    seconds, name = least_time(nbytes, flops, bandwidth, rate)
+    return round(seconds, 12), name
 
 
 # --- slow_on_purpose

@@ -22,7 +22,7 @@ from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.report import Report
 
 COLUMNS = """\
-extern "C" __global__ void twice(const float* x, float* y, int n) {
+extern "C" __global__ void doubled(const float* x, float* y, int n) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     const int column = blockIdx.y * blockDim.y + threadIdx.y;
     if (row < n && column < n) y[row * n + column] = 2.0f * x[row * n + column];
@@ -98,7 +98,7 @@ def _numbers(count: int) -> Any:
 
 
 LAUNCHES = {
-    "W": Launch(COLUMNS, "twice", (2, 16), (32, 4),
+    "W": Launch(COLUMNS, "doubled", (2, 16), (32, 4),
                 lambda: (_numbers(64 * 64), np.zeros(64 * 64, np.float32), 64)),
     "X": Launch(WINDOWS, "windows", 1, 64,
                 lambda: (_numbers(66 * 8), np.zeros(64, np.float32), 8)),

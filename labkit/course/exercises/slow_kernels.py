@@ -20,10 +20,11 @@ MANY = 70
 
 def _some_spans(rng: Rng, size: int) -> tuple[list[tuple[float, float]]]:
     """(start, end) of the work of a GPU, one after the other."""
-    spans, now = [], float(rng.randint(0, 20))
+    unit = rng.choice((0.5, 1e-6, 4096.0))
+    spans, now = [], unit * rng.randint(0, 40)
     for _ in range(MANY if size == 6 else 1 + rng.randint(0, size)):
-        now += rng.choice((0, 0, rng.randint(1, 9) / 2))
-        end = now + rng.randint(1, 9) / 2
+        now += unit * rng.choice((0, 0, rng.randint(1, 9), rng.uniform(0.01, 9)))
+        end = now + unit * rng.choice((rng.randint(1, 9), rng.uniform(0.01, 9)))
         spans.append((now, end))
         now = end
     return (spans,)
@@ -59,6 +60,9 @@ busy_share = Exercise(
         "divides by the sum of the work",
         "looks at some of the spans",
         "knows whole numbers only",
+        "knows whole halves only",
+        "leaves out short pieces",
+        "knows short programs only",
         FIRST,
     ),
 )  # fmt: skip
@@ -72,8 +76,12 @@ def _some_work(rng: Rng, size: int) -> tuple[float, float, float, float]:
     bandwidth, rate = rng.randint(1, 40) * 1e11, rng.randint(1, 90) * 1e12
     if size == 0:
         return 0.0, 0.0, bandwidth, rate
-    if rng.chance(0.25):  # both take equally long
-        return times * bandwidth, times * rate, bandwidth, rate
+    if rng.chance(0.3):  # as small as in the example
+        nbytes, flops = (float(rng.randint(0, 20)) for _ in range(2))
+        return nbytes, flops, float(rng.randint(1, 20)), float(rng.randint(1, 20))
+    if rng.chance(0.4):  # both take equally long, or nearly
+        nearly = rng.choice((1.0, 1.0, 1 + 1e-6, 1 - 1e-6))
+        return times * bandwidth, times * rate * nearly, bandwidth, rate
     return rng.randint(0, 999) * scale, rng.randint(0, 99_999) * scale, bandwidth, rate
 
 
@@ -87,7 +95,7 @@ least_time = Exercise(
     rung="warm-up",
     case=_some_work,
     expected=_least_time,
-    tolerance=1e-9,
+    tolerance=1e-12,
     cases=80,
     minutes=3,
     rules=PLAIN_PYTHON,
@@ -103,7 +111,8 @@ least_time = Exercise(
         "max(bytes / bandwidth, FLOPs / rate), and its name.",
     ),
     must_fail=("adds the two", "takes the faster one", "compares bytes with FLOPs",
-               "names the FLOPs where both are equal", FIRST),
+               "names the FLOPs where both are equal", "takes nearly equal for equal",
+               "knows large GPUs only", "rounds to picoseconds", FIRST),
 )  # fmt: skip
 
 # --- slow_on_purpose
