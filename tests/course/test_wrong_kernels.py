@@ -36,6 +36,11 @@ def equal_nan(results):
     return len({str(one) for one in results}) == 1
 
 
+@answers.wrong("agree", "compares without signs")
+def without_signs(results):
+    return agree([[abs(number) for number in one] for one in results])
+
+
 @answers.wrong("agree", "compares sums")
 def by_sum(results):
     return len({abs(sum(one)) for one in results}) == 1 and "nan" not in str(results)
@@ -238,6 +243,15 @@ answers.wrong("broken_reduction", "adds up in x itself")(
 """
     )
 )
+answers.wrong("broken_reduction", "cuts large numbers off")(
+    total(("? x[i]", "? x[i] != x[i] ? x[i] : fminf(x[i], 1e5f)"))
+)
+answers.wrong("broken_reduction", "cuts large numbers off")(
+    total(("? x[i]", "? x[i] != x[i] ? x[i] : fmaxf(x[i], -1e5f)"))
+)
+answers.wrong("broken_reduction", "knows 4096 numbers at most")(
+    total(("i < n ?", "i < n && i < 4096 ?"))
+)
 answers.wrong("broken_reduction", SHUFFLED)(total((TREE, TREE.partition("\n")[0])))
 answers.wrong("broken_reduction", SHUFFLED)(total((LOAD, LOAD.partition("\n")[0])))
 
@@ -309,6 +323,11 @@ wrongs = {
     ),
     "adds its own number times zero": slopes(("right - left;", "right - left + 0 * row[w * sw];")),
     "refuses an expanded image": slopes((GUARD, GUARD + "    if (sc == 0 && C > 1) return;\n")),
+    "cuts large numbers off": slopes(
+        ("right - left;", "right != right || left != left ? right - left : "
+         "fminf(right - left, 1e5f);")
+    ),
+    "knows 4096 elements at most": slopes((GUARD, GUARD + "    if (i >= 4096) return;\n")),
     "is right only for square images": slopes(("i / W % H", "i / H % H"), ("i % W", "i % H")),
 }  # fmt: skip
 for why, answer in wrongs.items():

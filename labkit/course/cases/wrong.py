@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from labkit.course.benches import kernel_bench
 from labkit.course.benches.kernel_bench import Launched
 from labkit.course.cases.sealed import sealed
+from labkit.cuda.module import RawKernel, RawModule
 from labkit.cuda.report import Report
 from labkit.widgets.cuda.tile_view import TileView
 
@@ -123,6 +124,11 @@ class Kernel:
         report = self.run(trace=True).report
         assert report is not None
         return sealed(report)
+
+    def compiled(self) -> tuple[RawKernel, tuple[Any, ...]]:
+        """The kernel on the emulator, and the arguments of its launch, for `find_witness`."""
+        module = RawModule(self.source, driver=kernel_bench.device())
+        return module.get_function(self.name), self.given(0.0, "rows")
 
     def changed(self, *changes: tuple[str, str], **more: Any) -> "Kernel":
         """The kernel with pieces of its text replaced.

@@ -21,7 +21,7 @@ def _some_results(rng: Rng, size: int) -> tuple[list[list[float]]]:
     results = [list(first) for _ in range(rng.randint(1, 4))]
     if first and rng.chance(0.6):
         which, at = rng.choice(results), rng.randrange(len(first))
-        which[at] = rng.choice((first[at] + 1, -first[at] - 1, math.nan))
+        which[at] = rng.choice((first[at] + 1, -first[at] or 1.0, math.nan))
         if rng.chance(0.3):  # the same sum, at other places
             which[:] = [first[at - 1] for at in range(len(first))]
     elif first and rng.chance(0.3):
@@ -64,6 +64,7 @@ agree = Exercise(
         "compares closely",
         "looks at the first numbers",
         "refuses infinity",
+        "compares without signs",
         FIRST,
     ),
 )  # fmt: skip

@@ -37,8 +37,11 @@ EDGES = {
     2: ([one / 2 for one in range(-70, 9 * 64 - 67)], 64),
     4: ([1.5] * 300, 256),
     6: ([math.nan] + [0.5] * 99, 64),
+    7: ([math.inf, *[2.0**20] * 99, -3e6], 64),
+    8: ([float(one % 7) for one in range(5000)], 128),
 }
-"""Ten blocks, a large block, a NaN in front of a ragged end: asked for whatever the seed."""
+"""Ten blocks, a large block, a NaN in front of a ragged end, numbers that are large, and many of
+them: asked for whatever the seed."""
 
 
 def _a_sum(rng: Rng, size: int) -> tuple[list[float], int]:
@@ -176,6 +179,8 @@ broken_reduction = Exercise(
         "lets all threads write the sum",
         "pads with a number times zero",
         "knows whole numbers only",
+        "cuts large numbers off",
+        "knows 4096 numbers at most",
         SHUFFLED,
     ),
 )
@@ -207,6 +212,8 @@ def _an_image(rng: Rng, size: int, layouts: tuple[str, ...] = LAYOUTS) -> tuple[
     order, block = rng.choice(("reverse", rng.randint(1, 99))), rng.choice((32, 64, 96))
     if size == 5 and len(layouts) > 1:
         return (1, 3, 2, 5), LAYOUTS[-1], block, order, rng.randint(0, 999)
+    if size == 7:
+        return (2, 3, 29, 31), rng.choice(layouts), block, order, rng.randint(0, 999)
     if size and rng.chance(0.25):  # the blocks come out even
         shape = (1, rng.randint(1, 2), 1, block)
     return shape, rng.choice(layouts), block, order, rng.randint(0, 999)
@@ -219,6 +226,7 @@ def _laid_out(shape: tuple[int, ...], layout: str, seed: int) -> Any:
     draw = np.random.default_rng(seed)
     numbers = (draw.integers(-99, 99, 2 * n * c * h * w) / 2).astype(np.float32)
     numbers[seed % 5 :: 5] = np.nan
+    numbers[seed % 4 :: 4] *= 2.0**20
     if layout == "channels first":
         memory = numbers[: n * c * h * w]
         return memory.reshape(n, c, h, w), memory
@@ -335,6 +343,8 @@ broken_stencil = Exercise(
         "knows whole numbers only",
         "adds its own number times zero",
         "refuses an expanded image",
+        "cuts large numbers off",
+        "knows 4096 elements at most",
     ),
 )
 
