@@ -39,9 +39,15 @@ for name, why, answer in [
         "counts products per read",
         lambda rows, columns: rows * columns / (rows + columns),
     ),
+    ("tile_reads", "knows 500 columns", lambda columns, tile: -(-min(columns, 504) // tile)),
+    (
+        "patch_reads",
+        "knows patches up to 8 x 8",
+        lambda rows, columns: patch_reads(min(rows, 8), min(columns, 8)),
+    ),
     ("patch_reads", "two reads each", lambda rows, columns: 2.0),
     ("tile_reads", CONSTANT, lambda columns, tile: 4),
-    ("patch_reads", CONSTANT, lambda rows, columns: 0.5),
+    ("patch_reads", CONSTANT, lambda rows, columns: 1.5),
 ]:
     answers.wrong(name, why)(answer)
 

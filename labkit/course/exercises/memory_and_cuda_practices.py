@@ -23,7 +23,7 @@ tile_reads = Exercise(
     id="memory_and_cuda_practices.tile_reads",
     rung="warm-up",
     case=lambda rng, size: (
-        rng.choice((1, 31, 32, 33, 64, rng.randint(1, 500))),
+        rng.choice((1, 31, 32, 33, 64, rng.randint(1, 500), rng.randint(1, 10**6))),
         rng.choice((8, 16, 32)),
     ),
     expected=lambda columns, tile: math.ceil(columns / tile),
@@ -41,12 +41,19 @@ tile_reads = Exercise(
         "How many tiles stand side by side over the columns of C? Each reads the whole row of A.",
         "Divide and round up: -(-columns // tile).",
     ),
-    must_fail=("rounds down", "one read per column", "reads half a number", FIRST, CONSTANT),
+    must_fail=(
+        "rounds down",
+        "one read per column",
+        "reads half a number",
+        "knows 500 columns",
+        FIRST,
+        CONSTANT,
+    ),
 )
 
 
 def _patch(rng: Rng, size: int) -> tuple[int, int]:
-    return (1, 1) if size == 0 else (rng.randint(1, 8), rng.randint(1, 8))
+    return (1, 1) if size == 0 else (rng.randint(1, 16), rng.randint(1, 16))
 
 
 patch_reads = Exercise(
@@ -69,6 +76,7 @@ patch_reads = Exercise(
         "square patches only",
         "counts products per read",
         "two reads each",
+        "knows patches up to 8 x 8",
         FIRST,
         CONSTANT,
     ),
