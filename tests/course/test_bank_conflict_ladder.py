@@ -1,5 +1,7 @@
 """Right and wrong answers to the exercises of the bank-conflict ladder."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,13 @@ for why, answer in [
     ("shifts by 2", lambda row, column: (column + 2 * row) % 32),
 ]:
     answers.wrong("place", why)(answer)
+
+
+@answers.wrong("place", "counts its calls", make=True)
+def call_counter():
+    calls = itertools.count()
+    return lambda row, column: next(calls) % 32
+
 
 # --- wavefronts
 

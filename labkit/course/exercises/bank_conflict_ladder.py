@@ -21,9 +21,11 @@ SIDE = 32
 
 
 def _drive_place(answer: Any, line: int, reads: str) -> dict[str, Any]:
-    """Where the 32 elements of a row, or of a column, lie."""
+    """Where the 32 elements of a row, or of a column, lie; asked twice, in two orders."""
     cells = [(line, n) if reads == "row" else (n, line) for n in range(SIDE)]
-    return {"places": [answer(row, column) for row, column in cells]}
+    places = [answer(row, column) for row, column in cells]
+    again = [answer(row, column) for row, column in reversed(cells)]
+    return {"places": places, "again": again[::-1]}
 
 
 def _judge_place(case: Case, got: Any) -> str | None:
@@ -36,6 +38,8 @@ def _judge_place(case: Case, got: Any) -> str | None:
     if len(set(places)) < SIDE:
         what = "two elements of a row lie in one place" if reads == "row" else "two lanes meet"
         return f"{what} in {reads} {line}"
+    if got["again"] != places:
+        return "an element has one place, however often and in which order you are asked"
     return None
 
 
@@ -69,7 +73,14 @@ place = Exercise(
         "The rows begin in the same bank. Let each row begin one place later than the row above.",
         "(column + row) % 32, or column ^ row.",
     ),
-    must_fail=("as it is", "padding instead", "loses elements", "meets in a column", "shifts by 2"),
+    must_fail=(
+        "as it is",
+        "padding instead",
+        "loses elements",
+        "meets in a column",
+        "shifts by 2",
+        "counts its calls",
+    ),
 )
 
 # --- wavefronts
