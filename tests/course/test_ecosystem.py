@@ -239,6 +239,11 @@ def parts_of_names(names):
     return pieces(["item" if any(name in one for one in READS) else name for name in names])
 
 
+@answers.wrong("pieces", "cuts at names that look like reads")
+def names_with_reads(names):
+    return pieces(["item" if any(one in name for one in READS) else name for name in names])
+
+
 @answers.wrong("pieces", "cuts once only")
 def once(names):
     place = next((at for at, name in enumerate(names) if name in READS), len(names))

@@ -132,7 +132,8 @@ needs_numbers = Exercise(
 
 
 def _some_names(rng: Rng, size: int) -> tuple[list[str]]:
-    return ([rng.choice(READS if rng.chance(0.35) else MAKES) for _ in range(size)],)
+    others = (*MAKES, "itemsize")
+    return ([rng.choice(READS if rng.chance(0.35) else others) for _ in range(size)],)
 
 
 def _pieces(names: list[str]) -> list[list[str]]:
