@@ -69,9 +69,16 @@ SENSES = {
     "compares the first letters": lambda a, b: a[:1] == b[:1],
     "compares the letters in any order": lambda a, b: sorted(a) == sorted(b),
     "takes capital and small letters for the same": lambda a, b: a.lower() == b.lower(),
+    "compares without the spaces at the ends": lambda a, b: a.strip() == b.strip(),
+    "compares the first 12 letters": lambda a, b: a[:12] == b[:12],
 }
 for name, same in SENSES.items():
     answers.wrong("first_difference", name)(by(same))
+
+
+@answers.wrong("first_difference", "compares the lengths first")
+def lengths_first(one, other):
+    return first_difference(one, other) if len(one) == len(other) else min(len(one), len(other))
 
 
 @answers.wrong("first_difference", "gives up after 64 lines")

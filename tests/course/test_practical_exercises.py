@@ -40,6 +40,12 @@ def every_save(events):
     return [int(event.split()[1]) for event in events if event.startswith("save")]
 
 
+@answers.wrong("never_freed", "looks for the number in the text")
+def in_text(events):
+    saved = [event.split()[1] for event in events if event.startswith("save")]
+    return [int(number) for number in saved if f"free {number}" not in " ".join(events)]
+
+
 @answers.wrong("never_freed", "looks at the last event alone")
 def last_event(events):
     return every_save(events[-1:])

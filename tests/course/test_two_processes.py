@@ -29,6 +29,16 @@ def add(means, rows):
     return sum(means)
 
 
+@answers.wrong("joined", "knows whole means only")
+def whole_means(means, rows):
+    return joined([int(mean) for mean in means], rows)
+
+
+@answers.wrong("joined", "knows powers of two only")
+def powers_of_two(means, rows):
+    return joined(means, [1 << (count.bit_length() - 1) for count in rows])
+
+
 @answers.wrong("joined", "divides by the ranks")
 def by_ranks(means, rows):
     return joined(means, rows) * sum(rows) / len(rows)

@@ -26,8 +26,11 @@ def two_logs(rng: Rng, size: int) -> tuple[list[str], list[str]]:
         for place in range(rng.randrange(len(one)), len(one)):
             event, number = told[place]
             other[place] = rng.choice(
-                (_line(event, 12), _line(event, 21), _line(event.lower(), number))
-            )
+                (_line(event, 12), _line(event, 21), _line(event.lower(), number),
+                 _line(event, number) + " ", _line(event, number) + ", then a split")
+            )  # fmt: skip
+        if rng.chance(0.3):
+            other.append(_line("free", 21))
     elif kind == "longer":
         other.append(_line("free", 12))
     elif kind == "shorter":

@@ -72,6 +72,9 @@ first_difference = Exercise(
         "compares the letters in any order",
         "takes capital and small letters for the same",
         "gives up after 64 lines",
+        "compares the lengths first",
+        "compares without the spaces at the ends",
+        "compares the first 12 letters",
     ),
 )
 

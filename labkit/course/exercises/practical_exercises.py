@@ -28,6 +28,8 @@ NOTEBOOK = "3_internals/9_practical_exercises"
 
 def _events(rng: Rng, size: int) -> tuple[list[str]]:
     made, alive, count = list[str](), list[int](), 0
+    if size == 7:  # "free 1" is the beginning of "free 12"
+        return ([*(f"save {number}" for number in range(1, 13)), "free 12", "free 3"],)
     for _ in range(2 * size):
         if alive and rng.chance(0.45):
             made.append(f"free {alive.pop(rng.randrange(len(alive)))}")
@@ -68,6 +70,7 @@ never_freed = Exercise(
         "names every save",
         "looks at the last event alone",
         "counts instead of naming",
+        "looks for the number in the text",
     ),
 )
 

@@ -25,8 +25,8 @@ Groups = list[list[int]]
 
 def _some_means(rng: Rng, size: int) -> tuple[list[float], list[int]]:
     count = rng.randint(1, 2 + size // 2)
-    rows = [rng.choice((1, 2, 4, 8)) for _ in range(count)]
-    return [float(rng.randint(-8, 8)) for _ in rows], rows
+    rows = [rng.choice((1, 2, 4, 8, rng.randint(1, 99))) for _ in range(count)]
+    return [rng.randint(-80, 80) / rng.choice((1, 7)) for _ in rows], rows
 
 
 def _joined(means: list[float], rows: list[int]) -> float:
@@ -49,7 +49,8 @@ joined = Exercise(
         "A mean times its number of rows is a sum. Add the sums.",
         "Divide by the number of all rows.",
     ),
-    must_fail=("averages the means", "adds the means", "divides by the ranks", FIRST),
+    must_fail=("averages the means", "adds the means", "divides by the ranks",
+               "knows whole means only", "knows powers of two only", FIRST),
 )  # fmt: skip
 
 
