@@ -78,14 +78,10 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
     score = exercise.score(answer) if exercise.score else ""
     if not record:
         return Passed(exercise, seed, score)
-    record_pass(exercise.id)
-    return Passed(exercise, seed, score, _kept(exercise, answer))
-
-
-def _kept(exercise: Exercise, answer: Any) -> str:
     from labkit.course.your_machine.inventory import keep_for_seat
 
-    return keep_for_seat(exercise, answer)
+    record_pass(exercise.id)
+    return Passed(exercise, seed, score, keep_for_seat(exercise, answer))
 
 
 def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:

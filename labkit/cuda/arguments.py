@@ -34,16 +34,6 @@ class Extent:
 
 
 @dataclass
-class HostArray:
-    """Host memory that a launch must see: copied to the device before and back after."""
-
-    low: int
-    high: int
-    writable: bool
-    keep: Any
-
-
-@dataclass
 class Operand:
     """An argument that is an array: where it is, what it holds."""
 
@@ -165,23 +155,3 @@ def _check(operand: Operand, param: SignatureParam, position: int, driver: Any, 
                 f"{where}: address {operand.address:#x} is not memory of this device "
                 "(an array of another one, or one from before a reset?)"
             )
-
-
-def merge_host(host: Sequence[tuple[int, Operand]], signature: Signature) -> list[HostArray]:
-    """The host ranges of a launch, overlapping ones as one: views of an array stay views."""
-    pieces = sorted(
-        (
-            HostArray(o.low, o.high, o.writable and not signature.params[position].is_const, o)
-            for position, o in host
-            if o.high > o.low
-        ),
-        key=lambda piece: piece.low,
-    )
-    merged: list[HostArray] = []
-    for piece in pieces:
-        if merged and piece.low < merged[-1].high:
-            merged[-1].high = max(merged[-1].high, piece.high)
-            merged[-1].writable |= piece.writable
-        else:
-            merged.append(piece)
-    return merged

@@ -1,13 +1,24 @@
 """Host arrays as arguments of a kernel: on the device for the length of one launch."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from labkit.cuda import arguments
+from labkit.cuda.arguments import Bound, Extent, Operand
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import OutOfMemoryError
+from labkit.cuda.signature import Signature
 
 LEAST_GUARD, MOST_GUARD = 4096, 1 << 20
 """Bytes on each side of a guarded array: as many as it has, within these."""
+
+
+@dataclass
+class HostArray:
+    """Host memory that a launch must see: copied to the device before and back after."""
+
+    low: int
+    high: int
+    writable: bool
 
 
 class Staging:
@@ -20,13 +31,13 @@ class Staging:
         self,
         driver: Driver,
         stream: int,
-        bound: arguments.Bound,
-        signature: Any,
+        bound: Bound,
+        signature: Signature,
         *,
         guarded: bool,
     ) -> None:
         self._driver, self._stream, self._bound = driver, stream, bound
-        self._ranges = arguments.merge_host(bound.host, signature)
+        self._ranges = _merged(bound.host, signature)
         self._signature = signature
         self._guarded = guarded
         self._addresses: list[int] = []
@@ -45,9 +56,7 @@ class Staging:
                     self._bound.packed[position] = moved.to_bytes(8, "little")
                     name = self._signature.params[position].name
                     low = address + operand.low - host.low
-                    self._bound.extents.append(
-                        arguments.Extent(name, low, operand.high - operand.low)
-                    )
+                    self._bound.extents.append(Extent(name, low, operand.high - operand.low))
 
     def _malloc(self, size: int) -> int:
         guard = min(max(LEAST_GUARD, size), MOST_GUARD) // 512 * 512 if self._guarded else 0
@@ -71,4 +80,24 @@ class Staging:
         """The device's copies are freed."""
         for address in self._allocated:
             self._driver.free(address)
-        self._addresses.clear()
+        self._allocated.clear()
+
+
+def _merged(host: Sequence[tuple[int, Operand]], signature: Signature) -> list[HostArray]:
+    """The host ranges of a launch, overlapping ones as one: views of an array stay views."""
+    pieces = sorted(
+        (
+            HostArray(o.low, o.high, o.writable and not signature.params[position].is_const)
+            for position, o in host
+            if o.high > o.low
+        ),
+        key=lambda piece: piece.low,
+    )
+    merged: list[HostArray] = []
+    for piece in pieces:
+        if merged and piece.low < merged[-1].high:
+            merged[-1].high = max(merged[-1].high, piece.high)
+            merged[-1].writable |= piece.writable
+        else:
+            merged.append(piece)
+    return merged

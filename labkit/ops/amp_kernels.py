@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core.formats import encode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
@@ -67,5 +66,5 @@ def _number(tensor: TensorImpl) -> float:
 
 
 def _set(tensor: TensorImpl, values: Any) -> None:
-    copy.store(tensor, encode(np.broadcast_to(values, tensor.sizes), tensor.dtype))
+    copy.write(tensor, np.broadcast_to(values, tensor.sizes))
     tensor.bump_version()

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
-from labkit.core.formats import decode, encode
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.dispatch.schema import Schema
@@ -183,9 +182,8 @@ class Pointwise:
                 return
         for i in self.tensors:
             if values[i] is not None:
-                values[i] = numbers(values[i], compute)
-        answer = encode(np.asarray(self.loop(*values)), dtype)
-        copy.store(out, copy.convert(answer, dtype, out.dtype))
+                values[i] = copy.values_as(values[i], compute)
+        copy.write(out, self.loop(*values), rounded_to=dtype)
 
 
 def pointwise(
@@ -256,10 +254,3 @@ def _out_schema(schema: str, base: str, overload: str) -> str:
     arguments = schema.partition("(")[2].rpartition(") ->")[0]
     separator = ", " if ", *," in f", {arguments}" else ", *, "
     return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
-
-
-def numbers(operand: TensorImpl, compute: DType) -> Array:
-    """The operand's values in the element type of a computation; two-byte floats as float32."""
-    raw = copy.on_host(operand).raw()
-    values = decode(copy.convert(raw, operand.dtype, compute), compute)
-    return values.astype(np.float32) if values.dtype == np.float16 else values

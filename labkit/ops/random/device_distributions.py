@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core import generator as generators
 from labkit.core.device import Device
-from labkit.core.formats import encode
 from labkit.core.generator import Generator
 from labkit.core.memory_overlap import assert_no_internal_overlap
 from labkit.core.philox import DeviceGenerator, random4
@@ -129,7 +128,7 @@ def normal_doubles(words: Array) -> Array:
 def _fill(self: TensorImpl, flat: Array) -> TensorImpl:
     assert_no_internal_overlap(self.sizes, self.strides)
     fallback.note("random numbers", "they are made on the host, by the device's rules")
-    copy.store(self, encode(in_memory_order(self, flat), self.dtype))
+    copy.write(self, in_memory_order(self, flat))
     self.bump_version()
     return self
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.core.dtype import DType
-from labkit.core.formats import encode, largest_finite
+from labkit.core.formats import largest_finite
 from labkit.core.generator import CPUGenerator, Generator, default_generator
 from labkit.core.memory_overlap import assert_no_internal_overlap
 from labkit.core.strides import broadcast_shapes
@@ -58,7 +58,7 @@ def fill(self: TensorImpl, generator: Generator | None, draw: Draw) -> TensorImp
     assert_no_internal_overlap(self.sizes, self.strides)
     if self.numel():
         flat = draw(generator_for(generator, self), self.numel())
-        copy.store(self, encode(in_memory_order(self, flat), self.dtype))
+        copy.write(self, in_memory_order(self, flat))
     self.bump_version()
     return self
 
@@ -127,7 +127,7 @@ def normal_(
     if self.dtype.is_complex:
         normal_(reinterpret.view_as_real(self), 0.0, std / math.sqrt(2), generator=generator)
         if mean:
-            copy.store(self, encode(copy.values(self) + mean, self.dtype))
+            copy.write(self, copy.values(self) + mean)
         return self
     refuse_unless_floating("normal_kernel_cpu", self.dtype)
     in_blocks = self.is_contiguous()
@@ -185,7 +185,7 @@ def bernoulli_tensor_(
         order = iteration_order(self.sizes, [self.strides])[::-1]
         flat = chances.transpose(order).ravel()
         drawn = cpu_distributions.bernoulli_each(generator_for(generator, self), flat)
-        copy.store(self, encode(in_memory_order(self, drawn), self.dtype))
+        copy.write(self, in_memory_order(self, drawn))
     self.bump_version()
     return self
 

@@ -11,7 +11,6 @@ import numpy as np
 from labkit.core import dtype as dtypes
 from labkit.core.device import Device
 from labkit.core.dtype import DType
-from labkit.core.formats import encode
 from labkit.core.generator import Generator, default_generator
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
@@ -121,7 +120,7 @@ def _randperm(
         )
     if n:
         order = np.array(cpu_distributions.permutation(chosen, n))
-        copy.store(made, encode(order, made.dtype))
+        copy.write(made, order)
     return made
 
 

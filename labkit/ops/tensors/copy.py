@@ -34,6 +34,13 @@ def values(self: TensorImpl) -> NDArray[Any]:
     return decode(on_host(self).raw(), self.dtype)
 
 
+def values_as(self: TensorImpl, compute: DType) -> NDArray[Any]:
+    """The elements in the type of a computation; two-byte floats as float32."""
+    raw = on_host(self).raw()
+    values = decode(convert(raw, self.dtype, compute), compute)
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
 def item(self: TensorImpl) -> Any:
     """The only element, as a Python number.
 
@@ -71,6 +78,15 @@ def store(self: TensorImpl, raw: NDArray[Any]) -> None:
     first_byte, nbytes = _span(self)
     destination = self.storage().data_ptr() + first_byte
     copy_bytes(destination, self.device, staged.storage().const_data_ptr(), CPU, nbytes)
+
+
+def write(self: TensorImpl, values: NDArray[Any], rounded_to: DType | None = None) -> None:
+    """Write numbers (broadcastable), converted, as `store` writes raw elements.
+
+    rounded_to   the element type of the answer, where the tensor's own is another
+    """
+    dtype = rounded_to or self.dtype
+    store(self, convert(encode(np.asarray(values), dtype), dtype, self.dtype))
 
 
 def convert(raw: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:

@@ -12,7 +12,6 @@ from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
-from labkit.core.formats import encode
 from labkit.core.memory_format import Ints, MemoryFormat, strides_for
 from labkit.core.promotion import get_default_dtype
 from labkit.core.tensor_impl import TensorImpl
@@ -287,7 +286,7 @@ def _spaced_dtype(dtype: DType | None, *ends: complex) -> DType:
 def _stored(values: Any, dtype: DType, options: dict[str, Any]) -> TensorImpl:
     result = empty(values.shape, dtype=dtype, **options)
     if values.size:
-        copy.store(result, encode(values, dtype))
+        copy.write(result, values)
     return result
 
 

@@ -168,14 +168,14 @@ def arange(start: float, end: float, step: float, dtype: DType | None) -> Tensor
             count = math.ceil((end - start) / step)
     wide = np.arange(count) * step + start  # start + i * step: no error adds up
     impl = tensor_impl.empty((count,), chosen)
-    copy.store(impl, encode(wide, chosen))
+    copy.write(impl, wide)
     return impl
 
 
 def eye(rows: int, columns: int, dtype: DType | None, device: Device) -> TensorImpl:
     """Ones where row and column agree, zeros elsewhere."""
     impl = tensor_impl.empty((rows, columns), dtype or promotion.get_default_dtype(), device)
-    copy.store(impl, encode(np.eye(rows, columns), impl.dtype))
+    copy.write(impl, np.eye(rows, columns))
     return impl
 
 
