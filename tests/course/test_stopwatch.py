@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from labkit.core import cpu_time
-from labkit.course import stopwatch
+from labkit.course.checking import stopwatch
 
 PROGRAM = """
 import sys, threading
