@@ -2,12 +2,17 @@
 
 import gc
 import os
+import sys
 
 import pytest
 import torch
 
 # What runs on every machine is tested on the emulator everywhere; tests marked gpu take the card.
 os.environ.setdefault("LABKIT_CUDA", "emulator")
+
+# jsonschema, and with it nbformat, does without where this is not there; else it builds 38 parsers
+# in every test process, two seconds of CPU, for a format of text that no notebook has.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 # Ten thousand collected tests are a heap that the collector would walk over and over.
 gc.set_threshold(50_000, 20)
