@@ -144,6 +144,11 @@ for why, answer in [
     ("no sync between shuffle phases", changed(SUM, ("    __syncthreads();\n", ""))),
     ("takes 256 numbers only", changed(SUM, (LOOP, "if (t < n) v = x[t];"))),
     ("assumes a power of two", changed(SUM, (LOOP, HALVED))),
+    ("loses minus infinity", changed(SUM, ("v += x[i];", "v += x[i] < -1e30f ? 0 : x[i];"))),
+    (
+        "cuts large numbers off",
+        changed(SUM, ("v += x[i];", "v += fabsf(x[i]) < 1e30f ? fminf(x[i], 1e5f) : x[i];")),
+    ),
     ("loses NaN", changed(SUM, ("v += x[i];", "v += x[i] == x[i] ? x[i] : 0;"))),
     (
         "full mask in a partial warp",

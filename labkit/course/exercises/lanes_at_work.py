@@ -115,7 +115,7 @@ def _a_length(rng: Rng, size: int) -> tuple[int, str, Any, int]:
         return 256, "", "forward", rng.getrandbits(30)
     n = rng.choice((1, 31, 33, 100, 255, 257, 1000, rng.randint(2, 4000)))
     n = {3: 0, 5: 10_001}.get(size, n)
-    strange = {1: "nan", 2: "inf"}.get(size, "") if n else ""
+    strange = {1: "nan", 2: "inf", 4: "-inf"}.get(size, "") if n else ""
     return n, strange, rng.choice(("reverse", rng.randint(1, 99))), rng.getrandbits(30)
 
 
@@ -123,6 +123,8 @@ def _a_length(rng: Rng, size: int) -> tuple[int, str, Any, int]:
 def _numbers(n: int, strange: str, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(n).astype(np.float32) + np.float32(0.5)
+    if seed % 2:
+        x *= np.float32(2**21)
     if strange:
         x[rng.integers(n)] = float(strange)
     return x
@@ -259,6 +261,8 @@ block_sum = Exercise(
         "takes 256 numbers only",
         "assumes a power of two",
         "loses NaN",
+        "loses minus infinity",
+        "cuts large numbers off",
         "full mask in a partial warp",
         "a tree in shared memory",
         "two barriers in a row",
