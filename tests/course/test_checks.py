@@ -417,6 +417,15 @@ def test_a_stub_is_your_turn_and_no_attempt(monkeypatch, tmp_path):
     assert not (tmp_path / "progress.json").exists()
 
 
+def test_what_a_library_has_not_implemented_is_no_stub():
+    def answer(views):
+        return torch.empty(3, device="meta").tolist()
+
+    with pytest.raises(CheckFailed, match="meta tensor") as failed:
+        check("start_here.places", answer, record=False)
+    assert not isinstance(failed.value, NotAttempted)
+
+
 def test_unknown_ids_and_answers_that_are_none_say_so():
     with pytest.raises(UnknownExercise, match="places"):
         find("start_here.place")
