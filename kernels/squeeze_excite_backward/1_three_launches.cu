@@ -5,8 +5,9 @@
 // between share a launch. The gradients of the weights are products of what is left: de^T hidden
 // and dr^T mean; those of the biases are sums of de and dr over n.
 //
-// dy, x, dx [N, C, S], gate, de, shift [N, C], hidden, dr [N, R], w1 [R, C], w2 [C, R] f32
-// hidden is relu(r), r what the first small layer made; shift is the mean's gradient over S
+// dy, x, dx [N, C, S], gate, de, shift [N, C], slope, dr [N, R], w1 [R, C], w2 [C, R] f32
+// slope is the activation's at r, what the first small layer made: 0 or 1 for ReLU, any number for
+// SiLU; shift is the mean's gradient over S
 // launch: grid (anything up to N C), block (whole warps)
 // launch of gates: grid (anything up to N), block (anything), shared memory (R) floats
 // launch of input: grid (anything up to N C), block (anything)
@@ -41,7 +42,7 @@ extern "C" __global__ void squeeze_excite_backward_1_three_launches(
 }
 
 extern "C" __global__ void squeeze_excite_backward_1_three_launches_gates(
-    const float* __restrict__ de, const float* __restrict__ hidden, const float* __restrict__ w1,
+    const float* __restrict__ de, const float* __restrict__ slope, const float* __restrict__ w1,
     const float* __restrict__ w2, float* __restrict__ dr, float* __restrict__ shift, long long N,
     long long C, long long S, long long R) {
     extern __shared__ float reduced[];
@@ -49,7 +50,7 @@ extern "C" __global__ void squeeze_excite_backward_1_three_launches_gates(
         for (long long r = threadIdx.x; r < R; r += blockDim.x) {  // lanes: neighbours of a row
             float sum = 0.0f;
             for (long long c = 0; c < C; ++c) sum += w2[c * R + r] * de[n * C + c];
-            reduced[r] = dr[n * R + r] = hidden[n * R + r] > 0.0f ? sum : 0.0f;
+            reduced[r] = dr[n * R + r] = slope[n * R + r] * sum;
         }
         __syncthreads();
         for (long long c = threadIdx.x; c < C; c += blockDim.x) {

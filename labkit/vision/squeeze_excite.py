@@ -10,6 +10,8 @@ import labkit as lab
 from labkit import nn
 from labkit.nn import functional as F
 from labkit.ops.aten import aten
+from labkit.ops.cuda.launching import NoKernel
+from labkit.ops.cuda.squeeze_excite import gate_backward
 from labkit.vision.residual import Gradients
 
 ACTIVATIONS: dict[str, tuple[Any, Any]] = {
@@ -73,20 +75,31 @@ class SqueezeExcite(nn.Module):
     def backward_by_hand(self, dy: Any, saved: SavedGate) -> tuple[Any, Gradients]:
         """The gradient of x, and of every parameter.
 
-        x is read twice: it is multiplied, and it is averaged. Both gradients are added.
+        x is read twice: it is multiplied, and it is averaged. Both gradients are added. On the
+        device the three launches of `kernels/squeeze_excite_backward` do it.
         """
         with lab.no_grad():
-            gate = saved.gate
-            d_gate = (dy * saved.x).sum((2, 3))
-            d_expanded = d_gate * gate * (1 - gate)
-            d_hidden = d_expanded @ self.expand.weight
-            d_reduced = self.activate_backward(d_hidden, saved.reduced)
-            d_squeezed = d_reduced @ self.reduce.weight
-            each = d_squeezed / (saved.x.shape[2] * saved.x.shape[3])
-            dx = dy * gate[:, :, None, None] + each[:, :, None, None]
+            try:
+                slope = self.activate_backward(lab.ones_like(saved.reduced), saved.reduced)
+                weights = self.reduce.weight, self.expand.weight
+                found: Any = gate_backward(dy, saved.x, saved.gate, slope, *weights)
+            except NoKernel:
+                found = self._by_operators(dy, saved)
+            dx, d_expanded, d_reduced = found
             return dx, {
                 "reduce.weight": d_reduced.t() @ saved.squeezed,
                 "reduce.bias": d_reduced.sum(0),
                 "expand.weight": d_expanded.t() @ self.activate(saved.reduced),
                 "expand.bias": d_expanded.sum(0),
             }
+
+    def _by_operators(self, dy: Any, saved: SavedGate) -> tuple[Any, Any, Any]:
+        """The gradients of x and of what both layers made, step by step."""
+        gate = saved.gate
+        d_gate = (dy * saved.x).sum((2, 3))
+        d_expanded = d_gate * gate * (1 - gate)
+        d_hidden = d_expanded @ self.expand.weight
+        d_reduced = self.activate_backward(d_hidden, saved.reduced)
+        d_squeezed = d_reduced @ self.reduce.weight
+        each = d_squeezed / (saved.x.shape[2] * saved.x.shape[3])
+        return dy * gate[:, :, None, None] + each[:, :, None, None], d_expanded, d_reduced

@@ -8,6 +8,7 @@ from labkit import graph
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from tests.graph.programs import Network, inputs, program
+from tests.vision import peers
 
 MIB = 1 << 20
 
@@ -63,12 +64,21 @@ class Residual(nn.Module):
 
 @pytest.mark.parametrize(
     ("network", "shape"),
-    [(Residual(16), (1, 3, 64, 64)), (Network(1).eval(), (2, 4, 96, 96))],
-    ids=["residual", "chain"],
+    [
+        (Residual(16), (1, 3, 64, 64)),
+        (Network(1).eval(), (2, 4, 96, 96)),
+        (peers.resnet18(1 / 4, 10).eval(), (1, 3, 64, 64)),
+        (peers.efficientnet_b0(1 / 4, 10).eval(), (1, 3, 64, 64)),
+    ],
+    ids=["residual", "chain", "resnet18", "efficientnet_b0"],
 )
 def test_the_peak_is_within_five_percent_of_the_bound(network, shape):
     captured = graph.capture(network, torch.randn(shape))
-    for one in (captured, graph.reinplace(graph.functionalise(captured).graph).graph):
+    in_place = graph.reinplace(graph.functionalise(captured).graph).graph
+    fused = captured
+    for rewrite in (graph.use_shelf_kernels, graph.fold_batch_norm, graph.fuse_pointwise):
+        fused = rewrite(fused).graph
+    for one in (captured, in_place, fused):
         plan = graph.plan_memory(one)
         assert plan.peak <= 1.05 * plan.lower_bound
 

@@ -105,7 +105,7 @@ def avg_pooling(draw):
 
 def squeeze_excite(draw):
     sizes = some(draw, 1, 4), some(draw, 1, 40), some(draw, 1, 300), some(draw, 1, 40)
-    return SqueezeExcite(*sizes, flag(draw))
+    return SqueezeExcite(*sizes, flag(draw), draw.choice(["relu", "silu"]))
 
 
 def unscale(draw):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import labkit as lab
+from labkit import cuda
 from labkit.vision import ResidualBlock, SqueezeExcite
 
 BLOCKS = {
@@ -137,14 +138,27 @@ def test_a_step_by_hand_lowers_a_loss(name):
     assert losses[-1] < losses[0]
 
 
-def test_on_the_device_the_numbers_are_the_host_s():
-    block = made("gate").to(lab.float32)
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_on_the_device_the_numbers_are_the_host_s(activation, monkeypatch):
+    lab.manual_seed(6)
+    block = SqueezeExcite(3, 2, activation)
     x = image(dtype=lab.float32)
     y, saved = block.forward_by_hand(x)
     dx, gradients = block.backward_by_hand(y, saved)
     block.to("cuda")
     on_device, saved = block.forward_by_hand(x.cuda())
+    driver, launches = cuda.current_driver(), []
+    launch = driver.launch
+
+    def watched(operation, stream):
+        launches.append(operation.name)
+        launch(operation, stream)
+
+    monkeypatch.setattr(driver, "launch", watched)
     dx_device, gradients_device = block.backward_by_hand(on_device, saved)
+    assert [name for name in launches if name.startswith("squeeze_excite")] == [
+        "squeeze_excite_backward_1_three_launches" + step for step in ("", "_gates", "_input")
+    ]
     for ours, theirs in ((on_device, y), (dx_device, dx)):
         assert lab.allclose(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
     for parameter, gradient in gradients.items():

@@ -7,20 +7,26 @@ import torch
 
 from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
 
+ACTIVATIONS: dict[str, Any] = {"relu": torch.relu, "silu": torch.nn.functional.silu}
+
 
 class Case(NamedTuple):
-    """x is [n, channels, spatial], with `hidden` units between the layers."""
+    """x is [n, channels, spatial], with `hidden` units between the layers.
+
+    activation  between them, backward; forward it is a ReLU
+    """
 
     n: int
     channels: int
     spatial: int
     hidden: int
     bias: bool = True
+    activation: str = "relu"
 
 
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """Random images and weights."""
-    n, channels, spatial, hidden, _ = case
+    n, channels, spatial, hidden, *_ = case
     x = generator.standard_normal((n, channels, spatial)).astype(np.float32)
     w1, b1 = _layer(generator, hidden, channels, case.bias)
     w2, b2 = _layer(generator, channels, hidden, case.bias)
@@ -49,18 +55,21 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
 
 def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A random gradient; dx, and the gradients of what the two small layers made."""
-    n, channels, spatial, hidden, _ = case
+    n, channels, spatial, hidden, *_ = case
     x, dy = generator.standard_normal((2, n, channels, spatial)).astype(np.float32)
     w1, b1 = _layer(generator, hidden, channels, case.bias)
     w2, b2 = _layer(generator, channels, hidden, case.bias)
-    image, first, second, gate = _steps(*(_wide(one) for one in (x, w1, b1, w2, b2)))
+    activate = ACTIVATIONS[case.activation]
+    image, first, second, gate = _steps(activate, *(_wide(one) for one in (x, w1, b1, w2, b2)))
     truths = torch.autograd.grad(image * gate[:, :, None], (image, first, second), _wide(dy))
     kept = gate.detach().numpy().astype(np.float32)
-    middle = first.detach().relu().numpy().astype(np.float32)
+    at = first.detach().requires_grad_()
+    (slopes,) = torch.autograd.grad(activate(at).sum(), at)
+    slope = slopes.numpy().astype(np.float32)
     dx, planes = poisoned(x.shape), n * channels
     de, shift = poisoned((n, channels)), poisoned((n, channels))
     dr = poisoned((n, hidden))
-    gates = (de, middle, w1, w2, dr, shift, n, channels, spatial, hidden)
+    gates = (de, slope, w1, w2, dr, shift, n, channels, spatial, hidden)
     launches = [
         rung.launch((dy, x, kept, de, planes, spatial), grid=planes, block=64),
         rung.launch(gates, "gates", grid=n, block=128, R=hidden),
@@ -82,16 +91,16 @@ def _wide(array: Any) -> Any:
 
 
 def _truth(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
-    _, _, _, gate = _steps(x, w1, b1, w2, b2)
+    _, _, _, gate = _steps(torch.relu, x, w1, b1, w2, b2)
     return (x * gate[:, :, None]).detach()
 
 
-def _steps(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any, Any, Any]:
+def _steps(activate: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any, Any, Any]:
     """The image, which asks for a gradient, what both layers made, and the gate."""
     linear = torch.nn.functional.linear
     image = x.requires_grad_()
     first = linear(image.mean(2), w1, b1)
-    second = linear(torch.relu(first), w2, b2)
+    second = linear(activate(first), w2, b2)
     return image, first, second, torch.sigmoid(second)
 
 
@@ -100,4 +109,7 @@ CASES = [
     Case(2, 9, 130, 4),
 ]  # fmt: skip
 RUNGS = rungs_of("squeeze_excite", make, Case(2, 64, 256, 32), CASES)
-BACKWARD = rungs_of("squeeze_excite_backward", make_backward, Case(2, 64, 256, 32), CASES)
+BACKWARD = rungs_of(
+    "squeeze_excite_backward", make_backward, Case(2, 64, 256, 32),
+    [*CASES, Case(3, 17, 49, 5, activation="silu")],
+)  # fmt: skip
