@@ -5,6 +5,7 @@ import random
 import pytest
 
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
+from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercises._stored_rows import (
     EXPLICIT,
     FILLS,
@@ -22,7 +23,7 @@ from labkit.course.exercises._stored_rows import (
 )
 from labkit.dispatch import torch_tables
 from labkit.dispatch.table import compute_cell
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("two_registrations")
 
@@ -84,6 +85,11 @@ def in_place(program, fails):
 @answers.wrong("smallest", "returns the two statements of the report")
 def the_report(program, fails):
     return [("impl", 0, IMPLICIT), ("impl", 1, EXPLICIT)]
+
+
+@answers.wrong("smallest", "asks a question of its own")
+def its_own_question(program, fails):
+    return smallest(program, lambda shorter: bool(after(shorter).stale()))
 
 
 # --- askers
@@ -172,7 +178,7 @@ def no_undefined(key):
 
 @answers.wrong("refresh", "fills Undefined for every alias")
 def always_undefined(key):
-    return set(SLOTS) if key in FILLS else refresh(key)
+    return refresh(key) | ({"Undefined"} if key in FILLS else set())
 
 
 @answers.wrong("refresh", "repairs the reported program alone")
@@ -217,7 +223,9 @@ def measured(key):
 # --- counterexample
 
 
-def fuzz(new_row, differs, keys=KEYS, removals=0.3, programs=80, repeats=True):
+def fuzz(
+    new_row, differs, keys=KEYS, removals=0.3, programs=80, repeats=True, late=False, again=False
+):
     rng = random.Random(5)
     for _ in range(programs):
         row, program, alive = new_row(), [], []
@@ -227,11 +235,11 @@ def fuzz(new_row, differs, keys=KEYS, removals=0.3, programs=80, repeats=True):
                 statement = "remove", alive.pop(rng.randrange(len(alive)))
             else:
                 key = rng.choice(keys) if repeats else left.pop(rng.randrange(len(left)))
-                statement = "impl", number, key
-                alive.append(number)
+                statement = "impl", number % 3 if again else number, key
+                alive.append(statement[1])
             program.append(statement)
             row.run(statement)
-            if differs(row):
+            if (number == 7 or not late) and differs(row):
                 return program
     return None
 
@@ -302,6 +310,56 @@ def program_of_the_report(new_row):
     for statement in program:
         row.run(statement)
     return program if is_stale(row) else None
+
+
+@answers.wrong("counterexample", "compares after the last statement only")
+def compares_late(new_row):
+    return fuzz(new_row, is_stale, late=True)
+
+
+@answers.wrong("counterexample", "uses a number again")
+def numbers_again(new_row):
+    return fuzz(new_row, is_stale, again=True)
+
+
+@answers.wrong("counterexample", "asks the operator which cells are stale")
+def asks_for_stale(new_row):
+    return fuzz(new_row, lambda row: bool(row.stale()))
+
+
+@answers.wrong("counterexample", "tries five programs of its own")
+def five_programs(new_row):
+    pairs = [
+        (IMPLICIT, EXPLICIT), ("CPU", "CPU"), (EXPLICIT, EXPLICIT), (IMPLICIT, "SparseCPU"),
+    ]  # fmt: skip
+    programs = [[("impl", n, key) for n, key in enumerate(pair)] for pair in pairs]
+    for program in [*programs, [("impl", 0, "CPU"), ("remove", 0)]]:
+        row = new_row()
+        for place, statement in enumerate(program, 1):
+            row.run(statement)
+            if is_stale(row):
+                return program[:place]
+    return None
+
+
+def test_mistakes_of_a_refresh_get_their_hints():
+    stages = dict(stage_exercises(answers.exercises["refresh"]))
+    formulas = "CompositeExplicitAutogradNonFunctional"
+
+    def pushes_too(key):
+        return refresh(key) | (FILLS[IMPLICIT] if key == formulas else set())
+
+    def without_other(key):
+        return refresh(key) - ({"AutogradOther"} if key == "Autograd" else set())
+
+    assert "too much for this key" in first_hint(stages["an alias"], pushes_too)
+    assert "all slots of FILLS" in first_hint(stages["an alias"], without_other)
+    assert "Undefined" in first_hint(stages["an alias"], no_undefined)
+    assert "EXPLICIT pushes" in first_hint(stages["an alias"], changed_without_formula)
+
+
+def changed_without_formula(key):
+    return refresh(key) - (FILLS[IMPLICIT] - fills(key) if key == EXPLICIT else set())
 
 
 test_answers = answers.tests()

@@ -65,14 +65,15 @@ class Row:
 
     rule   key -> slots
     heeds  what it stores anything for: first kernels at a key, overrides, removals
+    heals  True stores the whole row at the statement that comes after a stale cell
     """
 
-    def __init__(self, rule: Rule, heeds: Sequence[str] = KINDS) -> None:
+    def __init__(self, rule: Rule, heeds: Sequence[str] = KINDS, heals: bool = False) -> None:
         dispatcher = Dispatcher(bare=True)
         dispatcher.fallbacks.update(FALLBACKS)
         self.op = dispatcher._operator("capstone::op")
         self.touched = 0
-        self._rule, self._heeds = rule, heeds
+        self._rule, self._heeds, self._heals = rule, heeds, heals
         self._alive: dict[int, tuple[DispatchKey, Kernel]] = {}
 
     def run(self, statement: Statement) -> None:
@@ -92,6 +93,8 @@ class Row:
     @contextmanager
     def _storing(self, key: DispatchKey, kind: str) -> Iterator[None]:
         names = self._rule(str(key)) if kind in self._heeds else ()
+        if self._heals and self.op.stale_slots():
+            names = SLOTS
         slots = tuple(DispatchKey[name] for name in names)
         self.touched += len(slots)
         with mock.patch.object(operator, "slots_updated", lambda _: slots):
@@ -196,5 +199,19 @@ HALF: dict[str, Callable[[], Row]] = {
     "a second kernel at a key stores nothing": lambda: Row(_smallest, heeds=("impl", "remove")),
     "Undefined is forgotten": lambda: Row(_without_undefined),
     "the report alone is repaired": lambda: Row(_reported_alone),
+    "a stale cell is stored one statement later": lambda: Row(rule_of_213, heals=True),
 }
 SIDES = {**SOUND, **BROKEN, **HALF}
+
+
+@handed_out
+def forgetting(key: str, slot: str) -> Row:
+    """An operator that stores by the smallest rule, but never this slot for this key."""
+    return Row(lambda at: _SMALLEST[at] - ({slot} if at == key else set()))
+
+
+class AskedRow:
+    """What a fuzzer may do with an operator: run statements, and compare."""
+
+    def __init__(self, row: Row) -> None:
+        self.run, self.stored, self.meant = row.run, row.stored, row.meant

@@ -1,4 +1,4 @@
-"""A dispatch table goes stale: the smallest failing program, the smallest refresh, its proof."""
+"""A dispatch table goes stale: the smallest failing program, the smallest refresh, its fuzzer."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -16,9 +16,11 @@ from labkit.course.exercises._stored_rows import (
     SIDES,
     SLOTS,
     SOUND,
+    AskedRow,
     Row,
     Statement,
     after,
+    forgetting,
     random_program,
     smallest_rule,
 )
@@ -35,6 +37,18 @@ def _fails(program: list[Statement]) -> bool:
     return bool(after(program).op.stale_slots())
 
 
+@handed_out
+def _removes_after_the_formula(program: list[Statement]) -> bool:
+    """Another question: whether a kernel goes after a formula came, whatever is stale."""
+    formula = next((at for at, s in enumerate(program) if s[2:] == (IMPLICIT,)), len(program))
+    return any(kind == "remove" for kind, *_ in program[formula:])
+
+
+QUESTIONS = {
+    "a cell goes stale": _fails,
+    "a kernel is removed after a formula came": _removes_after_the_formula,
+}
+
 NESTED, NONFUNCTIONAL = "NestedTensorCPU", "CompositeExplicitAutogradNonFunctional"
 ONE_PASS_LEAVES_TOO_MUCH: tuple[list[Statement], ...] = (
     [("impl", 0, NESTED), ("remove", 0), ("impl", 2, IMPLICIT), ("impl", 3, NESTED)],
@@ -46,31 +60,41 @@ ONE_PASS_LEAVES_TOO_MUCH: tuple[list[Statement], ...] = (
 """The first from its end, the others from their beginning."""
 
 
-def _a_failing_program(rng: Rng, size: int) -> tuple[list[Statement]]:
-    """Some registrations more than the failure needs; often several reasons for it."""
+STALE, REMOVED = QUESTIONS
+ALWAYS_FAILS: dict[str, list[Statement]] = {
+    STALE: [("impl", 0, IMPLICIT), ("impl", 1, "CPU"), ("impl", 2, EXPLICIT)],
+    REMOVED: [("impl", 0, "CPU"), ("impl", 1, IMPLICIT), ("remove", 0)],
+}
+
+
+def _a_failing_program(rng: Rng, size: int) -> tuple[list[Statement], str]:
+    """Some registrations more than the failure needs, often several reasons for it; a question."""
     if rng.chance(0.3):
-        return (list(rng.choice(ONE_PASS_LEAVES_TOO_MUCH)),)
+        return list(rng.choice(ONE_PASS_LEAVES_TOO_MUCH)), STALE
+    question = rng.choice((STALE, STALE, REMOVED))
     for _ in range(40):
         program = random_program(rng, 3 + size)
-        if _fails(program):
-            return (program,)
-    return ([("impl", 0, IMPLICIT), ("impl", 1, "CPU"), ("impl", 2, EXPLICIT)],)
+        if QUESTIONS[question](program):
+            return program, question
+    return list(ALWAYS_FAILS[question]), question
 
 
-def _drive_smallest(answer: Any, program: list[Statement]) -> Any:
-    return answer(program, _fails)
+@handed_out
+def _drive_smallest(answer: Any, program: list[Statement], question: str) -> Any:
+    return answer(program, QUESTIONS[question])
 
 
 def _judge_smallest(case: Case, got: Any) -> str | Wrong | None:
-    (program,) = case.inputs
+    program, question = case.inputs
+    fails = QUESTIONS[question]
     if not isinstance(got, list) or not all(statement in program for statement in got):
         return "a list with statements of the program is returned"
     if [statement for statement in program if statement in got] != got:
         return "the statements stand in their order, each once"
-    if not _fails(got):
+    if not fails(got):
         return "the shorter program still fails"
     for place, statement in enumerate(got):
-        if _fails(got[:place] + got[place + 1 :]):
+        if fails(got[:place] + got[place + 1 :]):
             return Wrong("every statement is needed", f"without {statement} it still fails")
     return None
 
@@ -83,7 +107,12 @@ smallest = Exercise(
     cases=40,
     sizes=5,
     minutes=8,
+    show=lambda program, question: f"{program}\nfails: {question}",
     hints=(
+        Hint(
+            "`fails` is another question here. Ask the function that you are given.",
+            when=lambda e: e.inputs[1] == REMOVED and e.kind == "value",
+        ),
         Hint(
             "Two statements may each do without the other. Leave one out, and go on with the "
             "shorter program, not with the whole one.",
@@ -104,6 +133,7 @@ smallest = Exercise(
         "leaves out too much",
         "takes the statements out of the caller's list",
         "returns the two statements of the report",
+        "asks a question of its own",
     ),
 )
 
@@ -158,7 +188,7 @@ def _with(keys: Collection[str]) -> Callable[[Rng, int], tuple[list[Statement]]]
 
 
 def _any_program(rng: Rng, size: int) -> tuple[list[Statement]]:
-    keys = [*KEYS, *rng.sample(OTHERS, 6)]
+    keys = [*KEYS, *FILLS, *rng.sample(OTHERS, 6)]
     return (random_program(rng, 4 + size, keys),)
 
 
@@ -175,21 +205,23 @@ def _judge_refresh(case: Case, got: Any) -> str | Wrong | None:
     (program,) = case.inputs
     if isinstance(got, Raised) or not all(_known(slots) for slots in got.values()):
         return "for each key a set of names of slots is returned"
-    row, least = Row(lambda key: set(got[key])), 0
+    row = Row(lambda key: set(got[key]))
     keys: dict[int, str] = {}
     for statement in program:
         row.run(statement)
         keys[statement[1]] = key = keys.get(statement[1]) or statement[2]
-        least += len(smallest_rule(key))
         if stale := row.stale():
             slot, (stored, meant) = next(iter(stale.items()))
             return Wrong(
-                f"after {statement} nothing is stale",
-                f"{slot}: a call runs {stored}, meant is {meant}; {len(stale)} stale in all",
+                f"after {statement} no cell is stale; {len(stale)} are, {slot} for one: "
+                f"a call runs {stored}, meant is {meant}",
+                f"{slot} is among the slots for {key}",
             )
-    if row.touched > 1.2 * least:
-        stored = f"{least} cells are stored again, and at most a fifth more"
-        return Wrong("no cell is stored again that cannot change", stored)
+    for key, slots in got.items():
+        right = smallest_rule(key)
+        if len(set(slots)) > 1.2 * len(right):
+            few = f"for {key}, {len(right)} cells, or at most a fifth more; not {len(set(slots))}"
+            return Wrong("no cell is stored again that cannot change", few)
     return None
 
 
@@ -238,23 +270,23 @@ refresh = Exercise(
         Stage("programs"),
     ),
     hints=(
-        Hint("An alias fills the slots of FILLS[key]; any other key fills its own slot.",
-             stage="a slot's own key"),
+        Hint(
+            "You refresh more than a fifth too much for this key. A cell whose rule never asks for "
+            "the key cannot change.",
+            when=lambda e: "cannot change" in e.property,
+        ),
         Hint("Undefined is in no set of FILLS, and three aliases fill it all the same.",
-             when=lambda e: "Undefined:" in e.expected),
+             when=lambda e: "Undefined is among" in e.expected),
         Hint(
             "EXPLICIT pushes the formula out of cells that it does not fill. In which cells can "
             "the formula be at all?",
-            when=lambda e: e.stage == "an alias" and "Undefined:" not in e.expected,
+            when=lambda e: e.expected.rstrip("'").endswith(f"for {EXPLICIT}"),
         ),
+        Hint("An alias fills all slots of FILLS[key]; any other key fills its own slot.",
+             when=lambda e: any(f"for {key}" in e.expected for key in (*FILLS, *OWN_SLOT))),
         Hint(
             "Which slots look at this key? LOOKS_AT has the answer the other way round.",
             stage="backends",
-        ),
-        Hint(
-            "You refresh more than a fifth too much. A cell whose rule never asks for the key "
-            "cannot change.",
-            when=lambda e: "cannot change" in e.property,
         ),
         "For each key: which slots does it fill, and in which is it asked for by another rule?",
         "The second question has two answers: EXPLICIT, and the keys in LOOKS_AT.",
@@ -280,41 +312,64 @@ refresh = Exercise(
 # --- counterexample
 
 
-MOST = 200
+MOST = 100
+FORGETS = "one slot is forgotten for one key"
 
 
 def _sides(names: Collection[str]) -> Callable[[Rng, int], Case]:
+    """A side by its name; for FORGETS a key that is often met, and one of its slots."""
     listed = list(names)
-    return lambda rng, size: Case((listed[size % len(listed)],))
+
+    def case(rng: Rng, size: int) -> Case:
+        side = listed[size % len(listed)]
+        if side != FORGETS:
+            return Case((side, "", ""))
+        key = rng.choice(KEYS)
+        return Case((side, key, rng.choice(sorted(smallest_rule(key)))))
+
+    return case
 
 
 @handed_out
-def _drive_fuzz(answer: Any, side: str) -> Any:
+def _operator(side: str, key: str, slot: str) -> Row:
+    return forgetting(key, slot) if side == FORGETS else SIDES[side]()
+
+
+@handed_out
+def _drive_fuzz(answer: Any, side: str, key: str, slot: str) -> Any:
     """The program that the answer finds."""
     made = 0
 
-    def new_row() -> Row:
+    def new_row() -> AskedRow:
         nonlocal made
         made += 1
         if made > MOST:
             raise RuntimeError(f"more than {MOST} operators were made")
-        return SIDES[side]()
+        return AskedRow(_operator(side, key, slot))
 
     found = answer(new_row)
     return None if found is None else [tuple(statement) for statement in found]
 
 
 def _judge_fuzz(case: Case, got: Any) -> str | Wrong | None:
-    (side,) = case.inputs
+    side = case.inputs[0]
     if isinstance(got, Raised):
         return "a program or None is returned"
     if got is None:
         return None if side in SOUND else f"a program is found within {MOST}: some cell goes stale"
     if not got or not all(_is_statement(statement) for statement in got):
         return "a program is a list of statements that were run"
-    row = SIDES[side]()
-    for statement in got:
+    numbers = [statement[1] for statement in got if statement[0] == "impl"]
+    if len(numbers) != len(set(numbers)):
+        return "each number is registered once"
+    row = _operator(*case.inputs)
+    for place, statement in enumerate(got, 1):
         row.run(statement)
+        if row.op.stale_slots() and place < len(got):
+            return Wrong(
+                "no cell is stale before the last statement of the program",
+                f"the first {place} of these {len(got)} statements",
+            )
     if not row.op.stale_slots():
         return "after the program that is returned, some cell is stale"
     return None
@@ -328,11 +383,12 @@ def _is_statement(statement: tuple[Any, ...]) -> bool:
 
 counterexample = Exercise(
     id="two_registrations.counterexample",
-    case=_sides(SIDES),
+    case=_sides([*SIDES, *[FORGETS] * 8]),
     drive=_drive_fuzz,
     judge=_judge_fuzz,
-    cases=len(SIDES),
-    sizes=len(SIDES) - 1,
+    show=lambda side, key, slot: f"{side}: {key}, {slot}" if key else side,
+    cases=len(SIDES) + 8,
+    sizes=len(SIDES) + 7,
     minutes=15,
     stages=(
         Stage("the rule of 2.13", case=_sides(BROKEN), cases=2),
@@ -340,6 +396,12 @@ counterexample = Exercise(
         Stage("half repairs"),
     ),
     hints=(
+        Hint("Compare after each statement, and return at once.",
+             when=lambda e: "before the last statement" in e.property),
+        Hint("A number that is used again would name two kernels: count them up.",
+             when=lambda e: "registered once" in e.property),
+        Hint("Operators here have run, stored and meant: compare the two dictionaries.",
+             when=lambda e: e.kind == "raised" and "AskedRow" in e.got),
         Hint("Run a statement, compare, and return the program so far when a cell differs.",
              stage="the rule of 2.13"),
         Hint("Here no cell is ever stale. Return None after the last program.",
@@ -347,10 +409,11 @@ counterexample = Exercise(
         Hint("Take a kernel away now and then: ('remove', number).",
              when=lambda e: "removal" in e.input),
         Hint(
-            "The old kernel and the new one have the same name. Compare the kernels with `is`.",
+            "The old kernel and the new one have the same name. Compare the kernels themselves.",
             when=lambda e: "second kernel" in e.input,
         ),
-        Hint("Compare all 137 slots.", when=lambda e: "Undefined" in e.input),
+        Hint("Compare all 137 slots, and choose from all of KEYS.",
+             when=lambda e: "Undefined" in e.input or FORGETS in e.input),
         "stored() and meant() are dictionaries with the same slots: compare their kernels.",
         "Keep a list of the numbers that are there, to know what can be removed.",
     ),
@@ -364,6 +427,10 @@ counterexample = Exercise(
         "always finds something",
         "never finds anything",
         "returns the program of the report",
+        "compares after the last statement only",
+        "uses a number again",
+        "tries five programs of its own",
+        "asks the operator which cells are stale",
     ),
 )  # fmt: skip
 
