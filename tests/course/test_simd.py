@@ -95,6 +95,17 @@ def backwards(numbers, lanes):
     return summed([*partial[::-1], *numbers[whole:]])
 
 
+@answers.wrong("lane_sum", "the lanes in pairs")
+def in_pairs(numbers, lanes):
+    whole = len(numbers) - len(numbers) % lanes
+    partial = [summed(numbers[lane:whole:lanes]) for lane in range(lanes)]
+    while len(partial) > 1:
+        even = len(partial) // 2 * 2
+        pairs = zip(partial[0:even:2], partial[1:even:2], strict=True)
+        partial = [*(a + b for a, b in pairs), *partial[even:]]
+    return summed([*partial, *numbers[whole:]])
+
+
 @answers.wrong("lane_sum", "the rest first")
 def rest_first(numbers, lanes):
     whole = len(numbers) - len(numbers) % lanes
@@ -106,6 +117,12 @@ def test_mistakes_get_their_hints():
     exercise = answers.exercises["lane_sum"]
     stages = dict(stage_exercises(exercise))
     assert "64 bits" in first_hint(exercise, in_float64)
+    assert "np.sum" in first_hint(exercise, of_numpy)
+    assert "lane 0 first" in first_hint(stages["full vectors"], in_pairs)
+    assert "lane 0 first" in first_hint(stages["full vectors"], backwards)
+    lanes_of, count = (answers.exercises[name] for name in ("lanes_of", "instructions"))
+    assert "//" in first_hint(lanes_of, lambda bits, itemsize: bits / 8 / itemsize)
+    assert "//" in first_hint(count, lambda count, lanes: count // lanes / 1 + count % lanes)
     assert "Lane 0 adds" in first_hint(exercise, blocks)
     assert "goes to the end" in first_hint(exercise, rest_in_lanes)
     assert set(stages) == {"one lane", "full vectors", "a rest"}

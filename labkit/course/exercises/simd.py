@@ -22,6 +22,8 @@ lanes_of = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("The number is right, but it is a float: `//` divides to a whole number.",
+             when=lambda e: e.value == e.right),
         Hint("A byte has 8 bits.", when=lambda e: e.value == 8 * e.right),
         "How many numbers of this size lie side by side in the register?",
         "A number has 8 * itemsize bits.",
@@ -46,6 +48,8 @@ instructions = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("The number is right, but it is a float: `//` divides to a whole number.",
+             when=lambda e: e.value == e.right),
         Hint("What is left over does not fill a vector: each of these numbers is added alone.",
              stage="any count"),
         "An instruction takes one full vector.",
@@ -88,10 +92,43 @@ def _judge_sum(case: Case, got: Any) -> Any:
     return None
 
 
+def _other_orders(numbers: list[float], lanes: int) -> list[float]:
+    """The sum with right lanes, which are added backwards, and in pairs."""
+    values = np.array(numbers, np.float32)
+    whole = len(values) - len(values) % lanes
+    partial = np.zeros(lanes, np.float32)
+    for at in range(0, whole, lanes):
+        partial += values[at : at + lanes]
+    pairs = partial
+    while len(pairs) > 1:
+        even = len(pairs) // 2 * 2
+        pairs = np.concatenate([pairs[0:even:2] + pairs[1:even:2], pairs[even:]])
+    return [
+        float(lane_sum_right([*lanes_in_order, *values[whole:]], 1))
+        for lanes_in_order in (partial[::-1], pairs)
+    ]
+
+
+def _as_registers(case: Case, got: Any, _right: Any) -> Any:
+    """Which number is in which lane: a row is a register; nothing where no register is full."""
+    from labkit import show
+
+    numbers, lanes = case.inputs
+    whole = len(numbers) - len(numbers) % lanes
+    if not whole:
+        return None
+    return show.strides(
+        np.array(numbers[:whole], np.float32).reshape(-1, lanes),
+        names=["a row is a register, a column is a lane"],
+        simple=True,
+    )
+
+
 lane_sum = Exercise(
     id="simd.lane_sum",
     case=_numbers,
     judge=_judge_sum,
+    picture=_as_registers,
     returns=(np.floating,),
     minutes=12,
     cases=60,
@@ -103,8 +140,10 @@ lane_sum = Exercise(
     rules=("NumPy may be used, torch and labkit not",),
     banned=TORCH_AND_LABKIT,
     hints=(
-        Hint("Round after each addition: keep all sums in np.float32. Python's own floats have "
-             "64 bits.", stage="one lane"),
+        Hint("Your lanes are right. Add them in their order: lane 0 first, then lane 1 and so on.",
+             when=lambda e: e.value in _other_orders(*e.inputs)),
+        Hint("One number after the other, each sum an np.float32: np.sum adds in another order, "
+             "and Python's own floats have 64 bits.", stage="one lane"),
         Hint("Lane 0 adds the numbers 0, lanes, 2 * lanes and so on. `values[at : at + lanes]` is "
              "what all lanes add in one instruction.", stage="full vectors"),
         Hint("What does not fill a vector goes to the end: it is added to the total, one by one.",
@@ -113,8 +152,8 @@ lane_sum = Exercise(
         "In the end: total = np.float32(0), and one addition for each lane, lane 0 first.",
     ),
     must_fail=("float64", "one lane", "a block for each lane", "forgets the rest",
-               "the rest goes into the lanes", "np.sum", "the lanes backwards", "the rest first",
-               "rounds at the end"),
+               "the rest goes into the lanes", "np.sum", "the lanes backwards",
+               "the lanes in pairs", "the rest first", "rounds at the end"),
 )  # fmt: skip
 
 EXERCISES = (lanes_of, instructions, lane_sum)

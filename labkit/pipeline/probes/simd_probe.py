@@ -39,6 +39,9 @@ class Said:
     value: Any
     by: str
 
+    def __str__(self) -> str:
+        return f"{self.value}, says {self.by}"
+
 
 def macros(*flags: str) -> Said:
     """The sets of vector instructions that the compiler may use, as the macros it defines.
