@@ -19,6 +19,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+Clock = Literal["cpu", "process", "wall"]
+CLOCKS: dict[Clock, Callable[[], int]] = {
+    "cpu": time.thread_time_ns,
+    "process": time.process_time_ns,
+    "wall": time.perf_counter_ns,
+}
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,11 @@ class Bench:
     mine, other  functions without arguments, doing the same amount of work per call
     goal      the ratio mine / other should be at most this; None: only reported
     calls     calls per sample; enough that one sample takes a millisecond
-    work      how many operations one call does: times are per operation
-    clock     "cpu" leaves out the time other programs take, for work on one thread alone;
-              "wall" is for everything that waits or uses several threads
+    work      how many operations one call of mine does: times, and the ratio, are per operation
+    of_other  how many one call of other does, where it is another number
+    clock     one of CLOCKS: "cpu" leaves out the time other programs take, for work on one thread
+              alone, "process" is the processor time of all threads; "wall" is for everything
+              that waits
     """
 
     name: str
@@ -40,7 +48,8 @@ class Bench:
     goal: float | None = None
     calls: int = 2_000
     work: int = 1
-    clock: Literal["cpu", "wall"] = "wall"
+    clock: Clock = "wall"
+    of_other: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Total:
     name: str
     mine: Callable[[], Any]
     limit_s: float
-    clock: Literal["cpu", "wall"] = "wall"
+    clock: Clock = "wall"
 
 
 @dataclass(frozen=True)
@@ -129,15 +138,19 @@ def measure(bench: Bench | Total | Count, samples: int = 9) -> Result:
     gc.disable()  # a collection would land on whichever side is running
     try:
         if isinstance(bench, Total):
-            clock = time.thread_time_ns if bench.clock == "cpu" else time.perf_counter_ns
+            clock = CLOCKS[bench.clock]
             taken = statistics.median(_time(bench.mine, 1, clock) for _ in range(3))
             return Result(
                 bench.name, taken, None, None, None, bench.limit_s, taken / 1e9 <= bench.limit_s, 3
             )
         bench.mine(), bench.other()
-        clock = time.thread_time_ns if bench.clock == "cpu" else time.perf_counter_ns
+        clock = CLOCKS[bench.clock]
+        of_other = bench.of_other or bench.work
         pairs = [
-            (_time(bench.mine, bench.calls, clock), _time(bench.other, bench.calls, clock))
+            (
+                _time(bench.mine, bench.calls, clock) / bench.work,
+                _time(bench.other, bench.calls, clock) / of_other,
+            )
             for _ in range(samples)
         ]
     finally:
@@ -146,8 +159,8 @@ def measure(bench: Bench | Total | Count, samples: int = 9) -> Result:
     ratios = [mine / other for mine, other in pairs]
     ratio = statistics.median(ratios)
     goal = float("inf") if bench.goal is None else bench.goal
-    mine_ns = statistics.median(mine for mine, _ in pairs) / bench.work
-    other_ns = statistics.median(other for _, other in pairs) / bench.work
+    mine_ns = statistics.median(mine for mine, _ in pairs)
+    other_ns = statistics.median(other for _, other in pairs)
     spread = (min(ratios), max(ratios))
     return Result(bench.name, mine_ns, other_ns, ratio, spread, goal, ratio <= goal, samples)
 
