@@ -10,8 +10,10 @@ import psutil
 
 from labkit.pipeline.config import ConfigError, dump, load
 from labkit.pipeline.frames import VideoError
+from labkit.pipeline.settings import Settings
 from labkit.pipeline.timer import Timer
-from labkit.pipeline.video import Progress, Settings, enhance_film, make_example
+from labkit.pipeline.tuning import fastest
+from labkit.pipeline.video import Progress, enhance_film, make_example
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="OUT", nargs="?", help="the film: .mkv, .mp4 or .avi")
     parser.add_argument("--config", metavar="FILE", help="settings, in YAML")
     parser.add_argument("--profile", action="store_true", help="where the time went")
+    parser.add_argument(
+        "--optimize", action="store_true",
+        help="try the first frames in every way that changes no byte, and take the fastest",
+    )  # fmt: skip
     parser.add_argument("--show-config", action="store_true", help="print all settings as YAML")
     parser.add_argument("--example", metavar="FILE", help="write a film to try it on, and stop")
 
@@ -38,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         if not (arguments.source and arguments.target):
             raise VideoError("give a film to read and a name for the result: labkit video IN OUT")
+        if arguments.optimize:
+            settings = _optimized(arguments.source, settings)
         line = ProgressLine(sys.stderr)
         started = time.perf_counter()
         try:
@@ -57,6 +65,20 @@ def run(arguments: argparse.Namespace) -> int:
         return 130
     print(f"{arguments.target}: finished")
     return 0
+
+
+def _optimized(source: str, settings: Settings) -> Settings:
+    """The settings that were the fastest; what was tried is told."""
+    found, taken = fastest(source, settings)
+    tried = ", ".join(f"{name} {ms:.1f}" for name, ms in taken.items())
+    hands = found.processing
+    print(
+        f"ms a frame: {tried}\n"
+        f"processing: {{overlap: {str(hands.overlap).lower()}, workers: {hands.workers}, "
+        f"worker_kind: {hands.worker_kind}}}",
+        file=sys.stderr,
+    )
+    return found
 
 
 def _refuse(text: str) -> int:

@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import io
 import platform
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from labkit.core import compile_cache
 from labkit.core.host_compiler import CompilerMissing, compiler
 from labkit.pipeline.graph_runner import recorded
 
@@ -49,7 +49,9 @@ def exported(model: nn.Module, sample: Tensor) -> Run:
 
 
 def aot_inductor(model: nn.Module, sample: Tensor) -> Run:
-    """The model compiled to a shared library for this machine; takes half a minute.
+    """The model compiled to a shared library for this machine; takes half a minute, once.
+
+    The library is kept with all that labkit compiles, and found again by what it depends on.
 
     Raises   EngineMissing   there is no C++ compiler
 
@@ -59,12 +61,13 @@ def aot_inductor(model: nn.Module, sample: Tensor) -> Run:
         compiler("c++")
     except CompilerMissing as missing:
         raise EngineMissing(f"AOTInductor: {missing}") from None
-    program = torch.export.export(model, (sample,))
-    with tempfile.TemporaryDirectory(prefix="labkit-engine-") as folder:
-        package = torch._inductor.aoti_compile_and_package(
-            program, package_path=str(Path(folder) / "engine.pt2")
-        )
-        run: Run = torch._inductor.aoti_load_package(package)
+
+    def build(path: Path) -> None:
+        program = torch.export.export(model, (sample,))
+        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+
+    package = compile_cache.kept("engine", (key_of(model, sample),), build, ".pt2")
+    run: Run = torch._inductor.aoti_load_package(str(package))
     return run
 
 

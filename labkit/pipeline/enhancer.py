@@ -1,6 +1,7 @@
 """The network of the video job: three small convolutions that make a dark, noisy frame right."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -30,7 +31,11 @@ class Enhancer(nn.Module):  # type: ignore[misc]
 
 def preprocess(frames: Sequence[Frame], device: torch.device | str = "cpu") -> Tensor:
     """One tensor [N, 3, H, W] of floats from 0 to 1."""
-    pixels = torch.from_numpy(np.stack(frames)).to(device)
+    return as_numbers(torch.from_numpy(np.stack(frames)).to(device))
+
+
+def as_numbers(pixels: Tensor) -> Tensor:
+    """Bytes [N, H, W, 3], as frames have them, to floats [N, 3, H, W] from 0 to 1."""
     return pixels.permute(0, 3, 1, 2).float() / 255
 
 
@@ -43,10 +48,12 @@ def postprocess(frames: Tensor) -> list[Frame]:
 def trained(channels: int = 8, steps: int = 100, seed: int = 0) -> Enhancer:
     """A network that has learnt the difference between recorded and true frames.
 
-    The same arguments give the same weights. The random state of the caller stays as it was.
+    The same arguments give the same weights. The random state of the caller stays as it was. One
+    thread computes: for such small steps, two that wait for each other on a busy machine take 100
+    times as long.
     """
     scene = Scene(height=48, width=64, seed=seed + 1)
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with one_thread(), torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         model = Enhancer(channels)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -59,3 +66,14 @@ def trained(channels: int = 8, steps: int = 100, seed: int = 0) -> Enhancer:
             optimizer.step()
     model.eval()
     return model
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch's operators have one thread inside, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

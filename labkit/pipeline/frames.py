@@ -130,13 +130,17 @@ def _encoding(context: Any, codec: Codec, film: Film) -> Any:
 
 
 def write_film(path: str | Path, codec: Codec, film: Film, packets: Iterable[bytes]) -> None:
-    """A video file of these packets, at a constant rate.
+    """A video file of these packets, at a constant rate; the same packets make the same bytes.
 
     Raises   VideoError   the name's ending stands for no container
              OSError      it cannot be written
     """
     form = container_of(path)
-    with Path(path).open("wb") as file, av.open(file, "w", format=form) as container:
+    options = {"fflags": "bitexact"}  # without it, Matroska writes a random number
+    with (
+        Path(path).open("wb") as file,
+        av.open(file, "w", format=form, options=options) as container,
+    ):
         stream = container.add_stream(codec, rate=film.rate)
         _encoding(stream.codec_context, codec, film)
         for index, content in enumerate(packets):

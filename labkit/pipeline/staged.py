@@ -7,7 +7,7 @@ PyTorch's operators and writing a file do.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -66,7 +66,7 @@ class Channel(Generic[Item]):
             yield item
 
 
-def staged(source: Iterable[Any], *stages: Callable[[Any], Any], room: int = 2) -> Iterator[Any]:
+def staged(source: Iterable[Any], *stages: Callable[[Any], Any], room: int = 2) -> Generator[Any]:
     """What the stages make of each item, in order; source and stages run in threads of their own.
 
     An exception of the source or a stage comes out here, behind the items that were before it. When
@@ -90,7 +90,7 @@ def staged(source: Iterable[Any], *stages: Callable[[Any], Any], room: int = 2) 
             thread.join()
 
 
-def prefetch(source: Iterable[Item], depth: int = 2) -> Iterator[Item]:
+def prefetch(source: Iterable[Item], depth: int = 2) -> Generator[Item]:
     """The items of the source, each once and in order, up to `depth` of them fetched ahead."""
     return staged(source, room=depth)
 

@@ -12,7 +12,7 @@ from labkit.pipeline.profiling.bottleneck import Roof, bottleneck_of, critical_p
 from labkit.pipeline.profiling.film_job import ROOF, film_job, slow_jobs
 from labkit.pipeline.profiling.simulated_run import SimulatedRun
 from labkit.pipeline.profiling.trace import read_trace, write_trace
-from labkit.pipeline.video import Settings
+from labkit.pipeline.settings import Settings
 
 JOBS = slow_jobs()
 

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from labkit.pipeline.config import ConfigError, dump, load, parse, setting
-from labkit.pipeline.video import Settings
+from labkit.pipeline.settings import Settings
 
 
 @dataclass(frozen=True)

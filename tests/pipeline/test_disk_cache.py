@@ -3,8 +3,6 @@
 import os
 import pickle
 import random
-import subprocess
-import sys
 import zlib
 from collections import OrderedDict
 
@@ -97,34 +95,6 @@ def test_a_smaller_limit_holds_from_the_start(tmp_path):
     cache.limit = 10
     cache.put("too large", frame(1))
     assert not (tmp_path / "too large").exists()
-
-
-WRITER = """
-import sys, torch
-from labkit.pipeline.disk_cache import DiskCache
-cache, number = DiskCache(sys.argv[1], 10**8), 0
-print("ready", flush=True)
-while True:
-    cache.put(str(number % 7), torch.full((200_000,), number % 7, dtype=torch.uint8))
-    number += 1
-    print(number, flush=True)
-"""
-
-
-def test_a_killed_writer_leaves_only_whole_entries(tmp_path):
-    for kill in range(2):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2 + 5 * kill):
-            writer.stdout.readline()
-        writer.kill()
-        writer.wait()
-        writer.stdout.close()
-        cache = DiskCache(tmp_path, 10**8)
-        for path in list(tmp_path.iterdir()):
-            assert torch.equal(cache.get(path.name), frame(int(path.name), 200_000))
-        assert cache.damaged == 0
 
 
 def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):

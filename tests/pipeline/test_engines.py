@@ -1,6 +1,7 @@
 """Engines: keyed by all that counts, checked before they are trusted, and never in the way."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -163,17 +164,38 @@ def test_engines_that_are_not_here_say_so(monkeypatch):
         engines.aot_inductor(network(), FRAME)
 
 
-def test_the_compiled_engine_is_given_the_exported_program(monkeypatch):
+def test_the_compiled_engine_is_given_the_exported_program_once(monkeypatch, tmp_path):
     """Compiling takes half a minute, so a stand-in of the compiler hands the program on."""
     packages = []
 
     def compile_and_package(program, package_path):
         packages.append(program.module())
-        return package_path
+        Path(package_path).write_bytes(b"a package")
 
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path))
     monkeypatch.setattr(host_compiler, "installed", lambda language: ["c++"])
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compile_and_package)
     monkeypatch.setattr(torch._inductor, "aoti_load_package", lambda path: packages[0])
+    model = network()
+    for _ in range(2):  # the second one, as another process, finds what is kept
+        with torch.no_grad():
+            compiled = EngineCache((engines.aot_inductor,), 1e-6).compile_for(model, FRAME)
+        assert (compiled.name, compiled.notes, len(packages)) == ("aot_inductor", (), 1)
+    model.body[0].weight.data.mul_(2)
     with torch.no_grad():
-        compiled = EngineCache((engines.aot_inductor,), 1e-6).compile_for(network(), FRAME)
-    assert (compiled.name, compiled.notes, len(packages)) == ("aot_inductor", (), 1)
+        engines.aot_inductor(model, FRAME)
+    assert len(packages) == 2
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not host_compiler.installed("c++"), reason="no C++ compiler here")
+def test_the_compiled_engine_computes_and_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path))
+    model = network()
+    with torch.no_grad():
+        first = EngineCache((engines.aot_inductor,), 1e-5).compile_for(model, FRAME)
+        monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", None)  # not again
+        again = EngineCache((engines.aot_inductor,), 1e-5).compile_for(model, FRAME)
+        for compiled in (first, again):
+            assert (compiled.name, compiled.notes) == ("aot_inductor", ())
+            torch.testing.assert_close(compiled(FRAME), model(FRAME))

@@ -1,18 +1,21 @@
 """Frames through other processes: by every way to start them, and however they end."""
 
+import errno
+import io
+import mmap
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
+from labkit.pipeline.memory import shared_pool
 from labkit.pipeline.memory.shared_pool import SharedPool, WorkerDied
 from tests.pipeline import frame_work
 
@@ -31,11 +34,51 @@ def no_process_is_left():
     assert [child for child in multiprocessing.active_children() if child not in before] == []
 
 
-def test_the_memory_has_no_name_while_it_is_used():
+@pytest.mark.skipif(not shared_pool.IN_MEMORY.is_dir(), reason="no /dev/shm here")
+def test_the_memory_never_has_a_name(monkeypatch):
+    monkeypatch.setattr(shared_pool, "mmap", Mapping(seen := []))
     with SharedPool(frame_work.add_ten, SHAPE, method="fork") as pool:
-        with pytest.raises(FileNotFoundError):
-            SharedMemory(pool._memory.name)
         assert len(list(pool.map(frames(3)))) == 3
+    assert [links for links, _ in seen] == [0]
+    assert [size for _, size in seen] == [2 * 4 * 6]
+
+
+class Mapping:
+    """The module mmap, which notes how many names a file has, and its size."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def mmap(self, descriptor, size):
+        about = os.fstat(descriptor)
+        if size:  # workers map what is there
+            self.seen.append((about.st_nlink, about.st_size))
+        return mmap.mmap(descriptor, size)
+
+
+def test_no_room_is_told_before_a_process_starts(monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, content):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shared_pool.tempfile, "TemporaryFile", lambda **where: Full())
+    with pytest.raises(OSError, match="No space left"):
+        SharedPool(frame_work.add_ten, SHAPE, method="fork")
+
+
+def test_results_come_before_the_error_of_the_source():
+    def film():
+        yield from frames(5)
+        raise ZeroDivisionError("frame 5")
+
+    got = []
+    with (
+        SharedPool(frame_work.add_ten, SHAPE, workers=3, method="fork") as pool,
+        pytest.raises(ZeroDivisionError, match="frame 5"),
+    ):
+        for frame in pool.map(film()):
+            got.append(int(frame[0, 0]))
+    assert got == [10, 11, 12, 13, 14]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -149,16 +192,15 @@ from tests.pipeline import frame_work
 
 if __name__ == "__main__":
     pool = SharedPool(frame_work.add_ten, (64, 64), method=sys.argv[1])
-    print(pool._memory.name, *[process.pid for process in pool._processes], flush=True)
+    print(*[process.pid for process in pool._processes], flush=True)
     while True:
         for frame in pool.map(np.zeros((5, 64, 64), np.uint8)):
             print("frame", flush=True)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /dev/shm")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_killed_parent_leaves_no_process_and_no_memory(method, tmp_path):
+def test_a_killed_parent_leaves_no_process(method, tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     parent = subprocess.Popen(
@@ -167,7 +209,7 @@ def test_a_killed_parent_leaves_no_process_and_no_memory(method, tmp_path):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     with parent.stdout as lines:
-        name, *pids = lines.readline().decode().split()
+        pids = lines.readline().decode().split()
         assert lines.readline() == b"frame\n"
         parent.kill()
         parent.wait()
@@ -175,7 +217,6 @@ def test_a_killed_parent_leaves_no_process_and_no_memory(method, tmp_path):
     assert len(pids) == 2
     while any(runs(int(pid)) for pid in pids):
         time.sleep(0.01)
-    assert not (Path("/dev/shm") / name).exists()
 
 
 def runs(pid):

@@ -4,8 +4,6 @@ import errno
 import itertools
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,14 +12,15 @@ import pytest
 import torch
 
 from labkit import cli
+from labkit.pipeline import command, enhancing, video
 from labkit.pipeline import frames as frames_module
-from labkit.pipeline import video
 from labkit.pipeline.enhancer import postprocess, preprocess, trained
 from labkit.pipeline.frames import Encoder, Film, VideoError, film_of, read_frames, write_film
 from labkit.pipeline.journal import Journal
 from labkit.pipeline.scene import Scene, error
+from labkit.pipeline.settings import Compute, Model, Processing, Settings
 from labkit.pipeline.timer import Timer
-from labkit.pipeline.video import Compute, Model, Processing, Settings, enhance_film, make_example
+from labkit.pipeline.video import enhance_film, make_example
 
 pytest.importorskip("av", reason="PyAV, the extra `video`, is not installed")
 SCENE = Scene(height=24, width=32, frames=11)
@@ -60,8 +59,10 @@ def test_training_leaves_the_random_state_alone():
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
+    threads = torch.get_num_threads()
     one, other = trained(2, 1), trained(2, 1)
     assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
     assert all(map(torch.equal, one.parameters(), other.parameters()))
 
 
@@ -81,6 +82,81 @@ def test_batches_and_threads_change_no_frame_by_more_than_rounding(film, tmp_pat
     plain, other = (pictures(tmp_path / f"{name}.mkv").astype(int) for name in ("plain", "other"))
     assert plain.shape == other.shape
     assert abs(plain - other).max() <= 1
+
+
+WHOEVER = [
+    {"overlap": True},
+    {"workers": 1},
+    {"workers": 3, "overlap": True},
+    {"workers": 2, "worker_kind": "processes"},
+    {"workers": 2, "worker_kind": "processes", "overlap": True},
+]
+
+
+@pytest.mark.parametrize("changes", WHOEVER, ids=str)
+def test_whoever_does_the_work_the_bytes_are_the_same(film, tmp_path, changes):
+    enhance_film(film, tmp_path / "plain.mkv", QUICK)
+    enhance_film(film, tmp_path / "other.mkv", with_processing(**changes))
+    assert (tmp_path / "other.mkv").read_bytes() == (tmp_path / "plain.mkv").read_bytes()
+
+
+@pytest.mark.parametrize("changes", [{}, *WHOEVER], ids=str)
+def test_whoever_does_the_work_frames_before_a_damaged_one_are_kept(film, tmp_path, changes):
+    damaged(film, 7)
+    with pytest.raises(VideoError, match=r"frame 7 of .* is damaged"):
+        enhance_film(film, tmp_path / "out.mkv", with_processing(**changes))
+    with Journal(tmp_path / "out.mkv.unfinished") as journal:
+        assert len(journal) - 1 == 7
+
+
+def test_page_locked_buffers_change_no_byte(film, tmp_path):
+    plain = with_processing(batch_size=4)
+    enhance_film(film, tmp_path / "plain.mkv", plain)
+    enhance_film(film, tmp_path / "other.mkv", replace(plain, compute=Compute(pinned_buffers=2)))
+    assert (tmp_path / "other.mkv").read_bytes() == (tmp_path / "plain.mkv").read_bytes()
+
+
+def test_a_job_goes_on_with_other_workers(film, tmp_path):
+    enhance_film(film, tmp_path / "once.mkv", QUICK)
+    for frames, changes in enumerate(WHOEVER[1:], 1):
+        with pytest.raises(Stopped):
+            settings = with_processing(**changes)
+            enhance_film(film, tmp_path / "out.mkv", settings, stop_after(frames, []))
+    assert enhance_film(film, tmp_path / "out.mkv", QUICK) == 11
+    assert (tmp_path / "out.mkv").read_bytes() == (tmp_path / "once.mkv").read_bytes()
+
+
+def test_an_engine_computes_the_film(film, tmp_path):
+    plain = with_processing(batch_size=4)
+    enhance_film(film, tmp_path / "plain.mkv", plain)
+    engine = replace(plain, compute=Compute("cpu", engine="exported"))
+    enhance_film(film, tmp_path / "other.mkv", engine)
+    plain, other = (pictures(tmp_path / f"{name}.mkv").astype(int) for name in ("plain", "other"))
+    assert abs(plain - other).max() <= 1
+
+
+def test_an_engine_that_is_not_here_is_told(film, tmp_path):
+    absent = replace(QUICK, compute=Compute("cpu", engine="tensorrt"))
+    with pytest.raises(VideoError, match="torch_tensorrt is not installed"):
+        enhance_film(film, tmp_path / "out.mkv", absent)
+
+
+@pytest.mark.parametrize(
+    ("compute", "processing", "told"),
+    [
+        ({"graphs": True}, {"reuse_unless_moved": 0}, "decide frame by frame"),
+        ({}, {"reuse_unless_moved": 8, "coarse_unless_detailed": 8}, "one of them"),
+        ({"engine": "exported"}, {"coarse_unless_detailed": 8}, "no graphs, reuse or detail"),
+        ({"engine": "exported", "precision": "bfloat16"}, {}, "whole float32 frames"),
+        ({"engine": "exported"}, {"workers": 2}, "workers have to be 0"),
+        ({}, {"workers": 2, "worker_kind": "processes", "batch_size": 2}, "batch_size has to be"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(film, tmp_path, compute, processing, told):
+    both = Settings(Compute(**compute), Processing(**processing))
+    with pytest.raises(VideoError, match=told):
+        enhance_film(film, tmp_path / "both.mkv", both)
+    assert not list(tmp_path.glob("both*"))
 
 
 @pytest.mark.parametrize(("height", "width"), [(23, 31), (1, 1), (3, 50)])
@@ -117,54 +193,6 @@ def test_a_stopped_job_goes_on_behind_its_last_frame(film, tmp_path, changes):
     enhance_film(film, tmp_path / "out.mkv", settings, lambda p: seen.append(p.finished))
     assert seen == list(range(1, 12))  # none twice, none left out
     assert (pictures(tmp_path / "out.mkv") == pictures(tmp_path / "once.mkv")).all()
-
-
-KILLED = """
-import os, random, signal, sys, time
-from labkit.pipeline.video import Model, Settings, enhance_film
-from labkit.pipeline.journal import Journal
-import torch
-torch.set_num_threads(1)
-source, target = sys.argv[1:]
-settings, rng, kills = Settings(model=Model(channels=2, train_steps=1)), random.Random(0), 0
-def go():
-    child = os.fork()
-    if child:
-        return child
-    enhance_film(source, target, settings)
-    os._exit(0)
-kept = 0
-while True:
-    child = go()
-    time.sleep(rng.uniform(0, 0.06))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    kills += os.WIFSIGNALED(status)
-    if os.path.exists(target):
-        break
-    try:
-        with Journal(target + ".unfinished") as journal:
-            assert len(journal) >= kept, (len(journal), kept)
-            kept = len(journal)
-    except FileNotFoundError:
-        assert kept == 0
-    if kills > 15:
-        os.waitpid(go(), 0)
-        break
-print(kills)
-"""
-
-
-def test_a_killed_job_loses_no_finished_frame(film, tmp_path):
-    enhance_film(film, tmp_path / "once.mkv", QUICK)
-    target = tmp_path / "out.mkv"
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, film, target], capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    enhance_film(film, target, QUICK)  # it may have been killed while it cleaned up
-    assert (pictures(target) == pictures(tmp_path / "once.mkv")).all()
-    assert not list(tmp_path.glob("out.mkv.*"))
 
 
 def damaged(film, frame):
@@ -291,6 +319,17 @@ def test_the_command_profiles_and_interrupted_says_what_is_kept(film, tmp_path, 
     assert "channels: 2" in capsys.readouterr().out
 
 
+def test_the_command_takes_the_fastest_way_and_tells_it(film, tmp_path, capsys, monkeypatch):
+    fast = with_processing(workers=2)
+    monkeypatch.setattr(command, "fastest", lambda source, given: (fast, {"one": 2.0, "two": 1.0}))
+    target = tmp_path / "out.mkv"
+    assert cli.main(["video", str(film), str(target), "--optimize"]) == 0
+    said = capsys.readouterr().err
+    assert "ms a frame: one 2.0, two 1.0" in said
+    assert "processing: {overlap: false, workers: 2, worker_kind: threads}" in said
+    assert len(pictures(target)) == 11
+
+
 def test_ctrl_c_says_that_finished_frames_are_kept(film, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         "labkit.pipeline.command.ProgressLine.__call__",
@@ -306,13 +345,14 @@ def test_ctrl_c_says_that_finished_frames_are_kept(film, tmp_path, capsys, monke
 
 def test_settings_reach_pytorch_and_leave_it(film, tmp_path, monkeypatch):
     seen = []
-    real = video.preprocess
+    real = enhancing.as_numbers
 
-    def preprocess(frames, device):
-        seen.append((torch.get_num_threads(), torch.get_float32_matmul_precision(), device.type))
-        return real(frames, device)
+    def as_numbers(pixels):
+        where = pixels.device.type
+        seen.append((torch.get_num_threads(), torch.get_float32_matmul_precision(), where))
+        return real(pixels)
 
-    monkeypatch.setattr(video, "preprocess", preprocess)
+    monkeypatch.setattr(enhancing, "as_numbers", as_numbers)
     before = torch.get_num_threads(), torch.get_float32_matmul_precision()
     compute = Compute(device="cpu", num_threads=1, allow_tf32=True, precision="bfloat16")
     timer = Timer()
@@ -337,16 +377,12 @@ def test_reuse_changes_no_byte_of_the_film_and_goes_on_where_it_was_stopped(film
     assert (pictures(tmp_path / "reused.mkv") == pictures(tmp_path / "whole.mkv")).all()
 
 
-def test_a_coarse_film_is_written_and_two_shortcuts_at_once_are_refused(film, tmp_path):
+def test_a_coarse_film_is_written(film, tmp_path):
     exact = Model(channels=2, train_steps=1, exact=True)
     coarse = Settings(model=exact, processing=Processing(coarse_unless_detailed=0))
     enhance_film(film, tmp_path / "coarse.mkv", coarse)
     enhance_film(film, tmp_path / "whole.mkv", Settings(model=exact))
     assert (pictures(tmp_path / "coarse.mkv") == pictures(tmp_path / "whole.mkv")).all()
-    both = Settings(processing=Processing(coarse_unless_detailed=8, reuse_unless_moved=8))
-    with pytest.raises(VideoError, match="one of them"):
-        enhance_film(film, tmp_path / "both.mkv", both)
-    assert not list(tmp_path.glob("both*"))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -358,6 +394,3 @@ def test_a_captured_network_gives_the_same_film(film, tmp_path, precision):
     enhance_film(film, tmp_path / "plain.mkv", plain)
     enhance_film(film, tmp_path / "graphs.mkv", graphs)
     assert (pictures(tmp_path / "graphs.mkv") == pictures(tmp_path / "plain.mkv")).all()
-    shortcut = replace(graphs, processing=Processing(reuse_unless_moved=0))
-    with pytest.raises(VideoError, match="decide frame by frame"):
-        enhance_film(film, tmp_path / "both.mkv", shortcut)

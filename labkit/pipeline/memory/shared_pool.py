@@ -1,19 +1,23 @@
 """Work on frames in several processes: a frame lies in shared memory, and is not sent.
 
 Every worker has a place for one frame. A frame is copied there, a word says "go", and the result is
-copied out of the same place. The memory loses its name as soon as all have opened it, so nothing
-is left behind, however a process ends.
+copied out of the same place. The memory has no name: workers are sent its descriptor, and when the
+last process that has it ends, it is gone, however that process ends.
 """
 
 import contextlib
+import math
+import mmap
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
-from multiprocessing.shared_memory import SharedMemory
+from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,8 @@ from numpy.typing import DTypeLike, NDArray
 Frame = NDArray[Any]
 Work = Callable[[Frame], None]
 GO = b"+"
+IN_MEMORY = Path("/dev/shm")
+"""Files here are never written to a disk; macOS has no such folder, and uses the temporary one."""
 
 
 class WorkerDied(RuntimeError):
@@ -41,6 +47,7 @@ class SharedPool:
     sent     bytes of all messages so far
 
     Raises   RuntimeError   a forked process cannot use CUDA once it was used here
+             OSError        no room for so many frames
     """
 
     def __init__(
@@ -59,27 +66,32 @@ class SharedPool:
         self.sent = 0
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
-        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        self._memory = SharedMemory(create=True, size=workers * size)
-        self._frames: list[Frame] = [
-            np.ndarray(shape, dtype, self._memory.buf, at * size) for at in range(workers)
-        ]
-        try:
-            for at in range(workers):
-                mine, theirs = context.Pipe()
-                place = self._memory.name, at * size, shape, np.dtype(dtype).str
-                process = context.Process(target=_worker, args=(theirs, place, work), daemon=True)
-                process.start()
-                theirs.close()  # so that the end of the worker is the end of the pipe
-                self._pipes.append(mine)
-                self._processes.append(process)
-            for at in range(workers):
-                self._answer(at)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._memory.unlink()
+        size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+        with tempfile.TemporaryFile(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as file:
+            file.write(bytes(workers * size))  # a hole would be filled later, or there is no room
+            file.flush()
+            self._memory = mmap.mmap(file.fileno(), workers * size)
+            self._frames: list[Frame] = [
+                np.ndarray(shape, dtype, self._memory, at * size) for at in range(workers)
+            ]
+            try:
+                for at in range(workers):
+                    mine, theirs = context.Pipe()
+                    place = at * size, shape, np.dtype(dtype).str
+                    process = context.Process(
+                        target=_worker, args=(theirs, place, work), daemon=True
+                    )
+                    process.start()
+                    theirs.close()  # so that the end of the worker is the end of the pipe
+                    self._pipes.append(mine)
+                    self._processes.append(process)
+                    with contextlib.suppress(BrokenPipeError):  # it has died: its answer says so
+                        send_handle(mine, file.fileno(), process.pid)
+                for at in range(workers):
+                    self._answer(at)
+            except BaseException:
+                self.close()
+                raise
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The result of each frame, in order; as many frames are on the way as there are workers.
@@ -89,18 +101,26 @@ class SharedPool:
         Raises   WorkerDied   a worker was killed, or ended
                  ValueError   a frame has another shape or dtype
                  what the work raises, in the place of its frame
+                 what the frames' source raises, behind the results before it
         """
         if not self._processes:
             raise ValueError("this pool is closed")
-        workers, count = len(self._processes), 0
+        workers, count, rest = len(self._processes), 0, iter(frames)
         try:
-            for frame in frames:
+            while True:
+                try:
+                    frame = next(rest)
+                except Exception as raised:  # StopIteration is the end that is no error
+                    end = raised
+                    break
                 if count >= workers:
                     yield self._result((count - workers) % workers)
                 self._begin(count % workers, frame)
                 count += 1
             for number in range(max(0, count - workers), count):
                 yield self._result(number % workers)
+            if not isinstance(end, StopIteration):
+                raise end
         except BaseException:
             self.close()  # workers may still have frames that nobody will take
             raise
@@ -141,7 +161,8 @@ class SharedPool:
         for pipe in self._pipes:
             pipe.close()
         self._processes, self._pipes, self._frames = [], [], []
-        self._memory.close()
+        with contextlib.suppress(BufferError):  # somebody still looks at a frame's place
+            self._memory.close()
 
     def __enter__(self) -> "SharedPool":
         return self
@@ -153,11 +174,14 @@ class SharedPool:
 def _worker(pipe: Connection, place: tuple[Any, ...], work: Work) -> None:
     """Work, until the pipe ends or the process that started this one does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all: who started us decides
-    name, offset, shape, dtype = place
-    memory = SharedMemory(name)
-    frame: Frame = np.ndarray(shape, dtype, memory.buf, offset)
     parent = multiprocessing.parent_process()
     assert parent is not None
+    offset, shape, dtype = place
+    if parent.sentinel in wait([pipe, parent.sentinel]):  # who forks leaves both ends to this one
+        os._exit(0)
+    descriptor = recv_handle(pipe)
+    frame: Frame = np.ndarray(shape, dtype, mmap.mmap(descriptor, 0), offset)
+    os.close(descriptor)
     pipe.send_bytes(GO)
     while parent.sentinel not in wait([pipe, parent.sentinel]):
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from labkit.pipeline.config import ConfigError, load, parse
 from labkit.pipeline.profiling.bottleneck import Bottleneck, Roof, bottleneck_of, with_causes
 from labkit.pipeline.profiling.trace import TraceError, read_trace
-from labkit.pipeline.video import Settings
+from labkit.pipeline.settings import Settings
 
 ADVICE: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "input": (
