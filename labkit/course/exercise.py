@@ -33,7 +33,7 @@ stay usable, so put nothing into them that knows the truth.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -167,11 +167,22 @@ class Hint:
         return self.stage in ("", evidence.stage)
 
     def fits(self, evidence: Evidence) -> bool:
-        """Whether this hint is about this evidence; a `when` that breaks is no reason to break."""
+        """Whether this hint is about this evidence; a `when` that breaks is no reason to break.
+
+        An answer that changes its input must be told that first: a hint that would also fit the
+        same value beside an unchanged input is about something else.
+        """
         if self.when is None:
-            return bool(self.stage) and self.stage == evidence.stage
+            return self.stage == evidence.stage != "" and evidence.kind != "mutated"
+        if not self._says(evidence):
+            return False
+        return evidence.kind != "mutated" or not self._says(
+            replace(evidence, kind="value", property="", got="")
+        )
+
+    def _says(self, evidence: Evidence) -> bool:
         try:
-            return self.may_help(evidence) and bool(self.when(evidence))
+            return self.may_help(evidence) and bool(self.when and self.when(evidence))
         except Exception:
             return False
 
@@ -212,7 +223,7 @@ class Exercise:
     """A question with a check that cannot be fooled.
 
     id         "<exercise module>.<name>"
-    rung       "warm-up" (1 to 5 lines, 2 to 4 minutes), "core" (at most 20 lines, 15 minutes) or
+    rung       "warm-up" (1 to 5 lines, 2 to 4 minutes), "core" (at most 20 lines, 20 minutes) or
                "boss", which is optional
     minutes    what a reader needs for it
     stages     parts of the check, easy ones first; the last has neither `case` nor `only`: it

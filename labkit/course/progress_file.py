@@ -17,6 +17,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise
 
+CHANGED = "The answer changes what it was given. Copy it first, and change the copy."
 KEPT_ATTEMPTS = 20
 VERSION = 1
 
@@ -124,9 +125,11 @@ def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: 
         if evidence.kind == "banned" or digest in state.digests:
             return ""
         state.digests.append(digest)
+        fitting = [i for i in range(len(exercise.hints)) if exercise.hint(i).fits(evidence)]
+        if evidence.kind == "mutated" and not fitting:
+            return CHANGED
         earned = {index for index, _ in state.hints}
         helping = [i for i in range(len(exercise.hints)) if exercise.hint(i).may_help(evidence)]
-        fitting = [i for i in helping if exercise.hint(i).fits(evidence)]
         general = [i for i in helping if exercise.hint(i).when is None]
         locked = [i for i in [*fitting, *general] if i not in earned]
         chosen = [*locked, *fitting][:1]

@@ -1,3 +1,4 @@
+import copy
 import gc
 import math
 import re
@@ -5,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +83,38 @@ def test_a_seed_says_everything():
 )
 def test_every_way_to_be_wrong_is_told_apart(answer, kind):
     assert kind_of(toys.add_up, answer) == kind
+
+
+SHARED = [3, 1, 2]
+ROWS = torch.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("shared", "write"),
+    [
+        (SHARED, lambda values: values.sort()),
+        ({"values": SHARED}, lambda values: values["values"].clear()),
+        (ROWS, lambda values: values.zero_()),
+    ],
+)
+def test_a_constant_that_cases_hand_out_stays_as_it_was(shared, write):
+    exercise = replace(
+        toys.add_up,
+        case=lambda rng, size: (shared,),
+        expected=lambda values: 0,
+        smaller=None,
+    )
+    before = copy.deepcopy(shared)
+    assert kind_of(exercise, lambda values: write(values) or 0) == "mutated"
+    assert str(shared) == str(before)
+    assert failing_cases(exercise, lambda values: 0, 3) == []
+
+
+def test_inputs_that_share_their_memory_share_it_still():
+    exercise = replace(
+        toys.add_up, case=lambda rng, size: (ROWS, ROWS[1:]), smaller=None, expected=lambda *_: True
+    )
+    assert not failing_cases(exercise, lambda rows, most: rows[1:].data_ptr() == most.data_ptr(), 3)
 
 
 class Agreeable:

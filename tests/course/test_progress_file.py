@@ -45,6 +45,22 @@ def test_a_hint_per_changed_answer_and_none_for_the_same():
     assert progress_file.state_of("toys.add_up").attempts == 6
 
 
+def test_an_answer_that_changes_its_input_is_told_that_first():
+    from dataclasses import replace
+
+    changed = replace(EVIDENCE, kind="mutated", got="input 1 was changed", right=None)
+    hints = (
+        Hint("about the value", when=lambda e: e.value != e.right),
+        Hint("about the stage", stage="any"),
+        "general",
+    )
+    exercise = replace(toys.add_up, hints=hints)
+    assert attempt("a", replace(changed, stage="any"), exercise) == progress_file.CHANGED
+    own = Hint("sort a copy", when=lambda e: e.kind == "mutated")
+    assert attempt("b", changed, replace(exercise, hints=(*hints, own))) == "sort a copy"
+    assert attempt("c", EVIDENCE, exercise) == "about the value"
+
+
 def test_the_solution_opens_one_attempt_after_the_last_hint_or_on_request():
     for code in "abc":
         attempt(code)

@@ -1,16 +1,18 @@
 """Asks one answer its cases one by one, and looks for the smallest that it gets wrong."""
 
 import contextlib
+import copy
 import dis
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from labkit.course.checking import own_process
 from labkit.course.checking.guard import Guard, Run
 from labkit.course.checking.verdicts import NotAttempted
-from labkit.course.compare import as_plain, difference, in_words
+from labkit.course.compare import TENSORS, as_plain, difference, in_words
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
 
 SEARCHED = 60
@@ -38,7 +40,7 @@ class Tester:
 
         The case is made again after the answer has run: until then nothing holds what is right.
         """
-        given = self.exercise.make(self.seed, number, size).inputs
+        given = _handed(self.exercise.make(self.seed, number, size).inputs, {})
         self.note(number, given)
         run = self.guard.run(self.answer, given)
         return self._judged(number, self.exercise.make(self.seed, number, size), given, run)
@@ -80,8 +82,6 @@ class Tester:
 
     def ask_inputs(self, inputs: tuple[Any, ...], number: int) -> tuple[int, Evidence] | None:
         """(weight, evidence) when the answer fails on these inputs."""
-        import copy
-
         given = copy.deepcopy(inputs)
         self.note(number - 1, given)
         run = self.guard.run(self.answer, given)
@@ -196,6 +196,27 @@ def _raised_as(got: Any, right: Raises) -> bool:
         and (not isinstance(got.error, NotImplementedError) or right.kind is NotImplementedError)
         and right.text in str(got.error)
     )
+
+
+def _handed(value: Any, memo: dict[int, Any]) -> Any:
+    """A copy of all containers, tensors and arrays: who writes there changes no other case.
+
+    Other objects are handed out as they are: they may know each other, or be known by identity.
+
+    memo  id -> copy of what was copied already; two names of one tensor stay two names
+    """
+    if id(value) in memo:
+        return memo[id(value)]
+    made = value
+    if type(value) in (list, tuple, set, frozenset):
+        made = type(value)(_handed(one, memo) for one in value)
+    elif type(value) is dict:
+        made = {_handed(key, memo): _handed(one, memo) for key, one in value.items()}
+    elif type(value) in (*TENSORS, np.ndarray):
+        with contextlib.suppress(RuntimeError):  # torch copies no tensor that autograd made
+            made = copy.deepcopy(value, memo)
+    memo[id(value)] = made
+    return made
 
 
 def _changed(given: tuple[Any, ...], before: tuple[Any, ...]) -> str:
