@@ -2,6 +2,7 @@ import pytest
 
 from labkit.show.timeline import timeline
 from labkit.widgets.cuda.timeline_view import TimelineView, round_ticks
+from labkit.widgets.picture import PALETTE
 
 SPANS = [
     {"lane": "host", "name": "launch", "start": 0, "end": 1, "kind": "call"},
@@ -55,3 +56,19 @@ def test_the_picture_follows_the_step():
 def test_bad_input_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         TimelineView(*arguments)
+
+
+def test_a_kind_of_work_has_the_same_colour_in_every_picture():
+    def colour_of(kind, *order):
+        spans = [{"lane": 0, "start": n, "end": n + 1, "name": k, "kind": k}
+                 for n, k in enumerate(order)]  # fmt: skip
+        svg = TimelineView(["lane"], spans).svg()
+        fills = [part.split('"')[0] for part in svg.split('fill="')[1:]]
+        return [fill for fill in fills if fill in PALETTE][order.index(kind)]
+
+    for kind in ("host", "kernel", "copy"):
+        assert colour_of(kind, "kernel", "host", "copy") == colour_of(
+            kind, "copy", "kernel", "host"
+        )
+    assert colour_of("mine", "mine", "theirs") == PALETTE[0]
+    assert len({colour_of(k, "host", "mine", "copy") for k in ("host", "mine", "copy")}) == 3

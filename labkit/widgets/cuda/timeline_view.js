@@ -36,7 +36,7 @@ function render({ model, el }) {
   const order = spans
     .map((_, i) => i)
     .sort((a, b) => spans[a].start - spans[b].start || spans[a].lane - spans[b].lane);
-  const kinds = [...new Set(spans.map((span) => span.kind))],
+  const kinds = model.get("kinds"),
     racing = new Set(races.flatMap((race) => race.spans));
   const first = spans.reduce((t, s) => Math.min(t, s.start), Infinity),
     last = spans.reduce((t, s) => Math.max(t, s.end), -Infinity);
@@ -78,7 +78,7 @@ function render({ model, el }) {
     "div",
     { class: "lk-row lk-muted" },
     ...kinds
-      .filter(Boolean)
+      .filter((kind) => kind && spans.some((span) => span.kind === kind))
       .map((kind) => lk.swatch(lk.palette[kinds.indexOf(kind) % lk.palette.length], kind)),
   );
   root.append(

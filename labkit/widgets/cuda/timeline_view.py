@@ -10,6 +10,8 @@ from labkit.widgets.base import LabWidget
 from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, Picture
 
 UNITS = ("steps", "ms", "us", "s")
+KINDS = ("host", "copy", "kernel", "input", "wait")
+"""What most spans are: each has the same colour in every picture."""
 LANE_HEIGHT, LABEL_WIDTH, PICTURE_WIDTH = 34, 120, 860
 
 
@@ -35,6 +37,7 @@ class TimelineView(LabWidget):
     edges: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     races: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    kinds: traitlets.List[str] = traitlets.List(help="in the order of the palette").tag(sync=True)
     unit = traitlets.Unicode("steps").tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen span, -1 for none").tag(sync=True)
 
@@ -63,6 +66,7 @@ class TimelineView(LabWidget):
             edges=[{"kind": "event", **edge} for edge in edges],
             races=[{"spans": list(race["spans"]), "text": race["text"]} for race in races],
             frames=[{"text": frame["text"], "time": float(frame["time"])} for frame in frames],
+            kinds=_kinds(drawn),
             unit=unit,
             **kwargs,
         )
@@ -100,12 +104,11 @@ class TimelineView(LabWidget):
             picture.line([(LABEL_WIDTH, y(index) + 28), (PICTURE_WIDTH - 12, y(index) + 28)], LINE)
             picture.text(12, y(index) + 18, lane[:15], 11)
         racing = {index for race in self.races for index in race["spans"]}
-        kinds = list(dict.fromkeys(span["kind"] for span in self.spans))
         for index, span in enumerate(self.spans):
             if until and span["start"] > until["time"]:
                 continue
             width = max(2.0, x(span["end"]) - x(span["start"]))
-            colour = PALETTE[kinds.index(span["kind"]) % len(PALETTE)]
+            colour = PALETTE[self.kinds.index(span["kind"]) % len(PALETTE)]
             picture.rect(x(span["start"]), y(span["lane"]) + 4, width, 20, fill=colour,
                          stroke=ALERT if index in racing else colour,
                          stroke_width=2.5 if index in racing else 1, opacity=0.5)  # fmt: skip
@@ -154,6 +157,12 @@ def _span(span: Mapping[str, Any], lanes: int) -> dict[str, Any]:
         "reads": list(span.get("reads", ())),
         "writes": list(span.get("writes", ())),
     }
+
+
+def _kinds(spans: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = dict.fromkeys(span["kind"] for span in spans)
+    known = KINDS if any(kind in KINDS for kind in found) else ()
+    return [*known, *(kind for kind in found if kind not in known)]
 
 
 def _check_spans(what: str, indices: Sequence[int], spans: int) -> None:
