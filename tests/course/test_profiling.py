@@ -18,6 +18,9 @@ for why, wrong in {
     "forgets that the device had begun": lambda queued, copy, q: sum(queued) + copy,
     "the work before it alone": lambda queued, copy, q: sum(queued),
     "counts a call too many": lambda queued, copy, q: sum(queued) + copy - len(queued) * q,
+    "nothing was queued, no time passes": lambda queued, copy, q: (
+        sum(queued) + copy - (len(queued) - 1) * q if queued else copy
+    ),
 }.items():
     answers.wrong("read_back_row", why)(wrong)
 
@@ -54,7 +57,7 @@ def test_the_callers_list_stays_as_it_was():
 
 def table(
     calls, own=True, everyone=False, threads=True, text=False, unit=1, ended=True, sorts=True,
-    longer=True,
+    longer=True, zeros=True,
 ):  # fmt: skip
     times, around = {}, []
     order = sorted(calls, key=lambda c: (c[0], c[2], -c[3] if longer else c[3])) if sorts else calls
@@ -73,7 +76,7 @@ def table(
     def place(row):
         return (str(row[1]) if text else row[1] // unit), row[0]
 
-    rows = sorted(times.items(), key=lambda row: row[0])
+    rows = sorted(row for row in times.items() if row[1] or zeros)
     return sorted(rows, key=lambda row: place(row)[0], reverse=True)
 
 
@@ -102,6 +105,7 @@ for why, switch in {
     "ends are still around": {"ended": False},
     "the order of the list is the order of time": {"sorts": False},
     "of two that begin together, the shorter is around the longer": {"longer": False},
+    "drops what has no time of its own": {"zeros": False},
 }.items():
     answers.wrong("top_of_the_table", why)(lambda calls, switch=switch: table(calls, **switch))
 
@@ -209,7 +213,7 @@ class Swallows(Timers):
     @contextlib.contextmanager
     def __call__(self, name):
         begin, start = self.device.now(), self.device.event()
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(BaseException):
             yield
         self.left(name, begin, start)
 
@@ -266,6 +270,32 @@ class Between(Timers):
         return statistics.quantiles(host, n=20)[-1] if len(host) > 1 else host[0]
 
 
+@answers.wrong("timer_stats", "the longest in place of p95")
+class Longest(Timers):
+    def p95(self, host):
+        return max(host)
+
+
+@answers.wrong("timer_stats", "gives the first numbers for ever")
+class Frozen(Timers):
+    def stats(self):
+        self.first = getattr(self, "first", None) or super().stats()
+        return self.first
+
+
+@answers.wrong("timer_stats", "an error that is no Exception")
+class OnlyExceptions(Timers):
+    @contextlib.contextmanager
+    def __call__(self, name):
+        begin, start = self.device.now(), self.device.event()
+        try:
+            yield
+        except Exception:
+            self.left(name, begin, start)
+            raise
+        self.left(name, begin, start)
+
+
 def test_mistakes_of_timers_get_their_hints():
     exercise = answers.exercises["timer_stats"]
     assert "behind one synchronize" in first_hint(exercise, AtOnce)
@@ -273,6 +303,8 @@ def test_mistakes_of_timers_get_their_hints():
     assert "did not come out" in first_hint(exercise, Swallows)
     assert "its own beginning" in first_hint(exercise, OneBeginning)
     assert "first event to its second" in first_hint(exercise, HostTime)
+    assert "whatever it raises" in first_hint(exercise, OnlyExceptions)
+    assert "by then" in first_hint(exercise, Frozen)
 
 
 test_answers = answers.tests()

@@ -28,29 +28,46 @@ class Stopped(Exception):
     """What a block of the program raises."""
 
 
+class Interrupted(BaseException):
+    """As when somebody presses Ctrl-C in a block: no Exception."""
+
+
+RAISED = {"raise": Stopped, "interrupt": Interrupted}
+
+
 def _drive(answer: Any, program: list[Step]) -> Any:
     """Every number that came out, what was raised and lost, and the waits inside blocks."""
     device = Waits()
     timers, opened = answer(device), {}
     swallowed = 0
+    early = list[Any]()
+
+    def numbers() -> Any:  # as they are written to a file; 3 and 3.0 are the same
+        return json.loads(json.dumps(timers.stats(), sort_keys=True), parse_int=float)
+
     for step, *rest in program:
         if step == "enter":
             opened[rest[0]] = timers(rest[1])
             opened[rest[0]].__enter__()
         elif step == "leave":
             opened.pop(rest[0]).__exit__(None, None, None)
-        elif step == "raise":
-            error = Stopped("in a block")
-            with suppress(Stopped):
-                swallowed += bool(opened.pop(rest[0]).__exit__(Stopped, error, None))
+        elif step in RAISED:
+            error = RAISED[step]("in a block")
+            with suppress(Stopped, Interrupted):
+                swallowed += bool(opened.pop(rest[0]).__exit__(type(error), error, None))
+        elif step == "stats":
+            device.synchronize()
+            waited = device.waits
+            early.append(numbers())
+            device.waits = waited - 1
         elif step == "host":
             device.host("work", rest[0])
         else:
             device.launch("kernel", rest[0])
     waits = device.waits
-    texts = [json.dumps(timers.stats(), sort_keys=True) for _ in range(2)]
-    stats, again = (json.loads(text, parse_int=float) for text in texts)  # 3 and 3.0 are the same
-    return {"stats": stats, "asked twice": again, "waits in blocks": waits, "swallowed": swallowed}
+    stats, again = (numbers() for _ in range(2))
+    return {"asked between": early, "stats": stats, "asked twice": again,
+            "waits in blocks": waits, "swallowed": swallowed}  # fmt: skip
 
 
 class _Timers:
@@ -86,19 +103,24 @@ class _Timers:
 
 def _a_program(
     rng: Rng, size: int, kernels: bool = True, nested: bool = True, overlap: bool = True,
-    raises: bool = True,
+    raises: bool = True, between: bool = True,
 ) -> tuple[list[Step]]:  # fmt: skip
+    """Blocks of up to three names; of one name in the larger cases, more than 20 of them."""
     program, opened = list[Step](), list[int]()
-    for number in range(4 + 6 * size):
+    names = ("decode", "network", "encode")[: 1 if size > 5 and rng.chance(0.5) else 3]
+    count = 4 + 6 * size if len(names) > 1 else 60
+    for number in range(count):
+        if between and number == count // 2:
+            program.append(("stats",))
         program.append(("host", rng.randint(1, 400)))
         if kernels and rng.chance(0.6):
             program.append(("kernel", rng.randint(50, 3000)))
         if opened and (len(opened) > 2 or not nested or rng.chance(0.5)):
             at = rng.randrange(len(opened)) if overlap else -1
-            step = "raise" if raises and rng.chance(0.2) else "leave"
+            step = rng.choice(list(RAISED)) if raises and rng.chance(0.25) else "leave"
             program.append((step, opened.pop(at)))
         else:
-            program.append(("enter", number, rng.choice(("decode", "network", "encode"))))
+            program.append(("enter", number, rng.choice(names)))
             opened.append(number)
     program += [("leave", number) for number in reversed(opened)]
     return (program,)
@@ -124,11 +146,17 @@ timer_stats = Exercise(
     cases=40,
     tolerance=1e-9,
     stages=(
-        Stage("host", case=lambda rng, size: _a_program(rng, size, False, False, False, False)),
-        Stage("device", case=lambda rng, size: _a_program(rng, size, True, False, False, False)),
-        Stage("nested", case=lambda rng, size: _a_program(rng, size, True, True, False, False)),
-        Stage("errors", case=lambda rng, size: _a_program(rng, size, True, True, False)),
-        Stage("overlapping"),
+        Stage("host", case=lambda rng, size: (
+            _a_program(rng, size, False, False, False, False, False))),
+        Stage("device", case=lambda rng, size: (
+            _a_program(rng, size, True, False, False, False, False))),
+        Stage("nested", case=lambda rng, size: (
+            _a_program(rng, size, True, True, False, False, False))),
+        Stage("errors", case=lambda rng, size: (
+            _a_program(rng, size, overlap=False, between=False))),
+        Stage("overlapping", case=lambda rng, size: (
+            _a_program(rng, size, between=False)), cases=20),
+        Stage("asked between"),
     ),
     rules=("statistics and contextlib may be used: no torch, no labkit",),
     banned=("torch.*", "labkit.course.*", "labkit.pipeline.timer"),
@@ -142,12 +170,16 @@ timer_stats = Exercise(
              when=lambda e: e.value["waits in blocks"] > 0),
         Hint("An error went into a block and did not come out of it.",
              when=lambda e: e.value["swallowed"] > 0),
-        Hint("A block that raises is left, too: put what follows `yield` into a `finally`.",
+        Hint("A block that raises is left, too, whatever it raises: put what follows `yield` into "
+             "a `finally`.",
              when=lambda e: e.stage == "errors" and (set(e.value["stats"]) < set(e.right["stats"])
                                                      or _differs(e, "count"))),
         Hint("Each block keeps its own beginning, in a local variable: another block may begin and "
              "end before this one ends.", when=lambda e: e.stage in ("nested", "overlapping")
              and not _differs(e, "count")),
+        Hint("`stats` was asked, more blocks ended, and it was asked again. Each time it tells of "
+             "all blocks that have ended by then: compute it anew, and forget no row.",
+             stage="asked between"),
         Hint("The second call of `stats` gave other numbers than the first.",
              when=lambda e: e.value["stats"] == e.right["stats"]
              and e.value["asked twice"] != e.right["asked twice"]),
@@ -169,5 +201,8 @@ timer_stats = Exercise(
         "asks an event at once",
         "gives numbers once only",
         "between two times",
+        "the longest in place of p95",
+        "gives the first numbers for ever",
+        "an error that is no Exception",
     ),
 )  # fmt: skip

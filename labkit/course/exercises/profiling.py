@@ -12,8 +12,8 @@ NOTEBOOK = "5_optimization/7_profiling"
 # --- read_back_row
 
 
-def _a_queue(rng: Rng, size: int, several: bool = True) -> tuple[list[int], int, int]:
-    count = rng.randint(1, 2 + size) if several else 1
+def _a_queue(rng: Rng, size: int, most: int | None = None) -> tuple[list[int], int, int]:
+    count = rng.randint(0, 2 + size) if most is None else most
     queueing = rng.randint(5, 30)
     return [rng.randint(100, 9000) for _ in range(count)], rng.randint(100, 4000), queueing
 
@@ -29,13 +29,16 @@ read_back_row = Exercise(
     rung="warm-up",
     minutes=4,
     cases=60,
-    stages=(Stage("one kernel", case=lambda rng, size: _a_queue(rng, size, False)),
-            Stage("several")),
+    stages=(Stage("empty queue", case=lambda rng, size: _a_queue(rng, size, 0), cases=10),
+            Stage("one kernel", case=lambda rng, size: _a_queue(rng, size, 1), cases=20),
+            Stage("any")),
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     show=lambda queued, copy, queueing: (
         f"queued = {queued}, copy = {copy}, queueing = {queueing}"),
     hints=(
+        Hint("The queue is empty, and the row is the call and the copy: queueing + copy.",
+             when=lambda e: not e.inputs[0]),
         Hint("This is the copy alone. The host stands there until all work before it is done, too.",
              when=lambda e: e.value == e.inputs[1]),
         Hint("Nearly: while the host queued the later calls, the device had begun already.",
@@ -45,7 +48,7 @@ read_back_row = Exercise(
         "begins when all calls before it are queued, at len(queued) * queueing.",
     ),
     must_fail=("the copy alone", "forgets that the device had begun", "the work before it alone",
-               "counts a call too many", FIRST),
+               "counts a call too many", "nothing was queued, no time passes", FIRST),
 )  # fmt: skip
 
 # --- p95
@@ -104,7 +107,11 @@ def _calls(rng: Rng, size: int, threads: int = 2, depth: int = 3, again: bool = 
             name = rng.choice(names)
             made.append((thread, name, begin, stop))
             rest = names if again else tuple(each for each in names if each != name)
-            if level < depth and stop - begin > 6 and rng.chance(0.8):
+            if level < depth and stop - begin > 6 and rng.chance(0.1):  # it has no time of its own
+                middle, others = rng.randint(begin + 1, stop - 1), rest or names
+                made.append((thread, rng.choice(others), begin, middle))
+                made.append((thread, rng.choice(others), middle, stop))
+            elif level < depth and stop - begin > 6 and rng.chance(0.8):
                 inside(thread, begin + rng.randint(0, 1), stop - 1, rest, level + 1)
             start = stop if rng.chance(0.5) else min(end, stop + rng.randint(1, 40))
 
@@ -169,6 +176,8 @@ top_of_the_table = Exercise(
              when=lambda e: sum(own for _, own in e.value) < sum(own for _, own in e.right)),
         Hint("All own times are right, and their order is not: the largest number first, and equal "
              "ones by name.", when=lambda e: sorted(e.value) == sorted(e.right)),
+        Hint("A name is missing: a row whose own time is 0 stands in the table, too.",
+             when=lambda e: {name for name, _ in e.value} < {name for name, _ in e.right}),
         Hint("Own time is a call's time without the calls directly inside of it.",
              when=lambda e: sum(own for _, own in e.value) > sum(own for _, own in e.right)),
         "Sort one thread's calls by start; of two that begin together, the longer one is around "
@@ -185,6 +194,7 @@ top_of_the_table = Exercise(
         "ends are still around",
         "the order of the list is the order of time",
         "of two that begin together, the shorter is around the longer",
+        "drops what has no time of its own",
         FIRST,
     ),
 )  # fmt: skip
