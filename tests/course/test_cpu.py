@@ -43,14 +43,14 @@ def own_tools(setup):
     return work
 
 
-def piped(setup, frames, workers, ahead, make=own_tools, tail=True):
+def piped(setup, frames, workers, ahead, make=own_tools, tail=True, more=0):
     """The right pool; each argument breaks one thing."""
     work, waiting = make(setup), deque()
     with ThreadPoolExecutor(workers) as pool:
         for frame in frames:
-            if len(waiting) == ahead:
-                yield waiting.popleft().result()
             waiting.append(pool.submit(work, frame))
+            if len(waiting) == ahead + more:
+                yield waiting.popleft().result()
         while len(waiting) > (not tail):
             yield waiting.popleft().result()
 
@@ -218,6 +218,51 @@ def loses_the_tail(setup, frames, workers, ahead):
     return piped(setup, frames, workers, ahead, tail=False)
 
 
+@answers.wrong("thread_pipeline", "one too many is read")
+def one_more(setup, frames, workers, ahead):
+    return piped(setup, frames, workers, ahead, more=1)
+
+
+@answers.wrong("thread_pipeline", "one too many is read")
+def read_before_it_yields(setup, frames, workers, ahead):
+    work, waiting = own_tools(setup), deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for frame in frames:
+            if len(waiting) == ahead:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, frame))
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@answers.wrong("thread_pipeline", "never shuts its pool down")
+def never_shut_down(setup, frames, workers, ahead):
+    work, waiting, source = own_tools(setup), deque(), iter(frames)
+    pool = ThreadPoolExecutor(workers)
+    waiting.extend(pool.submit(work, frame) for frame in islice(source, ahead))
+    while waiting:
+        yield waiting.popleft().result()
+        waiting.extend(pool.submit(work, frame) for frame in islice(source, 1))
+
+
+@answers.wrong("thread_pipeline", "never shuts its pool down")
+def does_not_wait(setup, frames, workers, ahead):
+    work, waiting, source = own_tools(setup), deque(), iter(frames)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        waiting.extend(pool.submit(work, frame) for frame in islice(source, ahead))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(pool.submit(work, frame) for frame in islice(source, 1))
+    finally:
+        pool.shutdown(wait=False)
+
+
+@answers.wrong("thread_pipeline", "a frame None ends the stream")
+def none_ends(setup, frames, workers, ahead):
+    return piped(setup, iter(iter(frames).__next__, None), workers, ahead)
+
+
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["thread_pipeline"]
     stages = dict(stage_exercises(exercise))
@@ -227,6 +272,8 @@ def test_mistakes_get_their_hints():
     assert "written to the log" in first_hint(stages["errors"], initializer)
     assert "waits for its threads" in first_hint(replace(stages["in order"], cases=1), leaves)
     assert "threading.local" in first_hint(stages["in order"], tool_for_each)
+    assert "may be anything" in first_hint(stages["in order"], none_ends)
+    assert "waits for its threads" in first_hint(stages["the reader leaves"], never_shut_down)
 
 
 test_answers = answers.tests()

@@ -106,6 +106,16 @@ def stage_pipeline(source, stages, room):
     return piped(source, stages, room)
 
 
+@answers.wrong("stage_pipeline", "a frame None ends the stream")
+def none_ends(source, stages, room):
+    return piped(iter(iter(source).__next__, None), stages, room)
+
+
+@answers.wrong("stage_pipeline", "drops None")
+def drops_none(source, stages, room):
+    return (frame for frame in piped(source, stages, room) if frame is not None)
+
+
 @answers.wrong("stage_pipeline", "unbounded queues")
 def unbounded(source, stages, room):
     return piped(source, stages, 0)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from labkit.course.checking.stopwatch import happens
+from labkit.course.exercises._watched_workers import nothing
 from labkit.course.standstill import standstill
 
 WHO = ("the source", "stage 1", "stage 2", "stage 3")
@@ -31,18 +32,18 @@ class Watched:
         self.stages = [self._stage(number) for number in range(1, stages + 1)]
 
     def source(self) -> Any:
-        """Frames 0, 1, 2, ..."""
+        """Frames 0, 1, 2, ...; the one in the middle is None, in every stage."""
         for frame in range(self.count):
             self._seen(0, frame)
             self.taken += 1
             if self.taken > self.given + self.most:
                 self.too_far.set()
-            yield frame
+            yield None if frame == nothing(self.count) else frame
 
     def _stage(self, number: int) -> Any:
-        def stage(frame: int) -> int:
-            self._seen(number, frame % 1000)
-            return frame + 1000
+        def stage(frame: int | None) -> int | None:
+            self._seen(number, nothing(self.count) if frame is None else frame % 1000)
+            return None if frame is None else frame + 1000
 
         return stage
 
@@ -98,7 +99,8 @@ def _read(frames: Any, watched: Watched, takes: int | None, looks: bool, got: An
     try:
         while takes is None or len(found) < takes:
             try:
-                found.append(next(frames) % 1000)
+                frame = next(frames)
+                found.append(nothing(watched.count) if frame is None else frame % 1000)
             except StopIteration:
                 break
             watched.given += 1

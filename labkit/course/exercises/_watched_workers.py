@@ -11,6 +11,11 @@ QUIET_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 
 
+def nothing(count: int) -> int:
+    """The number of the frame that is None."""
+    return count // 2
+
+
 class Broken(Exception):
     """What a tool or its making raises in a case."""
 
@@ -22,11 +27,20 @@ class WatchedWorkers:
     workers   the first so many frames wait for each other
     slow      a frame that ends when those `ahead - 2` behind it have ended, or None
     breaks    a frame, "setup" or None
+    takes     the reader leaves behind so many, or None
+
+    The frame behind the last one given out stays at work a little longer than the reader stays.
     """
 
-    def __init__(self, count: int, workers: int, ahead: int, slow: Any, breaks: Any) -> None:
+    def __init__(
+        self, count: int, workers: int, ahead: int, slow: Any, breaks: Any, takes: Any
+    ) -> None:
         self.count, self.workers, self.ahead = count, workers, ahead
         self.slow, self.breaks = slow, breaks
+        self.lasts = takes if takes is not None else breaks + 1 if isinstance(breaks, int) else None
+        if slow is not None and self.lasts is not None and slow < self.lasts < slow + ahead - 1:
+            self.lasts = None  # the slow one waits for it
+        self.left, self.at_work = threading.Event(), threading.Event()
         self.begun = [threading.Event() for _ in range(count)]
         self.ended = [threading.Event() for _ in range(count)]
         self.over, self.alone = threading.Event(), threading.Event()
@@ -35,12 +49,12 @@ class WatchedWorkers:
         self.makers: list[threading.Thread] = []
 
     def source(self) -> Any:
-        """Frames 0, 1, 2, ..."""
+        """Frames 0, 1, 2, ...; the one in the middle is None."""
         for frame in range(self.count):
             self.taken += 1
-            if self.taken > self.given + self.ahead + 1:
+            if self.taken > self.given + self.ahead:
                 self.too_far.set()
-            yield frame
+            yield None if frame == nothing(self.count) else frame
 
     def setup(self) -> Any:
         """A tool for the thread that asks for it."""
@@ -50,7 +64,8 @@ class WatchedWorkers:
         self.makers.append(mine)
         return partial(self._prepare, mine)
 
-    def _prepare(self, maker: threading.Thread, frame: int) -> int:
+    def _prepare(self, maker: threading.Thread, given: int | None) -> int | None:
+        frame = nothing(self.count) if given is None else given
         if threading.current_thread() is not maker:
             self.foreign.set()
         self.begun[frame].set()
@@ -59,12 +74,16 @@ class WatchedWorkers:
                 self._wait_for(self.begun[: self.workers])
             if frame == self.slow:
                 self._wait_for(self.ended[frame + 1 : frame + self.ahead - 1])
+            if self.lasts == frame:
+                self._wait_for([self.over])
+                if happens(self.left.wait, LOOK_SECONDS):
+                    self.at_work.set()
             if self.breaks == frame:
                 self.over.set()
                 raise Broken(f"frame {frame}")
         finally:
             self.ended[frame].set()
-        return frame + 1000
+        return None if given is None else frame + 1000
 
     def _wait_for(self, events: list[threading.Event]) -> None:
         for event in events:
@@ -80,7 +99,7 @@ def drive(answer: Any, count: int, workers: int, ahead: int, slow: Any, breaks: 
     takes   the reader leaves behind so many; looks: behind the first it waits until all is quiet
     """
     before = set(threading.enumerate())
-    watched = WatchedWorkers(count, workers, ahead, slow, breaks)
+    watched = WatchedWorkers(count, workers, ahead, slow, breaks, takes)
     found, ended = list[Any](), "in order"
     try:
         frames = iter(answer(watched.setup, watched.source(), workers, ahead))
@@ -99,17 +118,21 @@ def drive(answer: Any, count: int, workers: int, ahead: int, slow: Any, breaks: 
     except Broken as error:
         ended = f"Broken: {error}"
     finally:
+        watched.left.set()
         watched.over.set()
+    left = [not _ends(thread) for thread in set(threading.enumerate()) - before]
     return {
-        "frames": [frame - 1000 if isinstance(frame, int) else frame for frame in found],
+        "frames": [nothing(count) if frame is None else frame - 1000 if isinstance(frame, int)
+                   else frame for frame in found],
         "ended": ended,
         "read too far ahead": watched.too_far.is_set(),
         "a frame waited for others in vain": watched.alone.is_set(),
         "tools": len(watched.makers),
         "a tool was used by another thread": watched.foreign.is_set(),
         "made in the reader's thread": threading.current_thread() in watched.makers,
-        "threads left": sum(not _ends(thread) for thread in set(threading.enumerate()) - before),
-    }
+        "at work when the reader had left": watched.at_work.is_set(),
+        "threads left": sum(left),
+    }  # fmt: skip
 
 
 def _ends(thread: threading.Thread) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.exercises._watched_workers import drive
+from labkit.course.exercises._watched_workers import drive, nothing
 
 NOTEBOOK = "5_optimization/3_cpu"
 
@@ -102,6 +102,8 @@ def _judge(case: Case, got: Any) -> Any:
         return Wrong("each worker makes its own tool, and uses no other")
     if got["tools"] > workers:
         return Wrong("each worker makes one tool", f"{workers} tools or fewer")
+    if got["at work when the reader had left"]:
+        return Wrong("when the reader has left, or an error came out, no thread is left at work")
     if got["threads left"]:
         return Wrong("no thread is left", 0)
     return None
@@ -122,6 +124,7 @@ def _a_film(rng: Rng, size: int, ends: bool = True) -> tuple[Any, ...]:
 def _told(count: int, workers: int, ahead: int, slow: Any, breaks: Any, takes: Any,
           looks: bool) -> str:  # fmt: skip
     text = f"{count} frames, {workers} workers, ahead {ahead}"
+    text += f"; frame {nothing(count)} is None" if count else ""
     text += f"; frame {slow} takes long" if slow is not None else ""
     if breaks is not None:
         text += "; setup raises" if breaks == "setup" else f"; frame {breaks} raises"
@@ -152,14 +155,18 @@ thread_pipeline = Exercise(
     processes=True,
     apart=True,
     hints=(
-        Hint("pool.map, or a list of all futures, reads the film to its end at once. Hand in "
-             "`ahead` frames; then one more for each that is taken out.",
+        Hint("pool.map, or a list of all futures, reads the film to its end at once; and a `for` "
+             "over `frames` that yields before it hands in has read one too many. Hand in `ahead` "
+             "frames; then one more for each that was yielded.",
              when=lambda e: "read and not yet" in e.property),
         Hint("An error in `initializer` breaks the pool, and is only written to the log. Let a "
              "worker make its tool when its first frame comes.",
              when=lambda e: "BrokenThreadPool" in e.got),
         Hint("An error was lost: it stays in its future until somebody asks for result().",
              when=lambda e: e.inputs[4] is not None and "how it ends" in e.property),
+        Hint("The frames end before the one that is None: {input}. A frame may be anything.",
+             when=lambda e: "every frame" in e.property
+             and len(e.value["frames"]) == nothing(e.inputs[0])),
         Hint("{input}: frames went missing, or came in another order. Keep the futures in a deque, "
              "and take out the oldest one.", when=lambda e: "every frame" in e.property),
         Hint("A frame that takes long keeps the others from being handed in: do not wait for a "
@@ -186,6 +193,9 @@ thread_pipeline = Exercise(
         "a pool for each group",
         "the reader does the work",
         "loses the tail",
+        "one too many is read",
+        "never shuts its pool down",
+        "a frame None ends the stream",
     ),
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ from labkit.course.exercises._loader_steps import prefetcher
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._stage_steps import film_time, longest_wait, most_frames
 from labkit.course.exercises._watched_stages import drive
+from labkit.course.exercises._watched_workers import nothing
 from labkit.pipeline.profiling.queues import through
 
 NOTEBOOK = "5_optimization/5_pipeline"
@@ -58,6 +59,7 @@ def _a_pipeline(rng: Rng, size: int, breaks: bool = True, stops: bool = True) ->
 
 def _told(count: int, stages: int, room: int, breaks: Any, takes: Any, looks: bool) -> str:
     text = f"{count} frames, {stages} stages, room {room}"
+    text += f"; frame {nothing(count)} is None" if count else ""
     if breaks is not None:
         who = f"stage {breaks[0]}" if breaks[0] else "the source"
         text += f"; {who} raises at frame {breaks[1]}"
@@ -109,6 +111,9 @@ stage_pipeline = Exercise(
         Hint("{input}: threads are left, they wait in put. In a `finally`, tell the source to stop "
              "and take out what is still under way, up to END.",
              when=lambda e: "no thread is left" in e.property),
+        Hint("{input}: a frame may be anything. Compare with your END, by `is`.",
+             when=lambda e: "every frame" in e.property and (
+                 nothing(e.inputs[0]) not in e.value["frames"])),
         Hint("Frames went missing, or came in another order: one thread for each stage, and one "
              "queue between two of them.", when=lambda e: "every frame" in e.property),
         "Put pairs (frame, error) into the queues: one of the two is None.",
@@ -130,6 +135,8 @@ stage_pipeline = Exercise(
         "the source never asks for stop",
         "a stage ends at an error",
         "fetches everything first",
+        "a frame None ends the stream",
+        "drops None",
     ),
 )  # fmt: skip
 
