@@ -98,6 +98,11 @@ def more_than_the_limit(fast, full, x, limit):
     return leaving(fast, full, x, math.nextafter(limit, 2))
 
 
+@answers.wrong("early_exit", "labels as floats")
+def floats(fast, full, x, limit):
+    return leaving(fast, full, x, limit).double()
+
+
 @answers.wrong("early_exit", "batch maximum")
 def for_all(fast, full, x, limit):
     logits = fast(x)

@@ -82,6 +82,13 @@ for why, wrong in {
     ),
     "prints the weights": lambda m, x: (program(m, x), str(m.state_dict()), x.shape, x.dtype),
     "counts the sample's numbers": lambda m, x: (program(m, x), tensors(m), x.numel(), x.dtype),
+    "the first bytes of each weight": lambda m, x: (
+        program(m, x), tuple((name, data[:64]) for name, data in tensors(m)), x.shape, x.dtype
+    ),
+    "the first and the last bytes of each weight": lambda m, x: (
+        program(m, x), tuple((name, data[:64], data[-64:]) for name, data in tensors(m)),
+        x.shape, x.dtype,
+    ),
     "the type's width": lambda m, x: (program(m, x), tensors(m), x.shape, x.element_size()),
     "clears the sample": lambda m, x: (key_of(m, x), x.zero_() is None),
     "leaves training mode": lambda m, x: (key_of(m, x), m.eval() is None),

@@ -14,6 +14,9 @@ answers.right("file_bytes")(lambda shape, itemsize, header: header + math.prod(s
 for why, wrong in {
     "forgets the header": lambda shape, itemsize, header: math.prod(shape) * itemsize,
     "numbers instead of bytes": lambda shape, itemsize, header: header + math.prod(shape),
+    "no dimension, no number": lambda shape, itemsize, header: (
+        header + math.prod(shape or (0,)) * itemsize
+    ),
     "wraps at 32 bits": lambda shape, itemsize, header: (
         (header + math.prod(shape) * itemsize) & 0xFFFFFFFF
     ),

@@ -144,6 +144,8 @@ def _judge_exit(case: Case, got: Any) -> Any:
         return Wrong("the full branch is given the unsure samples, and no others", rows)
     if got["labels"].tolist() != right:
         return Wrong("every label", right)
+    if got["labels"].dtype != torch.int64:
+        return Wrong("labels are whole numbers, as argmax gives them", torch.int64)
     if len(got["full"]) > 1 or (not rows and got["full"]):
         return Wrong("the full branch is called once, or not at all when all are sure")
     if got["fast"] != len(batch):
@@ -193,6 +195,7 @@ early_exit = Exercise(
         "calls the full branch with nobody",
         "labels of the unsure at the front",
         "at the limit is not sure",
+        "labels as floats",
     ),
 )  # fmt: skip
 

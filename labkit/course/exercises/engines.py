@@ -162,7 +162,7 @@ key_of = Exercise(
              "bytes count, in their order.",
              when=lambda e: e.inputs[1] in ("two numbers in a weight change places",
                                             "a millionth in a weight")),
-        Hint("A frame of 4 x 3 has as many numbers as one of 3 x 4.",
+        Hint("A frame of 12 x 3 has as many numbers as one of 3 x 12.",
              when=lambda e: e.inputs[1] == "a turned frame"),
         Hint("Two types may be equally wide.",
              when=lambda e: e.inputs[1] == "frames of integers as wide"),
@@ -177,6 +177,7 @@ key_of = Exercise(
         "no program", "no shape", "no element type", "the sample's numbers", "without order",
         "a sum per weight", "prints the weights", "counts the sample's numbers",
         "the type's width", "clears the sample", "leaves training mode",
+        "the first bytes of each weight", "the first and the last bytes of each weight",
     ),
 )  # fmt: skip
 

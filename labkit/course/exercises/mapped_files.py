@@ -22,7 +22,7 @@ NOTEBOOK = "5_optimization/3b_mapped_files"
 
 
 def _a_shape(rng: Rng, size: int, header: bool = True) -> tuple[Any, ...]:
-    shape = tuple(rng.randint(0, 4 + size) for _ in range(rng.randint(1, 4)))
+    shape = tuple(rng.randint(0, 4 + size) for _ in range(rng.randint(0, 4)))
     if size == 7:
         shape = rng.randint(20_000, 50_000), 224, 224, 3  # more than 32 bits
     return shape, rng.choice((1, 2, 4, 8)), 64 * rng.randint(1, 3) if header else 0
@@ -47,7 +47,7 @@ file_bytes = Exercise(
         "math.prod(shape) is the count of numbers.",
     ),
     must_fail=("forgets the header", "numbers instead of bytes", "header in numbers",
-               "wraps at 32 bits", FIRST),
+               "wraps at 32 bits", "no dimension, no number", FIRST),
 )  # fmt: skip
 
 # --- pages
