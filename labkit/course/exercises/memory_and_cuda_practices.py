@@ -28,7 +28,7 @@ tile_reads = Exercise(
     ),
     expected=lambda columns, tile: math.ceil(columns / tile),
     cases=60,
-    minutes=3,
+    minutes=4,
     hints=(
         Hint(
             "A whole number is wanted, an int.",
@@ -63,7 +63,7 @@ patch_reads = Exercise(
     expected=lambda rows, columns: float(Fraction(rows + columns, rows * columns)),
     tolerance=1e-9,
     cases=40,
-    minutes=2,
+    minutes=3,
     hints=(
         Hint(
             "A patch need not be square: here it is {input}.",
@@ -276,7 +276,7 @@ edges = Exercise(
 matmul_ladder = Exercise(
     id="memory_and_cuda_practices.matmul_ladder",
     drive=_driven((TILE // 2, TILE // 2), 1.0),
-    minutes=15,
+    minutes=20,
     hints=(
         kernel_bench.NOT_RUN,
         BARRIERS,
