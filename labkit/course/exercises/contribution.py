@@ -219,7 +219,7 @@ formulas = Exercise(
     picture=red("gradient"),
     cases=40,
     tolerance=1e-12,
-    minutes=9,
+    minutes=7,
     stages=(
         Stage("plain", case=_a_point(0.5, 1.0, 3.0), cases=8),
         Stage("self is 0", case=_a_point(0.0, 0.5, -1.0), cases=10),
@@ -287,7 +287,7 @@ sample_inputs = Exercise(
     picture=missed,
     cases=1 + len(planted.DEFECTS),
     sizes=len(planted.DEFECTS),
-    minutes=14,
+    minutes=9,
     stages=(
         *map(_defects, planted.FAMILIES),
         Stage("all"),
@@ -359,7 +359,7 @@ review_the_change = Exercise(
     picture=beside_the_fault,
     cases=len(PATCHES),
     sizes=len(PATCHES) - 1,
-    minutes=20,
+    minutes=15,
     stages=(
         *map(_patch, list(PATCHES)[:-1]),
         Stage("all five"),

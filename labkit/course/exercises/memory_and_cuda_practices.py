@@ -276,7 +276,7 @@ edges = Exercise(
 matmul_ladder = Exercise(
     id="memory_and_cuda_practices.matmul_ladder",
     drive=_driven((TILE // 2, TILE // 2), 1.0),
-    minutes=20,
+    minutes=15,
     hints=(
         kernel_bench.NOT_RUN,
         BARRIERS,
@@ -304,8 +304,6 @@ matmul_ladder = Exercise(
             "Too many reads of A and B. 256 threads fill 1024 places of a tile: four rounds each.",
             when=_off("reads of global memory"),
         ),
-        "Let t be threadIdx.y * 16 + threadIdx.x. Fill place i = t, t + 256, t + 512, t + 768 of "
-        "each tile: row i / 32, column i % 32.",
         "A thread's rows in the tile are ty and ty + 16, its columns tx and tx + 16.",
         "Declare tile_a[32][33]. In the loop over k: a0, a1, b0, b1, then s00 += a0 * b0, ...",
     ),

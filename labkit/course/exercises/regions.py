@@ -122,7 +122,7 @@ temporal_reuse = Exercise(
     show=lambda film, above, size, most: (
         f"{len(film)} frames, {str(film[0].dtype)[6:]}, {tuple(film[0].shape)} first; "
         f"above {above}, size {size}, most {most}"),
-    minutes=20,
+    minutes=15,
     cases=50,
     stages=(
         Stage("one block", case=lambda rng, size: _a_film(rng, size, False, False, True), cases=20),
