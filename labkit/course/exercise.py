@@ -223,7 +223,7 @@ class Exercise:
     """A question with a check that cannot be fooled.
 
     id         "<exercise module>.<name>"
-    rung       "warm-up" (1 to 5 lines, 2 to 4 minutes), "core" (at most 20 lines, 20 minutes) or
+    rung       "warm-up" (1 to 5 lines, 2 to 4 minutes), "core" (at most 20 lines, 15 minutes) or
                "boss", which is optional
     minutes    what a reader needs for it
     stages     parts of the check, easy ones first; the last has neither `case` nor `only`: it

@@ -18,8 +18,8 @@ COLUMNS, LINES, CUDA_LINES, STUB_LINES = 80, 12, 20, 20
 FIRST_LINES, FIRST_WORDS, FIRST_SENTENCES, IMPORT_LINES = 6, 90, 4, 6
 WORDS_BETWEEN, STATEMENT_WORDS = 90, 150
 NOTES, NOTE_WORDS = 3, 40
-RUNG_MINUTES = {"warm-up": 4, "core": 20, "boss": 40}
-LONGEST, LONGEST_WITH_EXERCISES = 60, 100
+RUNG_MINUTES = {"warm-up": 4, "core": 15, "boss": 40}
+LONGEST, LONGEST_EXERCISES = 60, 40
 ONLY_HANDED_ON = ("course.yours", "course.with_helpers", "show.code")
 """Calls that take a function and do not call it."""
 TOLERANCE = 0.2
@@ -174,8 +174,8 @@ def _minutes(about: dict[str, Any], parts: list[Part], asked: list[Exercise]) ->
     needed = sum(exercise.minutes for exercise in asked if exercise.rung != "boss")
     if about["exercise_minutes"] != needed:
         yield f"exercise_minutes says {about['exercise_minutes']}; its exercises make {needed}"
-    if stated > LONGEST or stated + about["exercise_minutes"] > LONGEST_WITH_EXERCISES:
-        yield f"longer than {LONGEST} minutes, {LONGEST_WITH_EXERCISES} with exercises: split it"
+    if stated > LONGEST or about["exercise_minutes"] > LONGEST_EXERCISES:
+        yield f"longer than {LONGEST} + {LONGEST_EXERCISES} minutes: split it"
     for exercise in asked:
         if exercise.minutes > RUNG_MINUTES[exercise.rung]:
             most = RUNG_MINUTES[exercise.rung]
