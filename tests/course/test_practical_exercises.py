@@ -5,7 +5,10 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.course.benches import kernel_bench
 from labkit.course.benches.step_trace import Saved
+from labkit.course.checks import failing_cases
+from labkit.course.exercises import find
 from labkit.course.exercises._stencil import FINISHED, make_operator
 from labkit.course.exercises._step_programs import (
     finished_trace,
@@ -333,6 +336,13 @@ def source():
 
 
 answers.right("write_a_cpp_operator")(lambda: FINISHED)
+
+
+def test_a_notebook_that_used_the_device_checks_an_answer_on_it():
+    device = kernel_bench.device()
+    device.free(device.malloc(512))
+    exercise = find("practical_exercises.write_a_cpp_operator")
+    assert failing_cases(exercise, lambda: FINISHED, seed=11, search=False) == []
 
 
 def changed(old, new):

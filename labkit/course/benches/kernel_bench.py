@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -161,15 +162,24 @@ def barriers(report: Report) -> float:
     return found
 
 
-@functools.cache
 def device() -> EmulatorDriver:
-    """The emulator on which learners' kernels are checked, also where there is a GPU."""
+    """The emulator on which learners' kernels are checked, also where there is a GPU.
+
+    An answer asked in a process of its own has another: a device does not come along.
+    """
+    return _device(os.getpid())
+
+
+@functools.cache
+def _device(process: int) -> EmulatorDriver:
     return EmulatorDriver(capacity=64 << 20, timeout_s=SECONDS, why="checking exercises")
 
 
 @functools.lru_cache(KEPT_MODULES)
-def _module(code: str, names: tuple[str, ...], options: tuple[str, ...]) -> RawModule:
-    return RawModule(code, name_expressions=names, options=options, driver=device())
+def _module(
+    code: str, names: tuple[str, ...], options: tuple[str, ...], driver: EmulatorDriver
+) -> RawModule:
+    return RawModule(code, name_expressions=names, options=options, driver=driver)
 
 
 def launch(
@@ -199,7 +209,7 @@ def launch(
     slabs = [arg if isinstance(arg, Slab) else Slab(arg) for arg in args if _is_array(arg)]
     before = tuple(slab.data.copy() for slab in slabs)
     try:
-        function = _module(code, tuple(names), tuple(options)).get_function(kernel)
+        function = _module(code, tuple(names), tuple(options), device()).get_function(kernel)
     except CompileError as error:
         return Launched(before, failure=f"it does not compile: {_first_error(error)}")
     except CudaError as error:
