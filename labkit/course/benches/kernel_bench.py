@@ -3,14 +3,14 @@
 import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.course.exercise import Case, Hint
+from labkit.course.exercise import Case, Evidence, Hint
 from labkit.cuda.arguments import DevicePointer
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CompileError, CudaError
@@ -118,6 +118,13 @@ def few_lanes(report: Report, fewest: Mapping[tuple[str, str], int]) -> str:
                 f"{array} is {done} in {requests} requests of {lanes:.1f} lanes; {enough} would do"
             )
     return ALL_LANES
+
+
+def off(key: str, *words: str) -> Callable[[Evidence], bool]:
+    """True of evidence where this point is not right, and names one of the words, if any."""
+    return lambda e: (
+        e.value[key] != e.right[key] and (not words or any(w in str(e.value[key]) for w in words))
+    )
 
 
 def written_inputs(done: Launched, given: Sequence[Array]) -> str:

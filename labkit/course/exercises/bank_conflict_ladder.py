@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labkit.course.benches import kernel_bench
-from labkit.course.benches.kernel_bench import Found
+from labkit.course.benches.kernel_bench import Found, off
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
@@ -272,13 +272,6 @@ def _smaller(rows: int, columns: int, order: Any, seed: int) -> Iterator[tuple[A
         yield rows, columns // 2, order, seed
 
 
-def _off(key: str, *words: str) -> Any:
-    """True of evidence where this point is not right, and names one of the words, if any."""
-    return lambda e: (
-        e.value[key] != RIGHT[key] and (not words or any(w in str(e.value[key]) for w in words))
-    )
-
-
 column_sum = Exercise(
     id="bank_conflict_ladder.column_sum",
     stages=(
@@ -307,33 +300,33 @@ column_sum = Exercise(
     minutes=15,
     hints=(
         kernel_bench.NOT_RUN,
-        Hint("Between writing and reading the tile: a barrier.", when=_off("findings", ": race:")),
+        Hint("Between writing and reading the tile: a barrier.", when=off("findings", ": race:")),
         Hint(
             "Your pitch is 33 in the declaration: which number multiplies the row in the address?",
-            when=_off("passes of shared memory"),
+            when=off("passes of shared memory"),
         ),
         Hint(
             "A shuffle waits for all lanes in its mask, a barrier for all threads: guard the "
             "accesses, not the way to them.",
-            when=_off("findings", "shuffle", "mask", "barrier", "deadlock"),
+            when=off("findings", "shuffle", "mask", "barrier", "deadlock"),
         ),
         Hint(
             "Some place of the tile is read that nobody wrote: threads outside write 0.",
-            when=_off("findings", "uninit"),
+            when=off("findings", "uninit"),
         ),
-        Hint("The gradient belongs to the caller: dy is only read.", when=_off("dy")),
+        Hint("The gradient belongs to the caller: dy is only read.", when=off("dy")),
         Hint(
             "Lanes differ in tx. Neighbouring lanes read neighbouring columns of one row.",
-            when=_off("reads of dy", "sectors"),
+            when=off("reads of dy", "sectors"),
         ),
         Hint(
             "After the turn a warp holds one column. Which one, and does it exist?",
-            when=_off("findings", "bounds"),
+            when=off("findings", "bounds"),
         ),
         Hint(
             "A tree has a barrier in each round. After the turn a whole column lies in one warp, "
             "and a warp can shuffle.",
-            when=_off("barriers"),
+            when=off("barriers"),
         ),
         "Turn the tile: warp ty reads column ty, lane tx the sum of row group tx.",
         "v = column < cols ? ... : 0 while loading; tile[ty * 33 + tx] = v; barrier; "

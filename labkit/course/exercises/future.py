@@ -9,7 +9,7 @@ import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Raises, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._masked_builds import Build, a_mistake, answers, some_masks
+from labkit.course.exercises._masked_builds import NO, Build, a_mistake, answers, some_masks
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -25,7 +25,6 @@ class Unheard(Exception):
     """An error that no list of errors has."""
 
 
-NO = (AttributeError, ImportError, NotImplementedError, RuntimeError)
 ERRORS: dict[str, type[Exception]] = {
     error.__name__: error
     for error in (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labkit.course.benches import kernel_bench
-from labkit.course.benches.kernel_bench import Found
+from labkit.course.benches.kernel_bench import Found, off
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import CONSTANT, FIRST
@@ -186,13 +186,6 @@ def _shorter(n: int, strange: str, order: Any, seed: int) -> Iterator[tuple[Any,
             yield less, strange, order, seed
 
 
-def _off(key: str, *words: str) -> Any:
-    """True of evidence where this point is not right, and names one of the words, if any."""
-    return lambda e: (
-        e.value[key] != RIGHT[key] and (not words or any(w in str(e.value[key]) for w in words))
-    )
-
-
 block_sum = Exercise(
     id="lanes_at_work.block_sum",
     stages=(
@@ -225,29 +218,29 @@ block_sum = Exercise(
         Hint(
             "A shuffle waits for all lanes in its mask, and may read only from lanes in it. Do all "
             "of them come to it, also for this n? A lane without a number brings 0.",
-            when=_off("findings", "shuffle", "mask", "deadlock"),
+            when=off("findings", "shuffle", "mask", "deadlock"),
         ),
         Hint(
             "Some number in shared memory is read before its warp wrote it. What stands between?",
-            when=_off("findings", "race", "uninit"),
+            when=off("findings", "race", "uninit"),
         ),
         Hint(
             "Not all threads reach the barrier: no return, and no branch around it.",
-            when=_off("findings", "barrier"),
+            when=off("findings", "barrier"),
         ),
-        Hint("The numbers belong to the caller: x is only read.", when=_off("x")),
+        Hint("The numbers belong to the caller: x is only read.", when=off("x")),
         Hint(
             "Lanes of one request read far apart. In each round thread t takes the number beside "
             "that of thread t - 1.",
-            when=_off("reads of x", "sectors"),
+            when=off("reads of x", "sectors"),
         ),
         Hint(
             "There are more numbers than threads. Which thread takes number 256, and which 1000?",
-            when=lambda e: _off("reads of x")(e) and e.inputs[0] > THREADS,
+            when=lambda e: off("reads of x")(e) and e.inputs[0] > THREADS,
         ),
         Hint(
             "The last bits depend on who comes first. Atomics add in the order of arrival.",
-            when=lambda e: _off("atomics")(e) or _off("the bits in another order of threads")(e),
+            when=lambda e: off("atomics")(e) or off("the bits in another order of threads")(e),
         ),
         "Three parts: each thread adds its own numbers; each warp adds its 32 sums by shuffles; "
         "one thread, or one warp, adds the 8 sums of the warps.",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labkit.course.benches import kernel_bench
-from labkit.course.benches.kernel_bench import Found
+from labkit.course.benches.kernel_bench import Found, off
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 
@@ -202,13 +202,6 @@ def _shown(sizes: Sizes, order: Any, seed: int) -> str:
     return f"M = {M}, N = {N}, K = {K}, threads in order {order}"
 
 
-def _off(key: str, *words: str) -> Any:
-    """True of evidence where this point is not right, and names one of the words, if any."""
-    return lambda e: (
-        e.value[key] != RIGHT[key] and (not words or any(w in str(e.value[key]) for w in words))
-    )
-
-
 def _right(*inputs: Any) -> dict[str, Any]:
     return RIGHT
 
@@ -228,7 +221,7 @@ COMMON: dict[str, Any] = {
 BARRIERS = Hint(
     "Somebody reads the tile while somebody else writes it. A barrier belongs between filling and "
     "using the tile, and one between using it and filling it again.",
-    when=lambda e: _off("findings", ": race:")(e) and not _off("findings", ": out of bounds:")(e),
+    when=lambda e: off("findings", ": race:")(e) and not off("findings", ": out of bounds:")(e),
 )
 EDGE = Hint(
     "What lies outside the matrix has to count as 0: the thread writes 0 into the tile there. It "
@@ -236,8 +229,8 @@ EDGE = Hint(
     when=lambda e: (
         any(n % TILE for n in e.inputs[0])
         and (
-            _off("findings", "uninit", "barrier", "bounds")(e)
-            or _off("bytes around the arrays")(e)
+            off("findings", "uninit", "barrier", "bounds")(e)
+            or off("bytes around the arrays")(e)
             or "nan" in str(e.value["c"])
         )
     ),
@@ -255,7 +248,7 @@ edges = Exercise(
         Hint(
             "The tiles are right where they lie inside. Who writes 0 where K ends in the middle of "
             "a tile?",
-            when=_off("c"),
+            when=off("c"),
         ),
         "Three guards. A: row < M and k < K. B: k < K and col < N. C: row < M and col < N.",
         "tile_a[ty][tx] = row < M && first + tx < K ? a[row * K + first + tx] : 0;",
@@ -284,17 +277,17 @@ matmul_ladder = Exercise(
         Hint(
             "The conflict is in the writes. A warp fills one row in 32 places side by side; "
             "one that fills two half rows meets itself.",
-            when=_off("passes of shared memory", "is written"),
+            when=off("passes of shared memory", "is written"),
         ),
         Hint(
             "Two rows of tile_a are read in one request, and they meet in a bank: 32 words lie "
             "between them. Which pitch keeps them apart?",
-            when=_off("passes of shared memory"),
+            when=off("passes of shared memory"),
         ),
         Hint(
             "Too many reads of the tiles. Fetch two numbers of tile_a and two of tile_b into "
             "variables, and make four products of them.",
-            when=_off("reads of shared memory per product"),
+            when=off("reads of shared memory per product"),
         ),
         Hint(
             "Some of C is not written: each thread has four elements, 16 rows and columns apart.",
@@ -302,7 +295,7 @@ matmul_ladder = Exercise(
         ),
         Hint(
             "Too many reads of A and B. 256 threads fill 1024 places of a tile: four rounds each.",
-            when=_off("reads of global memory"),
+            when=off("reads of global memory"),
         ),
         "A thread's rows in the tile are ty and ty + 16, its columns tx and tx + 16.",
         "Declare tile_a[32][33]. In the loop over k: a0, a1, b0, b1, then s00 += a0 * b0, ...",
