@@ -2,12 +2,9 @@
 
 import ctypes
 import functools
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from labkit.core.host_compiler import load_library, shared_library
+from labkit.pipeline.probes.against_c10 import against_c10
 
 SOURCE = """
 #include <c10/core/Allocator.h>
@@ -111,13 +108,4 @@ def _answers(function: Any, count: int) -> list[int]:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    package = Path(torch.__file__).parent
-    flags = [
-        "-std=c++20",
-        f"-I{package / 'include'}",
-        f"-L{package / 'lib'}",
-        f"-Wl,-rpath,{package / 'lib'}",
-    ]
-    return load_library(
-        lambda: shared_library("allocator_probe", SOURCE, "c++", flags, libraries=["-lc10"])
-    )
+    return against_c10("allocator_probe", SOURCE)

@@ -6,12 +6,11 @@ cache; a tensor's `_cdata` is the address of its TensorImpl, a storage's that of
 
 import ctypes
 import functools
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from labkit.core.host_compiler import load_library, shared_library
+from labkit.pipeline.probes.against_c10 import against_c10
 
 SOURCE = """
 #include <c10/core/TensorImpl.h>
@@ -111,16 +110,7 @@ def storage_is_final() -> bool:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    package = Path(torch.__file__).parent
-    flags = [
-        "-std=c++20",
-        f"-I{package / 'include'}",
-        f"-L{package / 'lib'}",
-        f"-Wl,-rpath,{package / 'lib'}",
-    ]
-    library = load_library(
-        lambda: shared_library("cpp_probe", SOURCE, "c++", flags, libraries=["-lc10"])
-    )
+    library = against_c10("cpp_probe", SOURCE)
     for name in SIZES:
         getattr(library, f"size_of_{name}").restype = ctypes.c_size_t
     library.use_count.restype = ctypes.c_size_t
