@@ -8,6 +8,7 @@ from labkit.course.notebook_form import read_notebook
 from labkit.launcher.problem import Problem
 from labkit.workshop import start
 from labkit.workshop.bundle import bundle, told
+from labkit.workshop.chapter_plan import chapter_text
 from labkit.workshop.collect import collect
 from labkit.workshop.elsewhere import Room, write
 from labkit.workshop.folders import Workshop, release
@@ -21,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
     plan = actions.add_parser("plan", help="what to say, ask, expect and leave out, per chapter")
+    plan.add_argument(
+        "chapter", nargs="?", help="one chapter, section by section; default: a whole workshop"
+    )
     room = actions.add_parser("start", help="the room on this machine: JupyterHub, in one command")
     for action in (plan, room):
         action.add_argument("--hours", type=int, choices=list(workshops()["programmes"]), default=2)
@@ -53,22 +57,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Do one action."""
     if arguments.action == "start":
         return start.run(arguments)
-    if arguments.action == "plan":
+    if arguments.action == "plan" and not arguments.chapter:
         print(plan_text(arguments.hours))
         return 0
     if arguments.action == "oral":
         print(oral_text(arguments.chapter))
         return 0
     try:
-        print("\n".join(_notebooks(arguments)))
+        lines = _notebooks(arguments)
     except (Problem, OSError, ValueError, RuntimeError) as trouble:
         print(f"labkit workshop {arguments.action}: {trouble}", file=sys.stderr)
         return 1
+    print("\n".join(lines))
     return 0
 
 
 def _notebooks(arguments: argparse.Namespace) -> list[str]:
     """What was written, in lines."""
+    if arguments.action == "plan":
+        return [chapter_text(arguments.chapter)]
     if arguments.action == "bundle":
         bundle(arguments.out.resolve(), pages=not arguments.no_pages)
         return told(arguments.out)

@@ -1,7 +1,8 @@
-"""`labkit workshop plan`: for each chapter what to say, ask, expect, and leave out when late."""
+"""`labkit workshop plan`: what to say, ask, expect, and leave out when late, stop by stop."""
 
 import functools
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,24 @@ def workshops() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """What a teacher says of a chapter, and asks the room.
+
+    say       the one sentence to remember
+    question  a prediction of the chapter; `right` and `expect` are two of its choices
+    late      the section to leave out
+    """
+
+    say: str
+    question: Question
+    right: str
+    expect: str
+    late: Section
+
+
+@dataclass(frozen=True)
 class Stop:
-    """One chapter of a programme: what is done of it, and what its teacher says.
+    """One chapter of a programme, and what is done of it.
 
     minutes  what the programme gives it
     done     the sections that are done; exercises: ids of those that are
@@ -36,11 +53,7 @@ class Stop:
     title: str
     minutes: int
     bridge: str
-    say: str
-    question: Question
-    right: str
-    expect: str
-    late: str
+    lesson: Lesson
     done: tuple[Section, ...]
     exercises: tuple[str, ...]
 
@@ -65,45 +78,52 @@ def stops(hours: int) -> list[Stop]:
 
 def _stop(entry: dict[str, Any]) -> Stop:
     chapter = entry["chapter"]
-    said = workshops()["chapters"][chapter]
     notebook = read_notebook(ROOT / "notebooks" / f"{chapter}.ipynb")
     done = _done(chapter, sections_of(notebook), entry["until"], entry.get("without", []))
     asked = [e for section in done for e in section.exercises if e.name in entry["exercises"]]
-    _same(chapter, "exercises", entry["exercises"], [exercise.name for exercise in asked])
-    questions = [q for section in done for q in section.questions if q.cell == said["ask"]]
-    _same(chapter, "ask", [said["ask"]], [question.cell for question in questions])
-    late = entry.get("late", said["late"])
-    right, expect = str(said["right"]), str(said["expect"])
-    known = [choice for choice in (right, expect) if choice in questions[0].reasons]
-    _same(chapter, "choices", [right, expect], known)
-    _same(chapter, "late", [late], [section.name for section in done if section.name == late])
+    same(chapter, "exercises", entry["exercises"], [exercise.name for exercise in asked])
     return Stop(
         chapter=chapter,
         title=notebook["metadata"]["labkit"]["title"],
         minutes=entry["minutes"],
         bridge=entry.get("bridge", ""),
-        say=said["say"],
-        question=questions[0],
-        right=right,
-        expect=expect,
-        late=late,
+        lesson=lesson_of(chapter, done, entry.get("late")),
         done=done,
         exercises=tuple(exercise.id for exercise in asked),
     )
+
+
+def lesson_of(chapter: str, done: Sequence[Section], late: str | None = None) -> Lesson:
+    """What the file says of a chapter, found in those of its sections that are done.
+
+    late     a section to leave out instead of the one that the file names
+    Raises   ValueError   the file names what these sections do not hold
+    """
+    said = workshops()["chapters"][chapter]
+    questions = [q for section in done for q in section.questions if q.cell == said["ask"]]
+    same(chapter, "ask", [said["ask"]], [question.cell for question in questions])
+    right, expect = str(said["right"]), str(said["expect"])
+    known = [choice for choice in (right, expect) if choice in questions[0].reasons]
+    same(chapter, "choices", [right, expect], known)
+    late = late or said["late"]
+    left_out = [section for section in done if section.name == late]
+    same(chapter, "late", [late], [section.name for section in left_out])
+    return Lesson(said["say"], questions[0], right, expect, left_out[0])
 
 
 def _done(
     chapter: str, found: list[Section], until: str, without: list[str]
 ) -> tuple[Section, ...]:
     names = [section.name for section in found]
-    _same(chapter, "until", [until], [name for name in names if name == until])
+    same(chapter, "until", [until], [name for name in names if name == until])
     reached = found[: names.index(until) + 1]
     left_out = [section.name for section in reached if section.name in without]
-    _same(chapter, "without", without, left_out)
+    same(chapter, "without", without, left_out)
     return tuple(section for section in reached if section.name not in without)
 
 
-def _same(chapter: str, what: str, named: list[str], found: list[str]) -> None:
+def same(chapter: str, what: str, named: list[str], found: list[str]) -> None:
+    """Raise ValueError if the file names anything else than what the chapter holds."""
     if named != found:
         raise ValueError(f"{FILE.name}: {chapter}: {what} are {named}, in the chapter {found}")
 
@@ -124,27 +144,41 @@ def plan_text(hours: int) -> str:
 
 def _stop_lines(stop: Stop, clock: int) -> list[str]:
     head = f"{clock // 60}:{clock % 60:02}  {stop.title}"
-    late = next(section for section in stop.done if section.name == stop.late)
-    reasons = stop.question.reasons
-    done = [f"{_name(each)} {max(1, round(stop.minutes_of(each)))}" for each in stop.done]
+    done = [f"{name_of(each)} {max(1, round(stop.minutes_of(each)))}" for each in stop.done]
+    lesson = stop.lesson
     return [
         f"{head:<{WIDTH - 7}}{stop.minutes:>3} min",
-        *_row("open", f"notebooks/{stop.chapter}.ipynb"),
-        *(_row("bridge", stop.bridge) if stop.bridge else []),
-        *_row("say", stop.say),
-        *_row("do", "; ".join(done)),
-        *_row("ask", f"{stop.question.text} ({' / '.join(reasons)})"),
-        *_row("expect", f"{stop.expect}. {reasons[stop.expect]}"),
-        *_row("right", f"{stop.right}. {reasons[stop.right]}"),
-        *_row("when late", f"leave out: {_name(late)} ({stop.minutes_of(late):.0f} min)"),
+        *row("open", f"notebooks/{stop.chapter}.ipynb"),
+        *(row("bridge", stop.bridge) if stop.bridge else []),
+        *row("say", lesson.say),
+        *row("do", "; ".join(done)),
+        *asked(lesson),
+        *row("when late", leave_out(lesson.late, stop.minutes_of(lesson.late))),
     ]  # fmt: skip
 
 
-def _name(section: Section) -> str:
+def asked(lesson: Lesson) -> list[str]:
+    """The question for the room, the wrong answer to expect, and the right one."""
+    reasons = lesson.question.reasons
+    return [
+        *row("ask", f"{lesson.question.text} ({' / '.join(reasons)})"),
+        *row("expect", f"{lesson.expect}. {reasons[lesson.expect]}"),
+        *row("right", f"{lesson.right}. {reasons[lesson.right]}"),
+    ]
+
+
+def leave_out(section: Section, minutes: float) -> str:
+    """What a teacher who is late does without, and how long that took."""
+    return f"leave out: {name_of(section)} ({minutes:.0f} min)"
+
+
+def name_of(section: Section) -> str:
+    """Its heading, as plain text."""
     return section.name.replace("`", "") or "the puzzle"
 
 
-def _row(label: str, text: str) -> list[str]:
+def row(label: str, text: str) -> list[str]:
+    """Lines of one labelled text."""
     indent = " " * (6 + LABEL)
     return textwrap.wrap(
         text, WIDTH, initial_indent=f"      {label:<{LABEL}}", subsequent_indent=indent

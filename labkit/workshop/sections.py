@@ -11,6 +11,7 @@ from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import Notebook
 
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+RULE = re.compile(r"\*\*(Rule \d+\..+?)\*\*", re.DOTALL)
 BLANK = re.compile(r"\{[A-Za-z_]\w*(?::[^{}]*)?\}")
 
 
@@ -31,12 +32,19 @@ class Section:
     """What stands between two headings; `name` is "" above the first one.
 
     minutes  to read, run and predict, without the exercises
+    rules    its numbered rules, as the chapter words them
     """
 
     name: str
     minutes: float = 0.0
     exercises: list[Exercise] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+
+    @property
+    def alone(self) -> float:
+        """Minutes for a reader who also solves its exercises, the optional one left out."""
+        return self.minutes + sum(each.minutes for each in self.exercises if each.rung != "boss")
 
 
 def sections_of(notebook: Notebook) -> list[Section]:
@@ -51,6 +59,8 @@ def sections_of(notebook: Notebook) -> list[Section]:
         if part.id not in tasks:
             inside[-1].append(part)
         section = found[-1]
+        if not part.is_code:
+            section.rules += [" ".join(rule.split()) for rule in RULE.findall(part.source)]
         section.exercises += [exercises.find(name) for name in _checked(part)]
         section.questions += [_question(part, call) for call in part.calls("predict")]
     for section, held in zip(found, inside, strict=True):
@@ -63,6 +73,16 @@ def _checked(part: Part) -> list[str]:
 
 
 def _question(part: Part, call: ast.Call) -> Question:
-    text, reasons = map(ast.literal_eval, call.args[:2])
-    told = {str(choice): BLANK.sub("…", reason) for choice, reason in reasons.items()}
-    return Question(part.id, text, told)
+    text, reasons = call.args[:2]
+    assert isinstance(reasons, ast.Dict)
+    choices = [str(ast.literal_eval(choice)) for choice in reasons.keys if choice is not None]
+    told = [BLANK.sub("…", _told(reason)) for reason in reasons.values]
+    return Question(part.id, _told(text), dict(zip(choices, told, strict=True)))
+
+
+def _told(text: ast.expr) -> str:
+    """A text of the chapter, with "…" for what an f-string measures."""
+    if isinstance(text, ast.JoinedStr):
+        parts = [_told(each) if isinstance(each, ast.Constant) else "…" for each in text.values]
+        return "".join(parts)
+    return str(ast.literal_eval(text))
