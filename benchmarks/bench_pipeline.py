@@ -232,7 +232,7 @@ class Job:
 def job_questions(job: Job) -> Iterator[Bench]:
     """What each setting does to a whole film, and the tuned job beside its peers."""
     frames, plain = FILM.frames, job.done_with()
-    tuned = job.done_with(Compute(engine="aot_inductor"), overlap=True)
+    tuned = job.done_with(Compute(engine="simd"), overlap=True)
     yield Bench("job, tuned / naive", tuned, job.naive, 1.0, 1, frames)
     yield Bench("job, tuned / naive, processor time", tuned, job.naive, 1.0, 1, frames, "process")
     yield Bench("job, tuned / DataLoader and torch.compile", tuned, job.peer(), 1.0, 1, frames)
@@ -244,6 +244,7 @@ def job_questions(job: Job) -> Iterator[Bench]:
         "graphs": (job.done_with(Compute(graphs=True)), plain),
         "engine: exported": (job.done_with(Compute(engine="exported")), plain),
         "engine: aot_inductor": (job.done_with(Compute(engine="aot_inductor")), plain),
+        "engine: simd": (job.done_with(Compute(engine="simd")), plain),
         "overlap": (job.done_with(overlap=True), plain),
         "workers: 2, threads": (job.done_with(**two), plain),
         "workers: 2, threads, overlap": (job.done_with(overlap=True, **two), plain),

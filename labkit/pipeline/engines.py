@@ -181,13 +181,13 @@ class EngineCache:
         Raises   Exception   the model's own, or an engine's that is no RuntimeError
         """
         with torch.no_grad():
-            right = model(sample.clone())
             try:
                 key = key_of(model, sample.clone())
             except RuntimeError as refused:
+                model(sample.clone())  # what it raises itself comes out
                 return Compiled("eager", model, model, (), (str(refused),))
             if key not in self._kept:
-                self._kept[key] = self._chosen(model, sample, right)
+                self._kept[key] = self._chosen(model, sample, model(sample.clone()))
         name, run, notes = self._kept[key]
         like = sample.shape, sample.dtype, sample.device
         return Compiled(name, run or model, model, like, notes)

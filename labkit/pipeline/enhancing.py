@@ -21,6 +21,7 @@ from labkit.pipeline.graph_runner import GraphRunner
 from labkit.pipeline.memory.shared_pool import SharedPool
 from labkit.pipeline.scene import Frame
 from labkit.pipeline.settings import Compute, Settings
+from labkit.pipeline.simd.engine import simd
 from labkit.pipeline.staged import prefetch, staged
 from labkit.pipeline.temporal import Reusing
 from labkit.pipeline.thread_pipeline import thread_pipeline
@@ -30,6 +31,10 @@ from labkit.pipeline.upload import Uploader
 Batch = tuple[list[Frame], int]
 """Frames, and how many of them are finished already: the first ones."""
 Stage = Callable[[Any], Any]
+ENGINES = {
+    each.__name__: each for each in (engines.exported, engines.aot_inductor, simd, engines.tensorrt)
+}
+"""The builders by the name that the settings have for them."""
 HALF_A_STEP = 1 / 510
 """The most that an engine's numbers may be off; frames have steps of 1 / 255."""
 
@@ -151,7 +156,7 @@ class _Engine:
 @cache
 def _engines(name: str) -> engines.EngineCache:
     """Those of this process, by content: a second job does not load the same one again."""
-    return engines.EngineCache((getattr(engines, name),), HALF_A_STEP)
+    return engines.EngineCache((ENGINES[name],), HALF_A_STEP)
 
 
 class _OneFrame:

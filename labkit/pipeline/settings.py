@@ -12,8 +12,8 @@ class Compute:
     """Where and how the network computes; 0 threads is PyTorch's own choice.
 
     graphs          capture the network once for each shape of a batch, and replay it
-    engine          compute whole batches by one of `labkit.pipeline.engines`; AOTInductor needs
-                    half a minute to compile a network, once
+    engine          compute whole batches by an engine of `labkit.pipeline`: simd is made for this
+                    network and compiled in seconds, AOTInductor needs half a minute, once
     pinned_buffers  page-locked buffers through which frames go to a GPU; with 0 they go directly
     """
 
@@ -22,7 +22,7 @@ class Compute:
     allow_tf32: bool = False
     num_threads: int = setting(0, at_least=0)
     graphs: bool = False
-    engine: Literal["none", "exported", "aot_inductor", "tensorrt"] = "none"
+    engine: Literal["none", "exported", "aot_inductor", "simd", "tensorrt"] = "none"
     pinned_buffers: int = setting(0, at_least=0)
 
 

@@ -1,0 +1,1 @@
+"""Layers in the vectors of this machine's processor."""
