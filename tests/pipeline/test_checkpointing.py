@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from labkit.pipeline.memory.checkpointing import (
     Checkpointed,
@@ -91,3 +92,69 @@ def test_a_model_saves_what_the_plan_says():
     mine = torch.autograd.grad(y.square().sum(), [x, *model.parameters()])
     for one, other in zip(mine, right, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def computed(run, x):
+    """How often each layer came to its end in a step, and the gradients."""
+    counts = {}
+    handles = [
+        layer.register_forward_hook(
+            lambda *_, name=name: counts.update({name: counts.get(name, 0) + 1})
+        )
+        for name, layer in run.named_modules()
+        if not list(layer.children())
+    ]
+    gradients = torch.autograd.grad(run(x).square().sum(), [x, *run.parameters()])
+    for handle in handles:
+        handle.remove()
+    return counts, gradients
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU, nn.GELU, lambda: nn.ReLU(inplace=True)])
+@pytest.mark.parametrize("second", [True, False])
+def test_what_only_makes_the_next_parts_input_is_not_computed_again(activation, second):
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), activation()) for _ in range(4)]
+    model, x = nn.Sequential(*blocks), torch.randn(1, 4, 9, 9, requires_grad=True)
+    _, right = computed(model, x)
+    run = Checkpointed(model, [Part(0, 2, True), Part(2, 4, second)])
+    counts, gradients = computed(run, x)
+    for one, other in zip(gradients, right, strict=True):
+        assert torch.equal(one, other)
+    first, last = ["layers.0.0", "layers.0.1"], ["layers.2.0", "layers.2.1", "layers.3.0"]
+    if isinstance(activation(), nn.GELU):  # it keeps its input
+        first += ["layers.1.0"]
+    again = [name for name, count in counts.items() if count == 2]
+    assert again == first + (last if second else [])
+
+
+def test_the_same_bytes_are_saved_as_by_torchs_checkpoints():
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()) for _ in range(4)]
+    model, x = nn.Sequential(*blocks), torch.randn(1, 4, 9, 9, requires_grad=True)
+    for second in (True, False):
+        run = Checkpointed(model, [Part(0, 2, True), Part(2, 4, second)])
+
+        def torchs(x, second=second):
+            y = checkpoint(model[:2], x, use_reentrant=False)
+            return checkpoint(model[2:], y, use_reentrant=False) if second else model[2:](y)
+
+        assert saved_bytes(run, x)[0] == saved_bytes(Run(model, torchs), x)[0]
+
+
+class Run(nn.Module):
+    def __init__(self, model, function):
+        super().__init__()
+        self.model, self.function = model, function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_a_chain_with_a_hook_is_called_as_it_is():
+    model, x = chain(2), torch.randn(1, 8, 4, 4, requires_grad=True)
+    calls = []
+    inner = nn.Sequential(nn.Conv2d(8, 8, 1), nn.Tanh())
+    inner.register_forward_hook(lambda *_: calls.append(1))
+    Checkpointed(nn.Sequential(inner, *model), [Part(0, 1, True), Part(1, 5, True)])(x)
+    assert calls == [1]

@@ -5,6 +5,7 @@ cheapest plan is found exactly: for each place in the chain, and each number of 
 of it, only the least work matters.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -83,8 +84,19 @@ def _undominated(found: Any) -> Any:
     return kept_ways
 
 
+KEEPS_ITS_RESULT = (nn.ReLU, nn.Sigmoid, nn.Tanh)
+"""Layers that save their result for backward, and nothing else."""
+KEEPS_ITS_INPUT = (nn.modules.conv._ConvNd, nn.Linear)
+"""Layers that save their input for backward."""
+
+
 class Checkpointed(nn.Module):  # type: ignore[misc]
-    """A chain of layers that computes some of them again in backward, as a plan says."""
+    """A chain of layers that computes some of them again in backward, as a plan says.
+
+    A part's last result is kept as the input of the next part. Where only this result is needed of
+    its last layer, the layer stands behind the checkpoint: neither it nor the one in front of it,
+    which nobody would ask for, is computed again.
+    """
 
     def __init__(self, layers: nn.Sequential, parts: Sequence[Part]) -> None:
         super().__init__()
@@ -92,10 +104,29 @@ class Checkpointed(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Tensor) -> Tensor:
         """The same numbers as the chain's; the random state is the same in both runs."""
-        for part in self.parts:
+        for part, following in itertools.zip_longest(self.parts, self.parts[1:]):
             inside = self.layers[part.start : part.end]
-            x = checkpoint(inside, x, use_reentrant=False) if part.again else inside(x)
+            if not part.again:
+                x = inside(x)
+                continue
+            *rest, last = _flat(inside)
+            if rest and isinstance(last, KEEPS_ITS_RESULT) and self._keeps_its_input(following):
+                x = last(checkpoint(nn.Sequential(*rest), x, use_reentrant=False))
+            else:
+                x = checkpoint(inside, x, use_reentrant=False)
         return x
+
+    def _keeps_its_input(self, part: Part | None) -> bool:
+        if part is None:
+            return False
+        return part.again or isinstance(_flat(self.layers[part.start])[0], KEEPS_ITS_INPUT)
+
+
+def _flat(layer: nn.Module) -> list[nn.Module]:
+    """The layers of a chain, and of chains in it, that have no hooks of their own."""
+    if type(layer) is not nn.Sequential or layer._forward_hooks or layer._forward_pre_hooks:
+        return [layer]
+    return [each for inner in layer for each in _flat(inner)]
 
 
 def measured(layers: nn.Sequential, x: Tensor) -> list[Layer]:
