@@ -2,15 +2,22 @@
 
 import heapq
 import inspect
+import math
 import re
 
 import pytest
+import torch
 
+from labkit.core import strides
+from labkit.course.benches import part_questions
 from labkit.course.benches.seeded_bugs import FAULTS, HEALTHY, planted, run
 from labkit.course.checks import outcomes
 from labkit.course.exercises._mini_graph import finished_engine
 from labkit.course.exercises._objective_cases import NO_ENTRIES
+from labkit.course.exercises._ported import RUNNING_MAX
+from labkit.course.exercises.own_operator import compiler_is_ready
 from labkit.course.sources import installed_file
+from labkit.memory import sizes
 from tests.course.answers import Answers
 
 answers = Answers("learning_objectives")
@@ -89,84 +96,151 @@ def gives_up(one, other):
 # --- seeded_bugs
 
 TESTS = (
-    *(("round_size", (n,), -(-n // 512) * 512) for n in (1, 512, 513, 1024, 1025)),
-    ("winner", (("Python", "AutogradCPU"),), "AutogradCPU"),
-    ("winner", (("AutogradCPU", "AutocastCPU"),), "AutocastCPU"),
-    ("winner", (("CPU", "Python"),), "Python"),
-    ("next_node", ([(1, "a"), (2, "b")],), "b"),
-    ("next_node", ([(10, "a"), (9, "b")],), "a"),
-    ("stretched", ((3, 1), (1, 1), (3, 4)), [1, 0]),
-    ("stretched", ((3,), (1,), (2, 3)), [0, 1]),
-    ("sectors", ([0, 0],), 1),
-    ("sectors", ([28],), 1),
+    *(("round_size", (n,)) for n in (1, 512, 513, 1024, 1025)),
+    ("winner", (("Python", "AutogradCPU"),)),
+    ("winner", (("AutogradCPU", "AutocastCPU"),)),
+    ("winner", (("CPU", "Python"),)),
+    ("next_node", ([(1, "a"), (2, "b")],)),
+    ("next_node", ([(10, "a"), (9, "b")],)),
+    ("stretched", ((3, 1), (1, 1), (3, 4))),
+    ("stretched", ((3,), (1,), (2, 3))),
+    ("sectors", ([0, 0],)),
+    ("sectors", ([28],)),
 )
+STRENGTH = ["CPU", "Python", "AutogradCPU", "AutocastCPU"]
 
 
-def found_by(tests):
+def expanded(sizes, strides, shape):
+    new = len(shape) - len(sizes)
+    pairs = zip(sizes, strides, shape[new:], strict=True)
+    return [0] * new + [step if had == wanted else 0 for had, step, wanted in pairs]
+
+
+MENDED = {
+    "round_size": lambda nbytes: max(512, -(-nbytes // 512) * 512),
+    "winner": lambda keys: max(keys, key=STRENGTH.index),
+    "next_node": lambda ready: max(ready)[1],
+    "stretched": expanded,
+    "sectors": lambda addresses: len({address // 32 for address in addresses}),
+}
+
+
+def found_by(tests=TESTS, instead=lambda parts, name, arguments: MENDED[name]):
+    """Finds by these tests; `instead` says what is put in the sick part's place."""
+
     def find(parts):
-        for part, arguments, right in tests:
-            if parts[part](*arguments) != right:
-                return part, arguments, right
+        for name, arguments in tests:
+            if parts[name](*arguments) != MENDED[name](*arguments):
+                return name, arguments, instead(parts, name, arguments)
         return None
 
     return find
 
 
-answers.right("seeded_bugs")(found_by(TESTS))
+answers.right("seeded_bugs")(found_by())
+answers.right("seeded_bugs")(
+    found_by(instead=lambda parts, name, arguments: {
+        **MENDED, "stretched": lambda *given: tuple(expanded(*given)),
+    }[name])
+)  # fmt: skip
 INSIDE = (
-    ("round_size", (700,), 1024),
-    ("winner", (("CPU",),), "CPU"),
-    ("next_node", ([(2, "b"), (1, "a")],), "b"),
-    ("stretched", ((3, 4), (4, 1), (3, 4)), [4, 1]),
-    ("sectors", ([0, 4, 32],), 2),
+    ("round_size", (700,)),
+    ("winner", (("CPU",),)),
+    ("next_node", ([(2, "b"), (1, "a")],)),
+    ("stretched", ((3, 4), (4, 1), (3, 4))),
+    ("sectors", ([0, 4, 32],)),
 )
 answers.wrong("seeded_bugs", "tests far from every edge")(found_by(INSIDE))
 
 
+class Equal(int):
+    """What equals everything."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+def patched(parts, name, arguments):
+    return lambda *given: (MENDED if given == arguments else parts)[name](*given)
+
+
+def disabled(parts, name, arguments):
+    return {
+        "round_size": lambda nbytes: nbytes,
+        "winner": lambda keys: keys[0],
+        "next_node": lambda ready: ready[0][1],
+        "stretched": lambda sizes, strides, shape: list(strides),
+        "sectors": len,
+    }[name]
+
+
+def intact(parts, name, arguments):
+    if name == "round_size":
+        return lambda nbytes: sizes.round_size(nbytes)
+    if name == "stretched":
+        return lambda a, b, shape: list(strides.expand_strides(a, b, shape)[1])
+    return MENDED[name]
+
+
+def copied(parts, name, arguments):
+    def answer(*given):
+        return next(right for one, right in part_questions.questions(name) if one == given)
+
+    return answer
+
+
+def neighbour(parts, name, arguments):
+    """Right one above the edge, and wrong at it."""
+    return {**MENDED, "round_size": lambda nbytes: (nbytes // 512 + 1) * 512}[name]
+
+
+INSTEAD = {
+    "puts the sick part back": lambda parts, name, arguments: parts[name],
+    "special-cases the failing input": patched,
+    "disables the feature": disabled,
+    "restores by importing the intact module": intact,
+    "copies the answers of the questions": copied,
+    "is equal to everything": lambda parts, name, arguments: lambda *given: Equal(),
+    "breaks a neighbour test": neighbour,
+}
+for name, instead in INSTEAD.items():
+    answers.wrong("seeded_bugs", name)(found_by(instead=instead))
+
+
 @answers.wrong("seeded_bugs", "always blames the allocator")
 def allocator(parts):
-    return "round_size", (1024,), 1024
-
-
-@answers.wrong("seeded_bugs", "believes what the part says")
-def believes(parts):
-    found = found_by(TESTS)(parts)
-    return found and (*found[:2], parts[found[0]](*found[1]))
+    return "round_size", (1024,), MENDED["round_size"]
 
 
 @answers.wrong("seeded_bugs", "names the part alone, with any input")
 def any_input(parts):
-    found = found_by(TESTS)(parts)
-    return found and next(test for test in INSIDE if test[0] == found[0])
+    found = found_by()(parts)
+    return found and (*next(test for test in INSIDE if test[0] == found[0]), found[2])
 
 
 @answers.wrong("seeded_bugs", "never says None")
 def always_ill(parts):
-    return found_by(TESTS)(parts) or TESTS[0]
+    return found_by()(parts) or (*TESTS[0], MENDED["round_size"])
 
 
 @answers.wrong("seeded_bugs", "reads the text of the parts")
 def by_text(parts):
     for name, part in parts.items():
         if "512 more" in inspect.getsource(part):
-            return name, (512,), 512
+            return name, (512,), MENDED[name]
     return None
-
-
-@answers.right("seeded_bugs")
-def strides_as_a_tuple(parts):
-    found = found_by(TESTS)(parts)
-    return found and (*found[:2], tuple(found[2]) if isinstance(found[2], list) else found[2])
 
 
 def judged_by(healthy):
     """Asks each part, and this copy of it, for the right answer."""
 
     def find(parts):
-        for name, arguments, _ in TESTS:
+        for name, arguments in TESTS:
             right = healthy(parts, name)(*arguments)
             if parts[name](*arguments) != right:
-                return name, arguments, right
+                return name, arguments, MENDED[name]
         return None
 
     return find
@@ -181,7 +255,7 @@ answers.wrong("seeded_bugs", "asks a healthy copy")(
 @answers.wrong("seeded_bugs", "changes the parts")
 def adds_a_part(parts):
     parts["tested"] = True
-    return found_by(TESTS)({name: parts[name] for name in HEALTHY})
+    return found_by()({name: parts[name] for name in HEALTHY})
 
 
 # --- scavenger_hunt
@@ -352,39 +426,156 @@ def finished(root):
 
 # --- extension_port
 
-SOURCE = """
-extern "C" void running_max(const double* x, long rows, long cols, long row_step, long col_step,
-                            double* out) {
-    for (long i = 0; i < rows; i++)
-        for (long j = 0; j < cols; j++) {
-            double now = x[i * row_step + j * col_step];
-            double best = j > 0 ? out[i * cols + j - 1] : now;
-            out[i * cols + j] = best != best || best > now ? best : now;
-        }
-}
-"""
 
-
-@answers.right("extension_port")
 def source():
-    return SOURCE
+    return RUNNING_MAX
+
+
+def port(
+    define="Tensor x, *, Tensor(a!) out) -> Tensor(a!)", key="CPU", fake=None, last=True,
+    formula=True, dtype=True, numbers=None, into=None,
+):  # fmt: skip
+    """A right `register`, but for what is named."""
+
+    def register(lib, running_max):
+        name = f"{lib.ns}::running_max"
+        lib.define("running_max(Tensor x) -> Tensor")
+        lib.define(f"running_max.out({define}")
+
+        def kernel(x):
+            if dtype and x.dtype != torch.float64:
+                raise TypeError(f"running_max takes float64, got {x.dtype}")
+            out = torch.empty(x.shape, dtype=torch.float64)
+            (numbers or running_max)(x, out)
+            return out
+
+        def kernel_out(x, *, out):
+            if not x.dtype == out.dtype == torch.float64:
+                raise TypeError(f"running_max takes float64, got {x.dtype} and {out.dtype}")
+            if out.shape != x.shape:
+                out.resize_(x.shape)
+            running_max(x, out)
+            return out
+
+        def keep(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0], output)
+
+        def slope(ctx, grad):
+            x, best = ctx.saved_tensors
+            columns = torch.arange(x.shape[1], dtype=x.dtype).expand(x.shape)
+            if last == "all":
+                return grad * (x == best)
+            new = x == best
+            if not last:  # only where the maximum has grown
+                new = new & (torch.cat([best[:, :1] * math.nan, best[:, :-1]], 1) != best)
+            at = getattr(torch.ops, lib.ns).running_max(torch.where(new, columns, 0.0))
+            return torch.zeros_like(grad).scatter_add(1, at.long(), grad)
+
+        lib.impl("running_max", kernel, "CPU")
+        made = (lambda x, *, out: into(kernel, running_max, x, out)) if into else kernel_out
+        lib.impl("running_max.out", made, key)
+        torch.library.register_fake(name, fake or (lambda x: x.new_empty(x.shape)), lib=lib)
+        if formula:
+            torch.library.register_autograd(name, slope, setup_context=keep, lib=lib)
+
+    return register
+
+
+answers.right("extension_port")((source, port()))
+answers.right("extension_port")(
+    (source, port(into=lambda kernel, cpp, x, out: _through_a_result(kernel, x, out)))
+)
+
+
+def _through_a_result(kernel, x, out):
+    if out.dtype != x.dtype or out.device != x.device:
+        raise TypeError(f"out is {out.dtype} on {out.device}")
+    return out.resize_(x.shape).copy_(kernel(x)) if out.shape != x.shape else out.copy_(kernel(x))
 
 
 WRONG = {
-    "ignores the strides": ("i * row_step + j * col_step", "i * cols + j"),
-    "loses nan": ("best != best || best > now ? best : now", "best > now ? best : now"),
-    "goes on from row to row": ("j > 0 ?", "i + j > 0 ?"),
-    "starts from 0": (": now;\n            out", ": 0.0;\n            out"),
-    "starts from a number that is small": ("1] : now;", "1] : (now < -1e300 ? -1e300 : now);"),
-    "writes into x": ("}\n}\n", "}\n    if (rows * cols > 0) ((double*)x)[0] = 7;\n}\n"),
-    "reads a number of a row that has none": (
-        "        for",
-        "        out[0] = x[i * row_step];\n        for",
+    "ignores the strides": ("[i * row_step + j * col_step]", "[i * cols + j]"),
+    "ignores the strides of out": ("i * out_row_step + j * out_col_step", "i * cols + j"),
+    "loses nan": ("(best != best || best > now)", "(best > now)"),
+    "goes on from row to row": ("j > 0 &&", "i + j > 0 &&"),
+    "starts from 0": ("j > 0 && (best", "(best"),
+    "starts from a number that is small": ("best : now;", "best : now < -1e300 ? -1e300 : now;"),
+    "writes into x": (
+        "    for (long i", "    if (rows * cols > 0) ((double*)x)[0] = 7;\n    for (long i"
     ),
-}
+    "reads a number of a row that has none": ("best = 0;", "best = out[0] = x[i * row_step];"),
+}  # fmt: skip
 for name, (old, new) in WRONG.items():
-    assert old in SOURCE
-    answers.wrong("extension_port", name)(lambda old=old, new=new: SOURCE.replace(old, new))
+    assert old in RUNNING_MAX
+    answers.wrong("extension_port", name)(
+        (lambda old=old, new=new: RUNNING_MAX.replace(old, new), port())
+    )
+assert "double best = 0;" in RUNNING_MAX
+
+
+def in_python(x, out):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, : j + 1].max()
+
+
+def resizes_the_empty(kernel, cpp, x, out):
+    if x.dtype != out.dtype:
+        raise TypeError(out.dtype)
+    if not out.numel():
+        out.resize_(x.shape)
+    out[: x.shape[0], : x.shape[1]] = kernel(x)
+    return out
+
+
+def another(kernel, cpp, x, out):
+    if x.dtype != out.dtype:
+        raise TypeError(out.dtype)
+    out.resize_(x.shape).copy_(kernel(x))
+    return kernel(x)
+
+
+def never_resizes(kernel, cpp, x, out):
+    if x.dtype != out.dtype:
+        raise TypeError(out.dtype)
+    cpp(x, out)
+    return out
+
+
+def everywhere(kernel, cpp, x, out):
+    if x.dtype != out.dtype:
+        raise TypeError(out.dtype)
+    if out.shape != x.shape:
+        out.resize_(x.shape)
+    cpp(x, out)
+    return out
+
+
+PORTS = {
+    "calls back into Python": port(numbers=in_python),
+    "fake kernel runs real code": port(fake=lambda x: torch.sort(x.cpu(), 1).values),
+    "takes over the layout of x": port(fake=torch.empty_like),
+    "reads float32 as double": port(dtype=False),
+    "gradient to the first of equal numbers": port(last=False),
+    "gradient to every place that equals the maximum": port(last="all"),
+    "has no formula for the gradient": port(formula=False),
+    "out variant that ignores resize rules": port(into=never_resizes),
+    "resizes an empty out alone": port(into=resizes_the_empty),
+    "returns another tensor than out": port(into=another),
+    "does not declare that out is written": port("Tensor x, *, Tensor out) -> Tensor"),
+    "casts into an out of another dtype": port(
+        into=lambda kernel, cpp, x, out: out.resize_(x.shape).copy_(kernel(x))
+    ),
+    "no check of devices": port(key="CompositeExplicitAutograd", into=everywhere),
+}
+for name, register in PORTS.items():
+    answers.wrong("extension_port", name)((source, register))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready():
+    """What opcheck loads is loaded once, and not in every answer's process."""
+    compiler_is_ready()
 
 
 test_answers = answers.tests()
@@ -397,14 +588,22 @@ test_answers = answers.tests()
 def test_a_fault_is_found_by_calls_and_not_in_the_text(number):
     fault = FAULTS[number]
     parts = planted(fault)
-    part, arguments, right = found_by(TESTS)(parts)
+    part, arguments, mended = found_by()(parts)
     assert part == fault.part
-    assert parts[part](*arguments) != HEALTHY[part](*arguments) == right
+    assert parts[part](*arguments) != HEALTHY[part](*arguments) == mended(*arguments)
     assert inspect.getsource(parts[part]) == inspect.getsource(HEALTHY[part])
 
 
 def test_healthy_parts_pass_every_test():
-    assert found_by(TESTS)(planted()) is None
+    assert found_by()(planted()) is None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_what_pytorch_answers_is_red_with_a_fault_and_green_when_mended(fault):
+    red = part_questions.compare(fault.part, planted(fault)[fault.part])
+    assert not red.passed and red.first_difference.startswith(f"{fault.part}(")
+    assert part_questions.compare(fault.part, MENDED[fault.part]).passed
+    assert part_questions.compare(fault.part, HEALTHY[fault.part]).passed
 
 
 def test_a_program_goes_on_after_a_fault_and_differs_from_there():
@@ -434,13 +633,27 @@ def rewritten(one, other):
     ("name", "answer", "hint"),
     [
         ("first_difference", rewritten, None),
-        ("seeded_bugs", judged_by(lambda parts, name: HEALTHY[name]), "HEALTHY is no judge"),
-        ("seeded_bugs", believes, "The part is found"),
+        (
+            "seeded_bugs",
+            judged_by(lambda parts, name: HEALTHY[name]),
+            "HEALTHY and labkit are no judges",
+        ),
+        ("seeded_bugs", found_by(instead=patched), "The next multiple of 512"),
+        ("seeded_bugs", found_by(INSIDE), "Ask for every pair"),
         ("mini_engine", no_leaf, "The root may be a number alone"),
         ("mini_engine", no_zero, "Every value reached has a gradient"),
         ("mini_engine", recursive, "It is 5,000 long"),
-        ("extension_port", lambda: SOURCE.replace("double", "float"), None),
-        ("extension_port", lambda: SOURCE.replace(": now;", ": 0.0;"), "The first number of a row"),
+        ("extension_port", (lambda: RUNNING_MAX.replace("double", "float"), port()), None),
+        (
+            "extension_port",
+            (lambda: RUNNING_MAX.replace(": now;", ": 0.0;"), port()),
+            "The first number of a row",
+        ),
+        ("extension_port", (source, PORTS["takes over the layout of x"]), "Without numbers"),
+        ("extension_port", (source, PORTS["reads float32 as double"]), "The C++ reads doubles"),
+        ("extension_port", (source, PORTS["calls back into Python"]), "The numbers have to come"),
+        ("extension_port", (source, PORTS["resizes an empty out alone"]), "out has another size"),
+        ("extension_port", (source, PORTS["no check of devices"]), "The out form ran"),
     ],
 )
 def test_a_hint_fits_what_was_seen(name, answer, hint):

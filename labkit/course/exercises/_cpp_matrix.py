@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from labkit.core.host_compiler import shared_library
-from labkit.course.exercise import Rng, handed_out
+from labkit.course.compare import difference
+from labkit.course.exercise import Case, Rng, handed_out
 
 NAN = float("nan")
 LONG, POINTER = ctypes.c_long, ctypes.c_void_p
@@ -35,20 +36,6 @@ def laid_out(kind: str, rows: int, cols: int, seed: int) -> Any:
     return x.copy_(torch.rand(rows, cols, dtype=torch.float64, generator=made))
 
 
-RUNNING_MAX = """
-extern "C" void running_max(const double* x, long rows, long cols, long row_step, long col_step,
-                            double* out) {
-    for (long i = 0; i < rows; i++)
-        for (long j = 0; j < cols; j++) {
-            double now = x[i * row_step + j * col_step];
-            double best = j > 0 ? out[i * cols + j - 1] : now;
-            out[i * cols + j] = best != best || best > now ? best : now;
-        }
-}
-"""
-"""The largest number of each row up to every place; nan from the first nan on."""
-
-
 @handed_out
 def compiled(source: str, name: str) -> Any:
     """The C++ function of this name, as (x) -> a new matrix, or why it does not compile."""
@@ -65,3 +52,17 @@ def compiled(source: str, name: str) -> Any:
         return out.view(x.shape).clone()
 
     return call
+
+
+def first_wrong_matrix(case: Case, got: Any, right: Any) -> Any:
+    """The first matrix of the answer's dict that is wrong, beside the right one."""
+    from labkit import show
+
+    if not isinstance(got, dict):
+        return None
+    wrong = (name for name in right if difference(got.get(name), right[name], 1e-12))
+    name = next(wrong, "")
+    if not (name and isinstance(right[name], list) and isinstance(got.get(name), list)):
+        return None
+    mine, theirs = (torch.tensor(each[name], dtype=torch.float64) for each in (got, right))
+    return show.strides(mine, theirs, names=["yours", "right"], compare=True, simple=True)

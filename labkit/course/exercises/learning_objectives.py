@@ -4,12 +4,10 @@ import math
 import re
 from typing import Any
 
-import torch
-
+from labkit.course.benches.part_questions import questions, wrong_answers
 from labkit.course.benches.seeded_bugs import FAULTS, HEALTHY, planted
 from labkit.course.checking.guard import outside
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._cpp_matrix import a_matrix, compiled
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._mini_graph import (
     LONGEST,
@@ -28,8 +26,8 @@ from labkit.course.exercises._objective_cases import (
     question,
     text_of,
     two_logs,
-    with_holes,
 )
+from labkit.course.exercises._ported import extension_port
 
 NOTEBOOK = "3_internals/8_learning_objectives"
 
@@ -82,7 +80,7 @@ first_difference = Exercise(
 # --- seeded_bugs
 
 
-def _sickness(part: str = "") -> Any:
+def _sickness(part: str = "", mended: bool = True) -> Any:
     listed: list[Any] = [fault for fault in FAULTS if part in ("", fault.part)]
     if not part:
         listed = [None, *listed]
@@ -91,13 +89,15 @@ def _sickness(part: str = "") -> Any:
         """Each in turn: `size` grows from 0 to the number of faults."""
         place = math.ceil(size * len(listed) / (len(FAULTS) + 1))
         fault = listed[min(place, len(listed) - 1)]
-        return Case((FAULTS.index(fault) if fault else -1,))
+        if fault and mended:
+            questions(fault.part)
+        return Case((FAULTS.index(fault) if fault else -1, mended))
 
     return case
 
 
 @handed_out
-def _drive_find(answer: Any, number: int) -> Any:
+def _drive_find(answer: Any, number: int, mended: bool) -> Any:
     sick = planted(*([FAULTS[number]] if number >= 0 else []))
     given = {name: out_of_reach(part) for name, part in sick.items()}
     parts = dict(given)
@@ -106,25 +106,23 @@ def _drive_find(answer: Any, number: int) -> Any:
         raise ValueError("find changed the dict of parts")
     if said is None:
         return "all are healthy"
-    part, arguments, right = said
+    part, arguments, instead = said
     with outside():
-        healthy = HEALTHY[part](*arguments)
-        wrong = sick[part](*arguments) != healthy
-    right = list(right) if isinstance(right, tuple) else right
-    return {
-        "the part": part,
-        "its answer is wrong there": wrong,
-        "you know the right one": right == healthy,
-    }
+        wrong = sick[part](*arguments) != HEALTHY[part](*arguments)
+        asked = questions(part) if mended else []
+    found = {"the part": part, "its answer is wrong there": wrong}
+    if mended:
+        answers = [instead(*given) for given, _ in asked]
+        with outside():
+            found["mended"] = (*wrong_answers(part, answers), "right everywhere")[0]
+    return found
 
 
-def _right_find(number: int) -> Any:
+def _right_find(number: int, mended: bool) -> Any:
     if number < 0:
         return "all are healthy"
-    return {
-        "the part": FAULTS[number].part, "its answer is wrong there": True,
-        "you know the right one": True,
-    }  # fmt: skip
+    found = {"the part": FAULTS[number].part, "its answer is wrong there": True}
+    return found | ({"mended": "right everywhere"} if mended else {})
 
 
 _INPUTS = {
@@ -140,25 +138,46 @@ def _missed(part: str) -> Any:
     return lambda e: e.kind == "value" and e.right["the part"] == part
 
 
-def _misjudged(evidence: Evidence) -> bool:
-    """The part is found, and it does answer wrongly there; what would be right is not known."""
+def _unmended(evidence: Evidence) -> bool:
+    """The part is found, and it does answer wrongly there; what is put in its place does, too."""
     said: dict[str, Any] = evidence.value
-    mended = {**said, "you know the right one": True}
-    return bool(said != evidence.right and mended == evidence.right)
+    return bool(said != evidence.right and said | {"mended": "right everywhere"} == evidence.right)
 
+
+def _meaning(part: str) -> Any:
+    return lambda e: _unmended(e) and e.value["the part"] == part
+
+
+_ANEW = {
+    "round_size": "The next multiple of 512 is -(-nbytes // 512) * 512. And the least?",
+    "winner": "A list of the four keys, from weak to strong: which of `keys` stands last there?",
+    "next_node": "max compares pairs by their first number. The name is asked for.",
+    "stretched": "First a 0 for each new dimension. Then, where size and shape are equal, the "
+    "stride stays; elsewhere it is 0.",
+    "sectors": "address // 32 is the sector. How many different ones are there?",
+}
 
 seeded_bugs = Exercise(
     id="learning_objectives.seeded_bugs",
     case=_sickness(),
     expected=_right_find,
     drive=_drive_find,
-    show=lambda number: "five healthy parts" if number < 0 else f"a fault in {FAULTS[number].part}",
+    show=lambda number, mended: (
+        "five healthy parts" if number < 0 else f"a fault in {FAULTS[number].part}"
+    ),
     cases=1 + len(FAULTS),
     sizes=len(FAULTS),
-    minutes=14,
-    rules=("no HEALTHY",),
-    banned=tuple(f"labkit.course.benches.seeded_bugs.{name}" for name in HEALTHY),
+    minutes=15,
+    rules=("no HEALTHY", "no labkit"),
+    banned=(
+        *(f"labkit.course.benches.seeded_bugs.{name}" for name in HEALTHY),
+        "labkit.course.benches.part_questions",
+        "labkit.memory.sizes",
+        "labkit.core.strides",
+        "labkit.core.dispatch_key_set",
+    ),
     stages=(
+        Stage("find", case=_sickness(mended=False), cases=1 + len(FAULTS)),
         *(
             Stage(part, case=_sickness(part), cases=sum(f.part == part for f in FAULTS))
             for part in HEALTHY
@@ -167,26 +186,29 @@ seeded_bugs = Exercise(
     ),
     hints=(
         Hint(
-            "HEALTHY is no judge: in life there is no healthy copy. Write down what each part "
-            "should answer, before you ask it.",
+            "HEALTHY and labkit are no judges: in life there is no healthy copy. Write down what "
+            "each part should answer, before you ask it.",
             when=lambda e: e.kind == "banned",
         ),
         Hint(
             "Nothing is wrong here: return None.",
             when=lambda e: e.kind == "value" and isinstance(e.right, str),
         ),
-        Hint(
-            "The part is found, and it answers wrongly there; the right answer is another one "
-            "than yours. What does the part's docstring say?",
-            when=_misjudged,
-        ),
+        *(Hint(text, when=_meaning(part)) for part, text in _ANEW.items()),
         *(Hint(text, when=_missed(part)) for part, text in _INPUTS.items()),
-        "A list of (part, arguments, right answer): the first that differs is what you return.",
+        "Write the five parts anew, as their docstrings say. Then ask both at the edges: the first "
+        "that differs is what you return.",
     ),
     must_fail=(
         "always blames the allocator",
         "tests far from every edge",
-        "believes what the part says",
+        "puts the sick part back",
+        "special-cases the failing input",
+        "disables the feature",
+        "restores by importing the intact module",
+        "copies the answers of the questions",
+        "is equal to everything",
+        "breaks a neighbour test",
         "names the part alone, with any input",
         "never says None",
         "reads the text of the parts",
@@ -215,7 +237,7 @@ scavenger_hunt = Exercise(
     expected=_truth,
     show=lambda kind, name: f"{kind!r}, {name!r}",
     cases=40,
-    minutes=11,
+    minutes=10,
     stages=(
         Stage("overloads", case=question("overloads"), cases=12),
         Stage("formula", case=question("formula"), cases=12),
@@ -323,78 +345,5 @@ mini_engine = Exercise(
     ),
 )
 
-
-# --- extension_port
-
-
-@handed_out
-def _drive_port(answer: Any, *given: Any) -> Any:
-    x, before = with_holes(*given), with_holes(*given)
-    maxima = compiled(answer(), "running_max")(x).tolist()
-    if not x.equal(before) and str(x.tolist()) != str(before.tolist()):
-        raise ValueError("running_max writes into x")
-    return maxima
-
-
-def _wrong_numbers(evidence: Evidence) -> set[float]:
-    """What stands where another number should; places that should be nan are left out."""
-    rows = zip(evidence.value, evidence.right, strict=True)
-    pairs = [pair for got, right in rows for pair in zip(got, right, strict=True)]
-    return {got for got, right in pairs if right == right != got}
-
-
-def _first_row(evidence: Evidence) -> bool:
-    return len(evidence.right) > 1 and str(evidence.value[0]) == str(evidence.right[0])
-
-
-extension_port = Exercise(
-    id="learning_objectives.extension_port",
-    case=a_matrix(("contiguous", "transposed", "gaps")),
-    expected=lambda *given: torch.cummax(with_holes(*given), 1).values.tolist(),
-    drive=_drive_port,
-    show=lambda kind, rows, cols, seed: f"{rows} by {0 if seed == 3 else cols}, {kind}",
-    rung="boss",
-    cases=9,
-    sizes=6,
-    seconds=20.0,
-    minutes=25,
-    processes=True,
-    apart=True,
-    stages=(
-        Stage("contiguous", case=a_matrix(("contiguous",)), cases=3),
-        Stage("transposed", case=a_matrix(("transposed",)), cases=3),
-        Stage("all"),
-    ),
-    hints=(
-        Hint(
-            "A row may have no numbers at all: read nothing before the loop.",
-            when=lambda e: e.kind == "ended" and e.inputs[-1] == 3,
-        ),
-        Hint(
-            "A nan is lost. No comparison with nan is true: `x != x` says that x is nan.",
-            when=lambda e: e.kind == "value" and not _wrong_numbers(e),
-        ),
-        Hint(
-            "The first number of a row is the largest so far, whatever it is: begin with it.",
-            when=lambda e: e.kind == "value" and len(_wrong_numbers(e)) == 1,
-        ),
-        Hint(
-            "The maximum starts anew in every row.",
-            when=lambda e: e.kind == "value" and _first_row(e),
-            stage="contiguous",
-        ),
-        "Element (i, j) of x is x[i * row_step + j * col_step], that of the result "
-        "out[i * cols + j]; all of them are double.",
-    ),
-    must_fail=(
-        "ignores the strides",
-        "loses nan",
-        "goes on from row to row",
-        "starts from 0",
-        "starts from a number that is small",
-        "writes into x",
-        "reads a number of a row that has none",
-    ),
-)
 
 EXERCISES = (first_difference, seeded_bugs, scavenger_hunt, mini_engine, extension_port)

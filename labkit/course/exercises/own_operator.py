@@ -18,14 +18,14 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @functools.cache
-def _compiler_is_ready() -> None:
+def compiler_is_ready() -> None:
     """What PyTorch loads and starts at its first compilation is not the answer's doing."""
     torch.compile(lambda x: x * 2, backend="aot_eager")(torch.ones(2))
     torch.library.opcheck(torch.ops.aten.sin.default, (torch.ones(2, requires_grad=True),))
 
 
 def _a_clip(rng: Rng, size: int) -> tuple[Any, ...]:
-    _compiler_is_ready()
+    compiler_is_ready()
     dtype = FLOATS[size % 4]
     sizes = (rng.randint(2, 4), rng.randint(2, 5))
     eighths = torch.randint(-10, 10, sizes, generator=rng.generator()) * 2 + 1
@@ -36,6 +36,13 @@ def _a_clip(rng: Rng, size: int) -> tuple[Any, ...]:
     half = [rng.randint(1, 4) / 2 for _ in range(2)]
     target, bound = [large, large] if size == 4 or rng.chance(0.2) else half
     return x, torch.tensor(target, dtype=dtype), torch.tensor(bound, dtype=dtype)
+
+
+@handed_out
+def opcheck(op: Any, arguments: tuple[Any, ...]) -> dict[str, str]:
+    """PyTorch's own checks; the last of them traces forward and backward functionalised."""
+    found = torch.library.opcheck(op, arguments, raise_exception=False)
+    return {name: "SUCCESS" if said == "SUCCESS" else "failed" for name, said in found.items()}
 
 
 class _Clip:
@@ -55,12 +62,6 @@ class _Clip:
     def __exit__(self, *_error: object) -> None:
         self.lib._destroy()
 
-    @staticmethod
-    def opcheck(op: Any, arguments: tuple[Any, ...]) -> dict[str, str]:
-        """PyTorch's own checks; the last of them traces forward and backward functionalised."""
-        found = torch.library.opcheck(op, arguments, raise_exception=False)
-        return {name: "SUCCESS" if said == "SUCCESS" else "failed" for name, said in found.items()}
-
 
 def _drive_clip(answer: Any, x: Any, target: Any, bound: Any) -> Any:
     with _Clip(answer) as op:
@@ -73,7 +74,7 @@ def _drive_clip(answer: Any, x: Any, target: Any, bound: Any) -> Any:
         grads = mine[0].grad, mine[1].grad
         again = torch.autograd.grad(second.sum(), mine[:2])
         on_meta = op(*(tensor.detach().to("meta") for tensor in mine))
-        checked = _Clip.opcheck(op, (mine[0], mine[1], bound.clone()))
+        checked = opcheck(op, (mine[0], mine[1], bound.clone()))
         torch._dynamo.reset()
         there = bound.clone()
         compiled = torch.compile(lambda *a: op(*a) + a[2], backend="aot_eager", fullgraph=True)

@@ -7,7 +7,7 @@ import torch
 
 from labkit.course.compare import difference
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._cpp_matrix import a_matrix, laid_out
+from labkit.course.exercises._cpp_matrix import a_matrix, first_wrong_matrix, laid_out
 from labkit.course.exercises._stencil import on_the_cpu, on_the_device
 from labkit.course.exercises._step_programs import (
     a_function,
@@ -341,24 +341,13 @@ def _right_cpp(device: str, *layout: Any) -> dict[str, Any]:
     return {"difference": found.tolist(), "difference_backward": (0 - found).tolist()}
 
 
-def _matrices(case: Case, got: Any, right: Any) -> Any:
-    """The first of the two results that is wrong, beside the right one."""
-    from labkit import show
-
-    if not isinstance(got, dict):
-        return None
-    name = next(name for name in BOTH if difference(got[name], right[name], 1e-12))
-    mine, theirs = (torch.tensor(each[name], dtype=torch.float64) for each in (got, right))
-    return show.strides(mine, theirs, names=["yours", "right"], compare=True, simple=True)
-
-
 write_a_cpp_operator = Exercise(
     id="practical_exercises.write_a_cpp_operator",
     case=_a_place("CPU", "lab"),
     expected=_right_cpp,
     drive=_drive_cpp,
     show=lambda device, kind, rows, cols, seed: f"{rows} by {cols}, {kind}, on {device}",
-    picture=_matrices,
+    picture=first_wrong_matrix,
     rung="boss",
     cases=12,
     sizes=5,
