@@ -56,19 +56,44 @@ def what_is_left(at, count, k):
 # --- accumulate
 
 
-def made(step=steps_after, divide=group_size, zero="step", begin=True):
-    def accumulate(loss_of, optimizer, batches, k):
+def made(
+    step=steps_after, divide=group_size, zero="step", begin=True, scales=True, unscale=False,
+    past=False, update="step", until_infinite=False,
+):  # fmt: skip
+    def accumulate(loss_of, optimizer, batches, k, scaler=None):
+        used = scaler if scales else None
         if begin:
             optimizer.zero_grad()
         ends = set(step(len(batches), k))
         for i, batch in enumerate(batches):
-            (loss_of(batch) / divide(i, len(batches), k)).backward()
-            if i in ends:
+            loss = loss_of(batch) / divide(i, len(batches), k)
+            if until_infinite and not loss.isfinite():
+                continue
+            (used.scale(loss) if used else loss).backward()
+            if i in ends and used:
+                if unscale:
+                    used.unscale_(optimizer)
+                    for group in optimizer.param_groups:
+                        for parameter in group["params"]:
+                            parameter.grad /= used.get_scale()
+                optimizer.step() if past else used.step(optimizer)
+            elif i in ends:
                 optimizer.step()
+            if used and (update == "batch" or (update == "step" and i in ends)):
+                updates(used, optimizer)
             if zero == "batch" or (zero == "step" and i in ends):
                 optimizer.zero_grad()
 
     return accumulate
+
+
+def updates(scaler, optimizer):
+    """An update without a step before it is refused: this one unscales first."""
+    try:
+        scaler.update()
+    except AssertionError:
+        scaler.unscale_(optimizer)
+        scaler.update()
 
 
 answers.right("accumulate")(made())
@@ -78,6 +103,12 @@ answers.wrong("accumulate", "forgets the flush")(made(step=whole_groups))
 answers.wrong("accumulate", "divides by k for the partial group")(made(divide=always_k))
 answers.wrong("accumulate", "never divides")(made(divide=lambda *place: 1))
 answers.wrong("accumulate", "zeroes gradients after every micro-batch")(made(zero="batch"))
+answers.wrong("accumulate", "leaves the scaler out")(made(scales=False))
+answers.wrong("accumulate", "unscales twice")(made(unscale=True))
+answers.wrong("accumulate", "steps past the scaler")(made(past=True))
+answers.wrong("accumulate", "updates the scale after every micro-batch")(made(update="batch"))
+answers.wrong("accumulate", "never updates the scale")(made(update="never"))
+answers.wrong("accumulate", "gives up the group at an infinity")(made(until_infinite=True))
 answers.wrong("accumulate", "never zeroes")(made(zero="never"))
 
 
@@ -87,6 +118,9 @@ def test_each_mistake_of_a_loop_gets_its_own_hint():
     assert "cleared after each step" in first_hint(exercise, made(zero="never"))
     assert "went backward before you" in first_hint(exercise, made(begin=False))
     assert "its own size" in first_hint(exercise, made(divide=always_k))
+    assert "scaler.update() once" in first_hint(exercise, made(update="batch"))
+    assert "goes backward, scaler.scale" in first_hint(exercise, made(unscale=True))
+    assert "scaler.update() once" in first_hint(exercise, made(scales=False))
 
 
 # --- lookahead

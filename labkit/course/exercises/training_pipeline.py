@@ -1,5 +1,6 @@
 """A training pipeline: when to step, large batches in pieces, looking ahead."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,19 +16,28 @@ NOTEBOOK = "1_fundamentals/9_training_pipeline"
 # --- accumulate
 
 
-Training = tuple[int, int, int, int]
-"""A seed, how many batches, the size of a group, and what each gradient was before."""
+Training = tuple[int, int, int, int, int | None]
+"""A seed, how many batches, the size of a group, what each gradient was before, and the batch whose
+gradient is infinite: -1 for none, None where no scaler is handed over."""
 
 
 def _training(rng: Rng, size: int) -> Training:
-    return (
-        rng.getrandbits(20), rng.randint(1, 2 + 2 * size), rng.randint(1, 5), rng.choice((0, 7)),
-    )  # fmt: skip
+    count = rng.randint(1, 2 + 2 * size)
+    infinite = rng.choice((None, -1, rng.randrange(count)))
+    return rng.getrandbits(20), count, rng.randint(1, 5), rng.choice((0, 7)), infinite
+
+
+def _without_scaler(rng: Rng, size: int) -> Training:
+    return *_training(rng, size)[:4], None
 
 
 def _whole_groups(rng: Rng, size: int) -> Training:
     k = rng.randint(2, 4)
-    return rng.getrandbits(20), k * rng.randint(1, 2 + size), k, 0
+    return rng.getrandbits(20), k * rng.randint(1, 2 + size), k, 0, None
+
+
+def _scaled(rng: Rng, size: int) -> Training:
+    return *_training(rng, size)[:4], -1
 
 
 class Run:
@@ -43,22 +53,50 @@ class Run:
         """The mean over the batch."""
         return ((batch[..., :2] @ self.w - batch[..., 2]) ** 2).mean()
 
+    def scaler(self) -> torch.amp.GradScaler:
+        """A scale that grows after every second step."""
+        return torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
 
-def _drive_accumulate(answer: Any, seed: int, count: int, k: int, old: int) -> list[float]:
+
+def _drive_accumulate(
+    answer: Any, seed: int, count: int, k: int, old: int, infinite: int | None
+) -> dict[str, Any]:
     run = Run(seed, count)
     if old:
         run.w.grad = torch.full_like(run.w, old)
-    answer(run.loss, run.optimizer, run.batches, k)
-    return [float(value) for value in run.w.detach()]
+    if infinite is None:
+        answer(run.loss, run.optimizer, run.batches, k)
+        return {"weights": run.w.detach().tolist()}
+    if infinite >= 0:
+        run.batches[infinite][0, 0] = math.inf
+    scaler = run.scaler()
+    answer(run.loss, run.optimizer, run.batches, k, scaler)
+    return {"weights": run.w.detach().tolist(), "scale": scaler.get_scale()}
 
 
-def _large_batches(seed: int, count: int, k: int, _old: int) -> list[float]:
-    run = Run(seed, count)
+def _large_batches(
+    seed: int, count: int, k: int, _old: int, infinite: int | None
+) -> dict[str, Any]:
+    run, scale, good = Run(seed, count), 64.0, 0
     for start in range(0, count, k):
+        if infinite is not None and infinite // k == start // k and infinite >= 0:
+            scale, good = scale / 2, 0
+            continue
         run.optimizer.zero_grad()
         run.loss(torch.cat(run.batches[start : start + k])).backward()
         run.optimizer.step()
-    return [float(value) for value in run.w.detach()]
+        good += 1
+        if good == 2:
+            scale, good = scale * 2, 0
+    found: dict[str, Any] = {"weights": run.w.detach().tolist()}
+    return found if infinite is None else found | {"scale": scale}
+
+
+def _in_words(seed: int, count: int, k: int, old: int, infinite: int | None) -> str:
+    before = f"each gradient was {old} before" if old else "no gradient before"
+    scaler = "" if infinite is None else ", with a scaler"
+    broken = f", batch {infinite} is infinite" if infinite is not None and infinite >= 0 else ""
+    return f"{count} batches of seed {seed}, k = {k}, {before}{scaler}{broken}"
 
 
 accumulate = Exercise(
@@ -67,13 +105,17 @@ accumulate = Exercise(
     expected=_large_batches,
     drive=_drive_accumulate,
     tolerance=1e-9,
-    minutes=10,
+    minutes=14,
     cases=60,
     stages=(
-        Stage("one group", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 0), cases=5),
-        Stage("an old gradient", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 7), cases=5),
+        Stage("one group", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 0, None), cases=5),
+        Stage(
+            "an old gradient", case=lambda rng, size: (rng.getrandbits(20), 3, 3, 7, None), cases=5
+        ),
         Stage("whole groups", case=_whole_groups),
-        Stage("any count"),
+        Stage("any count", case=_without_scaler),
+        Stage("with a scaler", case=_scaled),
+        Stage("an infinity"),
     ),
     hints=(
         Hint(
@@ -95,18 +137,40 @@ accumulate = Exercise(
             "are divided by its own size: your group_size.",
             stage="any count",
         ),
+        Hint(
+            "A scaler was handed over, and the scale is not what its steps make of it: "
+            "scaler.update() once after each scaler.step(optimizer), and nowhere else.",
+            when=lambda e: (
+                e.inputs[4] is not None
+                and e.kind == "value"
+                and e.value["scale"] != e.right["scale"]
+            ),
+        ),
+        Hint(
+            "The weights are infinite: the optimizer stepped itself. scaler.step(optimizer) leaves "
+            "out a step whose gradient is infinite.",
+            when=lambda e: not all(map(math.isfinite, e.value["weights"])),
+        ),
+        Hint(
+            "With a scaler the gradients are too large, or divided twice. Scale each loss that "
+            "goes backward, scaler.scale(loss).backward(); scaler.step divides once.",
+            when=lambda e: e.inputs[4] is not None and e.stage in ("with a scaler", "an infinity"),
+        ),
         "for i, batch in enumerate(batches): backward, and now and then a step with zero_grad.",
     ),
-    show=lambda seed, count, k, old: (
-        f"{count} batches of seed {seed}, k = {k}"
-        + (f", each gradient was {old} before" if old else ", no gradient before")
-    ),
+    show=_in_words,
     must_fail=(
         "begins with the gradients that are there",
         "steps at i % k",
         "forgets the flush",
         "divides by k for the partial group",
         "never divides",
+        "leaves the scaler out",
+        "unscales twice",
+        "steps past the scaler",
+        "updates the scale after every micro-batch",
+        "never updates the scale",
+        "gives up the group at an infinity",
         "zeroes gradients after every micro-batch",
         "never zeroes",
     ),
