@@ -4,6 +4,7 @@ import threading
 
 import torch
 
+from labkit.torch_device import distributed
 from labkit.torch_device.kernels import Kernels
 from labkit.torch_device.lab import Lab
 from labkit.torch_device.twins import NAME
@@ -46,4 +47,5 @@ def _start() -> tuple[Lab, Kernels]:
     lab = Lab(devices)
     torch._register_device_module(NAME, lab)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    distributed.register()
     return lab, Kernels(devices)

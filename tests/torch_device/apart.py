@@ -56,10 +56,10 @@ def _run(module, name, arguments):
     getattr(importlib.import_module(module), name).__wrapped__(**arguments)
 
 
-def in_a_process(program):
+def in_a_process(program, *arguments):
     """How a fresh process ends that runs these lines: its status, and what it printed."""
     return subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         env=os.environ | SETTINGS,
