@@ -10,7 +10,7 @@ from typing import Literal
 from labkit.core import compile_cache
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import build, diagnose
-from labkit.cuda.emulator.build import INCLUDE
+from labkit.cuda.emulator.build import INCLUDE, Compiler
 from labkit.cuda.errors import CompileError, InvalidValueError
 from labkit.cuda.programs import launches, symbols
 from labkit.cuda.programs.includes import SourceFile, read_files
@@ -94,14 +94,29 @@ class Program:
         flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
         flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
         flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
+        flags += self.ahead(which)
         key = [*texts, *(file.name for file in self.files), *flags, *self._libraries()]
         key += [compiler.path, compiler.version, build.tree_hash(INCLUDE), build.tree_hash(HOST)]
-        key += [str(INCLUDE)]
+        key += [str(INCLUDE), *self.surroundings()]
 
         def make(target: Path) -> None:
             _Making(self, which, compiler, flags, texts, target).run()
 
         return compile_cache.kept(f"program-{which}", key, make, "" if which == "host" else ".so")
+
+    def ahead(self, which: Pass) -> Sequence[str]:
+        """Flags for headers that stand before every file, and for where they are."""
+        return ("-includecuemu.h",)
+
+    def surroundings(self) -> Sequence[str]:
+        """What else a build of it depends on, besides its text and the emulator."""
+        return ()
+
+    def linking(self, which: Pass, compiler: Compiler) -> list[str]:
+        """How the linker makes a program of its objects, or a module."""
+        if which == "host":
+            return ["-pie", str(runtime(compiler))]
+        return ["-shared", "-Wl,-Bsymbolic"]
 
     def build_all(self, passes: Sequence[Pass]) -> list[Path]:
         """Several builds, at once where there are processors for it."""
@@ -129,7 +144,7 @@ class _Making:
 
     program: Program
     which: Pass
-    compiler: build.Compiler
+    compiler: Compiler
     flags: list[str]
     texts: list[str]
     target: Path
@@ -152,16 +167,7 @@ class _Making:
     def compiled(self, file: SourceFile, place: Path) -> Path:
         target = place.with_suffix(".o")
         search = [f"-iquote{file.path.parent}", f"-iquote{KERNELS}", f"-I{INCLUDE}"]
-        arguments = [
-            *self.flags,
-            "-include",
-            "cuemu.h",
-            *search,
-            "-c",
-            str(place),
-            "-o",
-            str(target),
-        ]
+        arguments = [*self.flags, *search, "-c", str(place), "-o", str(target)]
         told = build.run_compiler(self.compiler, arguments)
         if told.returncode:
             raise diagnose.compile_error(told.stderr, file.name, str(place), [])
@@ -202,11 +208,7 @@ class _Making:
 
     def linked(self, objects: Sequence[Path]) -> None:
         libraries = [*self.program._libraries(), "-lm", "-pthread", "-ldl"]
-        how = (
-            ["-shared", "-Wl,-Bsymbolic"]
-            if self.which != "host"
-            else ["-pie", str(_runtime(self.compiler))]
-        )
+        how = self.program.linking(self.which, self.compiler)
         arguments = [*map(str, objects), *how, "-o", str(self.target), *libraries]
         told = build.run_compiler(self.compiler, arguments)
         if told.returncode:
@@ -222,14 +224,18 @@ def _readable(stderr: str) -> str:
     return "\n".join(dict.fromkeys(short)) or stderr
 
 
-def _runtime(compiler: build.Compiler) -> Path:
-    """The runtime API's end in a program, compiled once per change of its sources."""
+def runtime(compiler: Compiler, wire: Path = HOST / "ask.cpp") -> Path:
+    """The runtime API's end in a program, compiled once per change of its sources.
+
+    wire   how it asks labkit: through a socket, or another way
+    """
     flags = ["-std=gnu++17", "-O2", "-g1", "-fPIC"]
     key = [*flags, build.tree_hash(HOST), build.tree_hash(INCLUDE / "cuemu"), compiler.version]
+    key += [str(wire), wire.read_text(encoding="utf-8")]
 
     def make(target: Path) -> None:
         objects = []
-        for file in sorted(HOST.glob("*.cpp")):
+        for file in (wire, *sorted(set(HOST.glob("*.cpp")) - {HOST / "ask.cpp"})):
             objects.append(str(target.with_name(file.stem + ".o")))
             told = build.run_compiler(compiler, [*flags, "-c", str(file), "-o", objects[-1]])
             if told.returncode:
