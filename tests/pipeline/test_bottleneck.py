@@ -7,10 +7,10 @@ import random
 import pytest
 
 from labkit import cli
+from labkit.cuda.simulated_run import SimulatedRun
 from labkit.pipeline.config import load
 from labkit.pipeline.profiling.bottleneck import Roof, bottleneck_of, critical_path, with_causes
 from labkit.pipeline.profiling.film_job import ROOF, film_job, slow_jobs
-from labkit.pipeline.profiling.simulated_run import SimulatedRun
 from labkit.pipeline.profiling.trace import read_trace, write_trace
 from labkit.pipeline.settings import Settings
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from labkit.pipeline.profiling.simulated_run import QueuedDevice
+from labkit.pipeline.profiling.queued_device import QueuedDevice
 from labkit.pipeline.profiling.trace import TraceError, by_depth, read_trace, write_trace
 
 

@@ -4,9 +4,11 @@ The host queues work and goes on. How far the queues get meanwhile is the `pace`
 can run has run before the host goes on), "lazy" (nothing runs before the host waits) or a seed.
 """
 
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from labkit.cuda.emulator.queue import Work, WorkQueue
 from labkit.cuda.happens_before import accesses, races
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -43,11 +45,12 @@ class Gpu:
         self.program: list[Step] = []
         self.names: list[str] = []
         self.most = 0
-        self._eager, self._random = pace == "eager", None if pace == "lazy" else Random(pace)
+        self._eager, self._settling = pace == "eager", False
+        self._random = Random(pace) if isinstance(pace, int) else None
         self._streams: list[str] = []
-        self._queues: dict[str, list[tuple[Any, ...]]] = {}
-        self._done: set[int] = set()
-        self._marks = 0
+        self._queue = WorkQueue()
+        self._queue.follow(self)
+        self._marks: list[Work] = []
         self._memory: dict[int, int] = {}
         self._letters: dict[int, str] = {}
         self.allocator = CachingAllocator(_Device(self))
@@ -80,21 +83,19 @@ class Gpu:
 
     def record(self, stream: str) -> int:
         """An event behind all that this stream has now."""
-        self._marks += 1
-        self.program.append(("record", stream, self._marks))
-        self._queue(stream, ("mark", self._marks))
-        return self._marks
+        self._marks.append(self._enqueue(stream, "record"))
+        self.program.append(("record", stream, len(self._marks)))
+        return len(self._marks)
 
     def wait(self, stream: str, event: int) -> None:
         """What this stream gets from now on runs behind the event; the host does not wait."""
         self.program.append(("wait", stream, event))
-        self._queue(stream, ("wait", event))
+        self._enqueue(stream, "wait", after=[self._marks[event - 1]])
 
     def synchronize(self) -> None:
         """The host waits for all that is queued."""
         self.program.append(("synchronize", None))
-        while self._ready():
-            self._step(self._ready()[0])
+        self._settle()
 
     def read(self, block: int) -> int:
         """What the block holds, once all is done."""
@@ -133,9 +134,17 @@ class Gpu:
 
     def has_seen(self, mark: int) -> bool:
         """Whether the mark is reached; from then on the host knows it."""
-        if mark in self._done:
+        seen = self._marks[mark - 1].done_as is not None
+        if seen:
             self.program.append(("host wait", mark))
-        return mark in self._done
+        return seen
+
+    def choice(self, ready: Sequence[Work]) -> Work:
+        """The `WorkQueue` asks what runs next: of the stream that was named first, or by chance."""
+        by_stream = sorted(ready, key=lambda work: work.stream)
+        return (
+            by_stream[0] if self._settling or not self._random else self._random.choice(by_stream)
+        )
 
     def _number(self, stream: str) -> int:
         if stream not in self._streams:
@@ -146,33 +155,28 @@ class Gpu:
         named = [self._letters.get(one, "?") for one in (source, target) if one is not None]
         self.program.append(("run", stream, tuple(named[:-1]), (named[-1],)))
         self.names.append(f"{verb} {named[0]}")
-        self._queue(stream, ("run", target, value))
+        self._enqueue(stream, "run", lambda: self._memory.update({target: value()}))
 
-    def _queue(self, stream: str, work: tuple[Any, ...]) -> None:
-        self._number(stream)
-        self._queues.setdefault(stream, []).append(work)
+    def _enqueue(
+        self,
+        stream: str,
+        kind: str,
+        run: Callable[[], None] | None = None,
+        after: Sequence[Work] = (),
+    ) -> Work:
+        work = self._queue.enqueue(self._number(stream), kind, kind, run, after)
         if self._eager:
-            while self._ready():
-                self._step(self._ready()[0])
+            self._settle()
         elif self._random is not None:
             for _ in range(self._random.choice((0, 0, 0, 1, 2, 6))):
-                if ready := self._ready():
-                    self._step(self._random.choice(ready))
+                self._queue.step()
+        return work
 
-    def _ready(self) -> list[str]:
-        """Streams whose next piece of work may run."""
-        return [
-            stream
-            for stream, queue in self._queues.items()
-            if queue and (queue[0][0] != "wait" or queue[0][1] in self._done)
-        ]
-
-    def _step(self, stream: str) -> None:
-        kind, what, *value = self._queues[stream].pop(0)
-        if kind == "run":
-            self._memory[what] = value[0]()
-        elif kind == "mark":
-            self._done.add(what)
+    def _settle(self) -> None:
+        """All that is queued has run."""
+        self._settling = True
+        self._queue.run_until(None)
+        self._settling = False
 
 
 def _name(number: int) -> str:

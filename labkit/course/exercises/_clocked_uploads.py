@@ -153,11 +153,11 @@ class Uploads:
         rows = []
         for lane in lanes:
             for span in self._clock.spans:
-                if span.lane == lane:
+                if span["lane"] == lane:
                     name = {"copies": f"copy {counts[lane]}", "work": f"use {counts[lane]}"}
                     counts[lane] += 1
-                    rows.append({"lane": lanes[lane], "name": name.get(lane, span.name),
-                                 "start": span.start, "end": span.end})  # fmt: skip
+                    rows.append({"lane": lanes[lane], "name": name.get(lane, span["name"]),
+                                 "start": span["start"], "end": span["end"]})  # fmt: skip
         return rows
 
 

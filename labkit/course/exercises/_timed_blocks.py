@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
-from labkit.pipeline.profiling.simulated_run import Event, QueuedDevice
+from labkit.pipeline.profiling.queued_device import Event, QueuedDevice
 
 Step = tuple[Any, ...]
 

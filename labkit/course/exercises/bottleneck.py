@@ -7,8 +7,8 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
+from labkit.cuda.simulated_run import SimulatedRun, Span
 from labkit.pipeline.profiling.film_job import film_job
-from labkit.pipeline.profiling.simulated_run import SimulatedRun, Span
 
 NOTEBOOK = "5_optimization/7b_bottleneck"
 KINDS = ("input", "host", "copy", "kernel")

@@ -9,25 +9,15 @@ in which it was asked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from labkit.cuda.emulator.queue import Work, WorkQueue
 from labkit.cuda.operation import Node
+from labkit.cuda.simulated_run import SimulatedRun, Span
 
 FROM_HOST = "memcpy host to device"
 MARKS = ("record", "wait", "graph")
 LEAST_ASK = 1.0
 """Microseconds of a question whether something is done, where asking is free."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """What the host or an engine did from one moment to another, in microseconds."""
-
-    lane: str
-    name: str
-    start: float
-    end: float
 
 
 class ClockedQueue(WorkQueue):
@@ -43,17 +33,24 @@ class ClockedQueue(WorkQueue):
     def __init__(self, takes: Mapping[str, float], asks: float = 0.0) -> None:
         super().__init__(None)
         self.takes, self.asks = dict(takes), asks
-        self.now = 0.0
-        self.spans: list[Span] = []
-        self._ends: dict[int, float] = {}
-        self._free_at: dict[str, float] = {}
+        self._run, self._span = SimulatedRun(), dict[int, int]()
         self._in_graph = False
+
+    @property
+    def now(self) -> float:
+        """The host's clock."""
+        return self._run.until("host")
+
+    @property
+    def spans(self) -> list[Span]:
+        """What the host and the engines did, in the order in which it was asked for."""
+        return self._run.spans
 
     def host(self, microseconds: float, name: str = "host") -> None:
         """The host has worked for so long; the device went on."""
         if microseconds:
-            self.spans.append(Span("host", name, self.now, self.now + microseconds))
-        self._pass_to(self.now + microseconds)
+            self._run.do("host", name, microseconds, "host")
+        self._run_what_has_ended()
 
     def enqueue(
         self,
@@ -67,15 +64,13 @@ class ClockedQueue(WorkQueue):
         if not self._in_graph and kind not in MARKS:
             self.host(self.asks, "asks")
         work = super().enqueue(stream, kind, name, run, after)
-        begin = max([self.now, *(self._ends.get(earlier, 0.0) for earlier in work.dep_ids)])
-        if kind in MARKS:
-            self._ends[work.id] = begin
-        else:
-            lane = "copies" if name == FROM_HOST else "work"
-            begin = max(begin, self._free_at.get(lane, 0.0))
-            end = self._ends[work.id] = self._free_at[lane] = begin + self.takes.get(name, 0.0)
-            self.spans.append(Span(lane, name, begin, end))
-        self._pass_to(self.now)
+        causes = [*self._run.last("host"), *self._spans_of(work.dep_ids)]
+        if kind not in MARKS:
+            lane, of = ("copies", "copy") if name == FROM_HOST else ("work", "kernel")
+            self._span[work.id] = self._run.do(lane, name, self.takes.get(name, 0), of, causes)
+        elif causes:  # a mark is passed when the last of these has ended
+            self._span[work.id] = max(causes, key=self._end)
+        self._run_what_has_ended()
         return work
 
     def enqueue_graph(
@@ -96,29 +91,34 @@ class ClockedQueue(WorkQueue):
     def run_until(self, target: Work | None) -> None:
         """The host has waited for `target`, or for everything."""
         waited_for = list(self._pending) if target is None else [target.id]
-        until = max([self.now, *(self._ends.get(one, 0.0) for one in waited_for)])
-        if until > self.now:
-            self.spans.append(Span("host", "waits", self.now, until))
-        self._pass_to(until)
+        self._run.wait("host", self._spans_of(waited_for), "waits")
+        self._run_what_has_ended()
 
     def step(self) -> None:
         """The host has asked how far the device is."""
         self.host(self.asks or LEAST_ASK, "asks how far it is")
 
-    def _pass_to(self, moment: float) -> None:
-        """It is this moment, and what ends by then has run."""
-        self.now = moment
-        due = [one for one in self._pending.values() if self._ends[one.id] <= moment]
-        for work in sorted(due, key=lambda one: (self._ends[one.id], one.id)):
+    def _spans_of(self, works: Iterable[int]) -> list[int]:
+        return [self._span[one] for one in works if one in self._span]
+
+    def _end(self, span: int) -> float:
+        end: float = self.spans[span]["end"]
+        return end
+
+    def _ended(self, work: Work) -> float:
+        return self._end(self._span[work.id]) if work.id in self._span else 0
+
+    def _run_what_has_ended(self) -> None:
+        """The bytes are what they are at this moment."""
+        due = [one for one in self._pending.values() if self._ended(one) <= self.now]
+        for work in sorted(due, key=lambda one: (self._ended(one), one.id)):
             self._execute(work)
 
     def _execute(self, work: Work) -> None:
-        self.now = max(self.now, self._ends[work.id])  # also where the queue was full
+        self._run.wait("host", self._spans_of([work.id]), "waits")  # where the queue was full
         super()._execute(work)
 
     def restart(self) -> None:
         """Nothing is queued any more, and it is 0 again."""
         self.run_until(None)
-        self.now, self.spans = 0.0, []
-        self._ends.clear()
-        self._free_at.clear()
+        self._run, self._span = SimulatedRun(), {}

@@ -8,7 +8,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labkit.pipeline.profiling.simulated_run import Span
+from labkit.cuda.simulated_run import Span
 
 NAMED = 0.3
 """The share of the path from which on a kind of work is named."""

@@ -1,6 +1,6 @@
 """Film jobs on a simulated clock, each slow for a reason that is known."""
 
-from labkit.pipeline.profiling.simulated_run import SimulatedRun
+from labkit.cuda.simulated_run import SimulatedRun
 
 ROOF = 4_000_000, 80_000_000
 """Bytes and operations per µs of the simulated device."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from labkit.pipeline.profiling.simulated_run import Span
+from labkit.cuda.simulated_run import Span
 
 KINDS: dict[str, str] = {
     "cpu_op": "host",
