@@ -10,6 +10,7 @@ from typing import Any
 from labkit.conformance.allocator_settings import compare_installed, compare_recorded
 from labkit.conformance.report import Comparison, InputError, Size
 from labkit.core.carried import carried
+from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.replay.exactly import replay_exactly
 from labkit.memory.replay.recording import Outcome, compare_program, load_recording
 from labkit.memory.snapshots.snapshot import load
@@ -31,10 +32,20 @@ NOT_MODELLED = (
 )
 
 
-def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comparison]:
+SYSTEM = "CachingAllocator"
+"""What another allocator is called in a file that is compared in place of labkit's."""
+
+
+def compare(
+    seed: int,
+    size: Size,
+    fixtures: str | None = None,
+    system: type[CachingAllocator] = CachingAllocator,
+) -> Iterator[Comparison]:
     """One line per recorded configuration, then settings, sizes and snapshots.
 
     fixtures  a directory of recordings; None: the ones in the repository
+    system    the class of allocators; another than labkit's is asked the recorded programs alone
 
     Raises   InputError   the directory has no recordings, or a file is not one
     """
@@ -50,11 +61,13 @@ def compare(seed: int, size: Size, fixtures: str | None = None) -> Iterator[Comp
         recording = _checked(load_recording, path)
         try:
             if "programs" in recording:
-                yield _compare_programs(recording, size, chooser)
-            else:
+                yield _compare_programs(recording, size, chooser, system)
+            elif system is CachingAllocator:
                 yield from compare_recorded(recording)
         except (KeyError, TypeError) as error:
             raise InputError(f"{path} is not as the format says: {error!r}") from error
+    if system is not CachingAllocator:
+        return
     yield from compare_installed(seed, 300 if size == "small" else 20_000)
     for kind in ("snapshots", "h200", "h100"):
         for path in sorted((folder / kind).glob("*.pickle.gz")):
@@ -68,7 +81,9 @@ def _checked(load_file: Callable[[Path], dict[str, Any]], path: Path) -> dict[st
         raise InputError(f"{path}: {error}") from error
 
 
-def _compare_programs(recording: dict[str, Any], size: Size, chooser: random.Random) -> Comparison:
+def _compare_programs(
+    recording: dict[str, Any], size: Size, chooser: random.Random, system: type[CachingAllocator]
+) -> Comparison:
     programs = recording["programs"]
     chosen = programs
     if size == "small" and len(programs) > PROGRAMS_IN_SMALL and recording["config"] != "tutorial":
@@ -77,7 +92,20 @@ def _compare_programs(recording: dict[str, Any], size: Size, chooser: random.Ran
     title = f"{recording['config']}, {len(chosen)} of {len(programs)} programs"
     if not release.startswith("2.13."):
         title += f", recorded from {release}, whose rules may differ from 2.13's"
-    return _summary(title, [compare_program(recording, program) for program in chosen])
+    return _summary(title, [_outcome(recording, program, system) for program in chosen])
+
+
+def _outcome(
+    recording: dict[str, Any], program: dict[str, Any], system: type[CachingAllocator]
+) -> Outcome:
+    """Of one program; what another system than labkit's raises is its difference."""
+    try:
+        return compare_program(recording, program, system)
+    except Exception as error:
+        if system is CachingAllocator:
+            raise
+        where = f"{recording['config']}: program {program.get('name', program.get('seed'))!r}"
+        return Outcome(Counter(runs=1), difference=f"{where} raises {error!r}")
 
 
 def _compare_snapshot(path: Path) -> Comparison:

@@ -1,10 +1,11 @@
 """What one comparison found, and the table of all layers that can be compared."""
 
 import importlib
+import runpy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 Size = Literal["small", "full"]
 
@@ -20,7 +21,8 @@ LAYERS = {
     "torch_device": "labkit.conformance.torch_device",
 }
 """Layer name -> module. A module offers `compare(seed, size)`, yielding one `Comparison` per
-question asked of both sides, and `NOT_MODELLED`, the sentences the command prints."""
+question asked of both sides, and `NOT_MODELLED`, the sentences the command prints. One with a
+`SYSTEM` compares another part than labkit's own, too: see `system_in`."""
 
 
 class InputError(ValueError):
@@ -67,6 +69,26 @@ def load(layer: str) -> ModuleType:
     return importlib.import_module(LAYERS[layer])
 
 
-def run(layer: str, seed: int, size: Size, **options: str) -> Iterator[Comparison]:
+def system_in(path: str, layer: str) -> Any:
+    """What a Python file defines in place of the layer's own part.
+
+    The layer's `SYSTEM` is the name it has there, and its `compare` takes it as `system`.
+
+    Raises   InputError   the layer takes no other part, the file cannot be run, or defines none
+    """
+    name = getattr(load(layer), "SYSTEM", None)
+    if name is None:
+        taking = ", ".join(each for each in LAYERS if hasattr(load(each), "SYSTEM"))
+        raise InputError(f"{layer} compares labkit alone; a system can be given to {taking}")
+    try:
+        defined = runpy.run_path(path, run_name=f"system under {layer}")
+    except Exception as error:
+        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
+    if name not in defined:
+        raise InputError(f"{path} defines no {name}, which is what {layer} compares")
+    return defined[name]
+
+
+def run(layer: str, seed: int, size: Size, **options: Any) -> Iterator[Comparison]:
     """Compare one layer; `options` go to the layer's own `compare`."""
     yield from load(layer).compare(seed, size, **options)

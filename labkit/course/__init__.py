@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from labkit.course.checked_claims import checked
     from labkit.course.checks import check
     from labkit.course.claims import documents
+    from labkit.course.conformed import conformance
     from labkit.course.course_path import path
     from labkit.course.predictions import predict
     from labkit.course.written import with_helpers, yours
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HOMES = {
     "check": "checks",
     "checked": "checked_claims",
+    "conformance": "conformed",
     "documents": "claims",
     "machine": "your_machine.page",
     "on_two": "benches.two_ranks",
@@ -39,6 +41,7 @@ HOMES = {
 __all__ = [
     "check",
     "checked",
+    "conformance",
     "documents",
     "machine",
     "on_two",

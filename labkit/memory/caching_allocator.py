@@ -169,10 +169,14 @@ class CachingAllocator:
         """
         if self.settings.garbage_collection_threshold and self.reserved.limit is not None:
             params.pool.get_free_blocks_call_count += 1
-        block = best_fit(params, self.settings)
+        block = self._best_fit(params)
         if block is not None:
             params.pool.remove(block)
         return block
+
+    def _best_fit(self, params: AllocParams) -> Block | None:
+        """The free block that serves; None when there is none or it is refused."""
+        return best_fit(params, self.settings)
 
     def _make_room(self, params: AllocParams) -> Block:
         """A block from memory that was not free before: each way in turn, the cheapest first.

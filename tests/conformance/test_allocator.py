@@ -53,3 +53,43 @@ def test_a_broken_snapshot_is_refused(tmp_path):
     (tmp_path / "snapshots" / "cut.pickle.gz").write_bytes(b"\x1f\x8b")
     with pytest.raises(InputError):
         list(allocator.compare(0, "small", str(tmp_path)))
+
+
+# --- another system than labkit's
+
+
+def test_a_system_that_raises_is_red_and_names_the_program(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from labkit.memory import caching_allocator\n"
+        "class CachingAllocator(caching_allocator.CachingAllocator):\n"
+        "    def _best_fit(self, params):\n"
+        "        return 1 // 0\n"
+    )
+    assert main(["conformance", "allocator", "--system", str(file)]) == 1
+    printed = capsys.readouterr().out
+    assert "raises ZeroDivisionError" in printed
+    assert "settings strings" not in printed  # the parser is no part of it
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "defines no CachingAllocator"),
+        ("1 / 0", "does not run: ZeroDivisionError"),
+        (None, "does not run: FileNotFoundError"),
+    ],
+)
+def test_a_file_without_a_system_is_refused(tmp_path, text, said):
+    file = tmp_path / "mine.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SystemExit, match=said):
+        main(["conformance", "allocator", "--system", str(file)])
+
+
+def test_a_layer_that_takes_no_system_says_who_does(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("")
+    with pytest.raises(SystemExit, match=r"a system can be given to .*allocator"):
+        main(["conformance", "promotion", "--system", str(file)])

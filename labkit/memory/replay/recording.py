@@ -57,7 +57,12 @@ class Outcome:
 class ProgramRun:
     """An allocator on a simulated device, driven by a program's operations."""
 
-    def __init__(self, head: dict[str, Any], program: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        head: dict[str, Any],
+        program: dict[str, Any],
+        kind: type[CachingAllocator] = CachingAllocator,
+    ) -> None:
         about = {**head, **program}  # the tutorial keeps settings with each program
         streams = about["streams"]
         self._handles = [stream["handle"] for stream in streams]
@@ -67,7 +72,7 @@ class ProgramRun:
             {stream["handle"]: stream["stream_id"] for stream in streams},
         )
         fraction = about["memory_fraction"]
-        self.allocator = CachingAllocator(self._device, about["settings"], fraction)
+        self.allocator = kind(self._device, about["settings"], fraction)
         self.allocator.record_memory_history("all", None, clock=lambda: 0)
         self.addresses: dict[Any, int] = {}
         self._pools: dict[int, MemPool] = {}
@@ -168,14 +173,20 @@ class ProgramRun:
         self.allocator.stats.reset_accumulated()
 
 
-def compare_program(head: dict[str, Any], program: dict[str, Any]) -> Outcome:
+def compare_program(
+    head: dict[str, Any],
+    program: dict[str, Any],
+    kind: type[CachingAllocator] = CachingAllocator,
+) -> Outcome:
     """Run a recorded program and compare after every operation; stop at the first difference.
+
+    kind   the allocator that runs it
 
     Later differences would only be consequences. The recorded text of an out-of-memory error is
     the first part of PyTorch's; ours must start with it.
     """
     outcome = Outcome()
-    run = ProgramRun(head, program)
+    run = ProgramRun(head, program, kind)
     history = run.allocator.history
     assert history is not None, "recording was switched on"
     title = f"{head['config']}: program {program.get('name', program.get('seed'))!r}"
