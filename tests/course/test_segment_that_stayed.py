@@ -1,10 +1,12 @@
 """Right and wrong answers to the exercises on a segment that stayed; the rules, the recordings."""
 
 import copy
+import inspect
 import re
 
 import pytest
 
+from labkit import cli, course
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Rng
 from labkit.course.exercises import _oversize_rules, _stayed_recordings
@@ -104,6 +106,75 @@ pair(
 )
 
 
+# --- rounding
+
+
+@answers.right("rounding")
+def rounding(size, block, limit, rounding):
+    return block < size + rounding if size >= limit else block < limit
+
+
+@answers.wrong("rounding", "still says 20 MiB")
+def still_20(size, block, limit, rounding):
+    return takes(size, block, limit)
+
+
+@answers.wrong("rounding", "asks for at most the rounding more")
+def inclusive(size, block, limit, rounding):
+    return block <= size + rounding if size >= limit else block < limit
+
+
+@answers.wrong("rounding", "lets a small request take an oversize block within the rounding")
+def small_within(size, block, limit, rounding):
+    return block < size + rounding if block >= limit else size < limit
+
+
+@answers.wrong("rounding", "compares the block with the rounding alone")
+def block_alone(size, block, limit, rounding):
+    return block < rounding if size >= limit else block < limit
+
+
+# --- regression_test
+
+PUZZLE = "w=20 x=60 -x s=12 y=60", 110
+ANY_SIZE = "x=100 -x s=30 y=100", 140
+CUT_FOR_IT = "x=60 -x s=45 t=12 -s y=60", 80
+SHARED = "a=5 b=5 c=5 d=5", 20
+
+
+@answers.right("regression_test")
+def four_programs(finishes):
+    for program, total in (PUZZLE, ANY_SIZE, CUT_FOR_IT, SHARED):
+        assert finishes(program, total)
+
+
+@answers.wrong("regression_test", "also passes with the rules of 2020")
+def room_enough(finishes):
+    assert finishes(PUZZLE[0], 200)
+
+
+@answers.wrong("regression_test", "fails by the rules of today")
+def too_small(finishes):
+    assert finishes(PUZZLE[0], 80)
+
+
+@answers.wrong("regression_test", "tests the puzzle alone")
+def puzzle_alone(finishes):
+    assert finishes(*PUZZLE)
+
+
+@answers.wrong("regression_test", "forgets that new segments are cut")
+def without_shared(finishes):
+    for program, total in (PUZZLE, ANY_SIZE, CUT_FOR_IT):
+        assert finishes(program, total)
+
+
+@answers.wrong("regression_test", "looks at one request after the free alone")
+def one_request(finishes):
+    for program, total in (PUZZLE, ("x=100 -x s=30", 140), ("x=60 -x s=45", 80), SHARED):
+        assert finishes(program, total)
+
+
 # --- autopsy
 
 REMEDIES = ("max_split_size_mb:20", "expandable_segments:True")
@@ -196,11 +267,33 @@ def test_alone_says_which_block_and_in_mib():
 # --- what the chapter shows
 
 
-def test_pytorchs_recordings_are_red_under_the_rules_of_2020_and_green_under_todays():
-    red = _oversize_rules.against_recordings(takes_2020, cuts_2020, 8)
-    assert red.equal == 0
-    assert "recorded" in red.first_difference
-    assert _oversize_rules.against_recordings(takes, cuts, 8).passed
+def test_conformance_is_red_by_the_rules_of_2020_and_red_in_one_configuration_by_a_number():
+    red = course.conformance("allocator", _oversize_rules.allocator_by(takes_2020, cuts_2020))
+    assert [name for name in red.red if not name.startswith("tutorial")] == [
+        f"{name}, 8 of 40 programs"
+        for name in (
+            "gc_max_split", "max_split", "max_split_rounding", "mixed", "small_device_max_split",
+        )
+    ]  # fmt: skip
+    assert "recorded" in repr(red)
+    by_number = course.conformance("allocator", _oversize_rules.allocator_by(takes, cuts))
+    assert by_number.red == ["max_split_rounding, 8 of 40 programs"]
+
+
+def test_conformance_is_green_by_the_rules_of_today_in_a_file_of_its_own(tmp_path, capsys):
+    file = tmp_path / "rules.py"
+    lines = [
+        "from labkit.course.exercises._oversize_rules import allocator_by",
+        "MIB = 1 << 20",
+        inspect.getsource(rounding).partition("\n")[2].replace("def rounding", "def takes"),
+        inspect.getsource(cuts),
+        "CachingAllocator = allocator_by(takes, cuts)",
+    ]
+    file.write_text("\n".join(lines))
+    assert cli.main(["conformance", "allocator", "--system", str(file), "--seed", "3"]) == 0
+    file.write_text("\n".join(lines).replace("size + rounding", "size + 2 * rounding"))
+    assert cli.main(["conformance", "allocator", "--system", str(file), "--seed", "3"]) == 1
+    assert "DIFFERENT" in capsys.readouterr().out
 
 
 def test_without_a_limit_the_new_rules_are_those_of_2020():

@@ -5,24 +5,27 @@ A rule pair (takes, cuts) is asked for requests above 1 MiB, in bytes:
     takes(size, block, limit)   may a free block of `block` bytes serve a request of `size`?
     cuts(size, block, limit)    is what the request leaves of it cut off, as a block of its own?
 
-`limit` is max_split_size_mb as bytes, larger than any block where it is not set.
+`limit` is max_split_size_mb as bytes, larger than any block where it is not set. A `takes` with a
+fourth argument is given max_non_split_rounding_mb as bytes as well.
 """
 
 import functools
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 from labkit.conformance.allocator import FIXTURES
-from labkit.conformance.report import Comparison
 from labkit.course.exercise import Rng, handed_out
 from labkit.memory.block import AllocParams, Block
 from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
+from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.release import CachedMemory
 from labkit.memory.replay import recording
 from labkit.memory.sizes import MIB
 
-Rule = Callable[[int, int, int], bool]
+Rule = Callable[..., bool]
 
 CONFIGURATIONS = ("max_split", "small_device_max_split")
 """Recordings of PyTorch's allocator under a max_split_size_mb, and nothing else."""
@@ -42,7 +45,7 @@ class _Whole(CachedMemory):
 class AllocatorByRules(CachingAllocator):
     """Labkit's allocator, but two rules of somebody else's decide about blocks above 1 MiB.
 
-    Differs  segments do not grow, and nothing is collected by age
+    Segments that grow keep labkit's rules.
     """
 
     takes: Rule
@@ -52,24 +55,24 @@ class AllocatorByRules(CachingAllocator):
         super().__init__(*arguments, **named)
         self._cached.__class__ = _Whole
 
-    def _get_free_block(self, params: AllocParams) -> Block | None:
-        if params.pool.is_small:
-            return super()._get_free_block(params)
+    def _best_fit(self, params: AllocParams) -> Block | None:
+        if params.pool.is_small or params.is_expandable_segments_active:
+            return super()._best_fit(params)
         block = params.pool.first_at_least(params.stream, params.size)
-        if block is None or not type(self).takes(params.size, block.size, self._limit):
+        if block is None or not type(self).takes(params.size, block.size, *self._limits()):
             return None
-        params.pool.remove(block)
         return block
 
     def _should_split(self, block: Block, params: AllocParams) -> bool:
-        if params.pool.is_small:
+        if params.pool.is_small or params.is_expandable_segments_active:
             return super()._should_split(block, params)
         rest = block.size - params.size
-        return rest > 0 and type(self).cuts(params.size, block.size, self._limit)
+        return rest > 0 and type(self).cuts(params.size, block.size, self.settings.max_split_size)
 
-    @property
-    def _limit(self) -> int:
-        return self.settings.max_split_size
+    def _limits(self) -> tuple[int, ...]:
+        """What `takes` is told beside the two sizes."""
+        limits = self.settings.max_split_size, self.settings.max_non_split_rounding_size
+        return limits[: len(inspect.signature(type(self).takes).parameters) - 2]
 
 
 @handed_out
@@ -89,18 +92,81 @@ def _recording(config: str) -> dict[str, Any]:
 def first_difference(takes: Rule, cuts: Rule, config: str, number: int) -> str:
     """Where an allocator by these rules and PyTorch's recording part; "" where nowhere."""
     head = _recording(config)
-    with mock.patch.object(recording, "CachingAllocator", allocator_by(takes, cuts)):
-        found = recording.compare_program(head, head["programs"][number])
+    found = recording.compare_program(head, head["programs"][number], allocator_by(takes, cuts))
     return found.difference or ""
 
 
+def _uncut_if_oversize(size: int, block: int, limit: int) -> bool:
+    return block < limit and block - size > MIB
+
+
+def _takes(size: int, block: int, limit: int) -> bool:
+    return right_pair(size, block, limit)[0]
+
+
+def _cuts(size: int, block: int, limit: int) -> bool:
+    return right_pair(size, block, limit)[1]
+
+
+def _cuts_all(size: int, block: int, limit: int) -> bool:
+    return block - size > MIB
+
+
+TODAY = {"the rules of today": (_takes, _cuts)}
+OF_2020: dict[str, tuple[Rule, Rule]] = {"the rules of 2020": (lambda *asked: True, _cuts_all)}
+HALF: dict[str, tuple[Rule, Rule]] = {
+    "a small request takes an oversize block whole": (
+        lambda size, block, limit: size < limit or _takes(size, block, limit),
+        _uncut_if_oversize,
+    ),
+    "an oversize request takes a block of any size": (
+        lambda size, block, limit: size >= limit or block < limit,
+        _cuts,
+    ),
+    "an oversize block is cut for an oversize request": (_takes, _cuts_all),
+    "a new oversize segment is not cut": (_takes, _uncut_if_oversize),
+    "no free block is taken": (lambda *asked: False, _cuts),
+}
+SIDES = {**TODAY, **OF_2020, **HALF}
+"""Name -> (takes, cuts): those that a test passes, and those that it must not."""
+LIMIT = "max_split_size_mb:20"
+
+
 @handed_out
-def against_recordings(takes: Rule, cuts: Rule, programs: int = 20) -> Comparison:
-    """How many recorded programs an allocator by these rules follows to their end."""
-    cases = [(config, number) for config in CONFIGURATIONS for number in range(programs)]
-    found = [first_difference(takes, cuts, *case) for case in cases]
-    first = next((difference for difference in found if difference), None)
-    return Comparison("programs PyTorch recorded", len(cases), found.count(""), first)
+def finishes_by(side: str) -> Callable[[str, int], bool]:
+    """Whether a program finishes on a device of so many MiB, by these rules and under LIMIT."""
+    kind = allocator_by(*SIDES[side])
+
+    def finishes(program: str, total: int) -> bool:
+        try:
+            for _ in serve(kind(SimulatedDevice(total * MIB), LIMIT), program):
+                pass
+        except OutOfMemoryError:
+            return False
+        return True
+
+    return finishes
+
+
+@handed_out
+def serve(allocator: CachingAllocator, program: str) -> Iterator[str]:
+    """Each word of a short program, once it is served: x=60 asks for 60 MiB, -x frees them.
+
+    Raises   OutOfMemoryError   a request found no room
+    """
+    addresses: dict[str, int] = {}
+    for word in program.split():
+        found = re.fullmatch(r"-?(\w)(?:=(\d+))?", word)
+        if found is None:
+            raise ValueError(f"{word!r} is neither x=60 nor -x")
+        name, size = found.groups()
+        if allocator.history is not None:
+            allocator.history.user_metadata = name
+        if word.startswith("-"):
+            allocator.free(addresses.pop(name))
+        else:
+            addresses[name] = allocator.malloc(int(size) * MIB)
+        yield word
 
 
 def drawn_request(rng: Rng, size: int) -> tuple[int, int, int]:

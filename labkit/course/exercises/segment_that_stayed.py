@@ -8,7 +8,11 @@ from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._oversize_rules import (
     CONFIGURATIONS,
+    OF_2020,
+    SIDES,
+    TODAY,
     drawn_request,
+    finishes_by,
     first_difference,
     right_pair,
 )
@@ -60,7 +64,7 @@ alone = Exercise(
     show=_in_mib,
     rung="warm-up",
     cases=60,
-    minutes=3,
+    minutes=2,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     picture=lambda case, got, right: drawn(
@@ -184,6 +188,118 @@ oversize = Exercise(
 )
 
 
+# --- rounding
+
+
+def _asked_within(rng: Rng, size: int) -> tuple[int, int, int, int]:
+    """A request, a block at least as large, and both settings; often near a border."""
+    asked, _, limit = drawn_request(rng, size)
+    rounding = rng.choice((20, 24, 64, 200)) * MIB
+    more = rng.choice((0, rounding, rounding - 512, rng.randrange(300) * MIB))
+    return asked, rng.choice((asked + more, max(asked, limit))), limit, rounding
+
+
+def _taken(size: int, block: int, limit: int, rounding: int) -> bool:
+    return block < size + rounding if size >= limit else block < limit
+
+
+rounding = Exercise(
+    id="segment_that_stayed.rounding",
+    case=_asked_within,
+    expected=_taken,
+    drive=lambda answer, *inputs: bool(answer(*inputs)),
+    show=lambda *inputs: "size {}, block {}, limit {}, rounding {}".format(
+        *("not set" if value >= 2**60 else f"{value / MIB:g} MiB" for value in inputs)
+    ),
+    rung="warm-up",
+    cases=120,
+    minutes=3,
+    rules=PLAIN_PYTHON,
+    banned=TORCH_AND_LABKIT,
+    hints=(
+        Hint(
+            "For a request below the limit nothing is new: it takes no oversize block.",
+            when=lambda e: e.inputs[0] < e.inputs[2],
+        ),
+        "Which number of your `takes` does max_non_split_rounding_mb replace?",
+        "It is the 20 MiB that a block may be larger than an oversize request.",
+    ),
+    must_fail=(
+        "still says 20 MiB",
+        "asks for at most the rounding more",
+        "lets a small request take an oversize block within the rounding",
+        "compares the block with the rounding alone",
+    ),
+)
+
+
+# --- regression_test
+
+
+def _sides(names: Any) -> Any:
+    listed = list(names)
+    return lambda rng, size: Case((listed[size % len(listed)],))
+
+
+@handed_out
+def _drive_test(answer: Any, side: str) -> str:
+    """Whether the answer's test is red or green under these rules."""
+    try:
+        answer(finishes_by(side))
+    except AssertionError:
+        return "red"
+    return "green"
+
+
+regression_test = Exercise(
+    id="segment_that_stayed.regression_test",
+    case=_sides(SIDES),
+    expected=lambda side: "green" if side in TODAY else "red",
+    drive=_drive_test,
+    cases=2 * len(SIDES),
+    sizes=len(SIDES) - 1,
+    minutes=11,
+    stages=(
+        Stage("red in 2020", case=_sides(OF_2020), cases=1),
+        Stage("green today", case=_sides(TODAY), cases=1),
+        Stage("half repairs"),
+    ),
+    hints=(
+        Hint(
+            "By the rules of 2020 the program of the puzzle runs out: assert that it finishes.",
+            stage="red in 2020",
+        ),
+        Hint(
+            "By the rules of today this test must pass, and it did not. Is the device large enough "
+            "for the segments that stay?",
+            stage="green today",
+        ),
+        Hint(
+            "Free a block of 100, ask for 30, and then for 100: who has taken the block?",
+            when=lambda e: "any size" in e.input,
+        ),
+        Hint(
+            "An oversize request that is a little smaller than a free block leaves a rest. If it "
+            "is cut off, who moves in, and what if the block is wanted again?",
+            when=lambda e: "is cut for" in e.input,
+        ),
+        Hint(
+            "Requests of 5 share a new segment of 20. On a device of 20, do four of them fit?",
+            when=lambda e: "segment is not cut" in e.input or "no free block" in e.input,
+        ),
+        "One line for each way to be wrong: assert finishes(program, total).",
+        "A half repair is caught by a program that finishes by the rules of today and not by it.",
+    ),
+    must_fail=(
+        "also passes with the rules of 2020",
+        "fails by the rules of today",
+        "tests the puzzle alone",
+        "forgets that new segments are cut",
+        "looks at one request after the free alone",
+    ),
+)
+
+
 # --- autopsy
 
 
@@ -221,7 +337,7 @@ autopsy = Exercise(
     rules=("no torch; of labkit, replay",),
     banned=("torch.*",),
     cases=44,
-    minutes=15,
+    minutes=12,
     stages=(
         Stage("capacity", case=_of("capacity"), cases=6),
         Stage("pinned", case=_of("pinned"), cases=12),
@@ -267,4 +383,4 @@ autopsy = Exercise(
     ),
 )
 
-EXERCISES = (alone, oversize, autopsy)
+EXERCISES = (alone, oversize, rounding, regression_test, autopsy)
