@@ -1,9 +1,13 @@
 """Right and wrong answers to the exercises on a stream nobody recorded; the pipeline's runs."""
 
+import inspect
+
 import pytest
 
+from labkit import cli, course
 from labkit.course.checks import outcomes
 from labkit.course.exercises import _recorded_views, _taken_buffers
+from labkit.course.exercises._recorded_views import View
 from labkit.cuda.happens_before import races
 from tests.course.answers import Answers, first_hint
 
@@ -244,6 +248,47 @@ def test_mistakes_of_a_planner_get_their_hints(wrong, stage, said):
     assert said in first_hint(exercise, wrong)
 
 
+# --- regression_test
+
+BLOCKS = {4096: 2048, 6144: 512}
+SHIFTED, EMPTY = View(5120, 4096, 1024), View(0, 4096, 0)
+FOREIGN = View(9000, 8192, 64)
+
+
+@answers.right("regression_test")
+def every_view(find_block):
+    assert find_block(BLOCKS, SHIFTED) == 4096
+    assert find_block(BLOCKS, EMPTY) == 4096
+    assert find_block(BLOCKS, FOREIGN) is None
+
+
+@answers.wrong("regression_test", "also passes with the look-up of 2019")
+def whole_alone(find_block):
+    assert find_block(BLOCKS, View(4096, 4096, 1024)) == 4096
+
+
+@answers.wrong("regression_test", "fails for the look-up of today")
+def empty_is_nobodys(find_block):
+    assert find_block(BLOCKS, EMPTY) is None
+
+
+@answers.wrong("regression_test", "tests the shifted view alone")
+def shifted_alone(find_block):
+    assert find_block(BLOCKS, SHIFTED) == 4096
+
+
+@answers.wrong("regression_test", "forgets empty views")
+def no_empty(find_block):
+    assert find_block(BLOCKS, SHIFTED) == 4096
+    assert find_block(BLOCKS, FOREIGN) is None
+
+
+@answers.wrong("regression_test", "forgets memory of somebody else")
+def no_foreign(find_block):
+    assert find_block(BLOCKS, SHIFTED) == 4096
+    assert find_block(BLOCKS, EMPTY) == 4096
+
+
 test_answers = answers.tests()
 
 
@@ -268,7 +313,23 @@ def test_the_old_look_up_is_as_good_as_none():
         assert old == _recorded_views.play(by_address, seed, protect=False)
 
 
-def test_pytorchs_recordings_are_red_by_address_and_green_by_storage():
-    assert _recorded_views.against_recordings(by_address, 10).equal == 0
-    assert not _recorded_views.against_recordings(by_range, 10).passed
-    assert _recorded_views.against_recordings(find_block, 10).passed
+def groups_red(look_up):
+    found = course.conformance("allocator", _recorded_views.through_views(look_up))
+    return {name.partition(",")[0] for name in found.red}
+
+
+def test_conformance_is_red_by_address_where_streams_are_recorded():
+    assert {"streams", "streams_small_device"} <= groups_red(by_address)
+    assert "default" not in groups_red(by_address)
+    assert {"streams", "streams_small_device"} <= groups_red(by_range)
+
+
+def test_conformance_is_green_by_storage_in_a_file_of_its_own(tmp_path):
+    file = tmp_path / "look_up.py"
+    lines = [
+        "from labkit.course.exercises._recorded_views import through_views",
+        inspect.getsource(find_block).partition("\n")[2],
+        "CachingAllocator = through_views(find_block)",
+    ]
+    file.write_text("\n".join(lines))
+    assert cli.main(["conformance", "allocator", "--system", str(file)]) == 0

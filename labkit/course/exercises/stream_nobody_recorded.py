@@ -7,7 +7,14 @@ from typing import Any
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.exercises._recorded_views import CONFIGURATIONS, View, first_difference
+from labkit.course.exercises._recorded_views import (
+    CONFIGURATIONS,
+    OF_2019,
+    SIDES,
+    TODAY,
+    View,
+    first_difference,
+)
 from labkit.course.exercises._taken_buffers import take_over
 
 NOTEBOOK = "6_capstones/5_the_stream_nobody_recorded"
@@ -139,6 +146,63 @@ find_block = Exercise(
         "raises for foreign memory",
         "takes foreign memory for a block",
         "records for every block",
+    ),
+)
+
+
+# --- regression_test
+
+
+def _sides(names: Any) -> Any:
+    listed = list(names)
+    return lambda rng, size: Case((listed[size % len(listed)],))
+
+
+@handed_out
+def _drive_test(answer: Any, side: str) -> str:
+    """Whether the answer's test is red or green for this look-up."""
+    try:
+        answer(SIDES[side])
+    except (AssertionError, KeyError):
+        return "red"
+    return "green"
+
+
+regression_test = Exercise(
+    id="stream_nobody_recorded.regression_test",
+    case=_sides(SIDES),
+    expected=lambda side: "green" if side in TODAY else "red",
+    drive=_drive_test,
+    cases=2 * len(SIDES),
+    sizes=len(SIDES) - 1,
+    minutes=5,
+    stages=(
+        Stage("red in 2019", case=_sides(OF_2019), cases=1),
+        Stage("green today", case=_sides(TODAY), cases=1),
+        Stage("half repairs"),
+    ),
+    hints=(
+        Hint("The look-up of 2019 loses a shifted view, such as half.", stage="red in 2019"),
+        Hint(
+            "The look-up of today does not say what you expect. What is the view's storage_ptr?",
+            stage="green today",
+        ),
+        Hint(
+            "Which view shows nothing, though it is a part of a block's memory?",
+            when=lambda e: "searches" in e.input or "empty view" in e.input,
+        ),
+        Hint(
+            "Make a view of memory that is in no block, behind the last one. Expected is None.",
+            when=lambda e: any(word in e.input for word in ("any view", "somebody", "last block")),
+        ),
+        "One line for each kind of view: assert find_block(blocks, view) == ...",
+    ),
+    must_fail=(
+        "also passes with the look-up of 2019",
+        "fails for the look-up of today",
+        "tests the shifted view alone",
+        "forgets empty views",
+        "forgets memory of somebody else",
     ),
 )
 
@@ -313,4 +377,4 @@ unprotected = Exercise(
     ),
 )
 
-EXERCISES = (inside, find_block, unprotected, take_over)
+EXERCISES = (inside, find_block, regression_test, unprotected, take_over)
