@@ -39,6 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"  {comparison}", flush=True)
         except report.InputError as error:
             raise SystemExit(f"labkit conformance: {error}") from None
+        except Exception as error:
+            if not arguments.system:
+                raise
+            print(f"  {arguments.system} raises {type(error).__name__}: {error}")
+            failed += 1
         failed += comparisons == 0
         for sentence in module.NOT_MODELLED:
             print(f"  not modelled: {sentence}")

@@ -6,6 +6,9 @@ from typing import Any
 
 from labkit.conformance import report
 
+MOST = 6
+"""How many red comparisons are named."""
+
 
 class Conformed:
     """What a run of a layer found; shown are the counts, and the first comparison that is red.
@@ -30,7 +33,10 @@ class Conformed:
     def __repr__(self) -> str:
         green = len(self.comparisons) - len(self.red)
         lines = [f"{self.title}: {green} of {len(self.comparisons)} comparisons equal"]
-        lines += [f"  red: {name}" for name in self.red]
+        shown = self.red if len(self.red) <= MOST else self.red[: MOST - 1]
+        lines += [f"  red: {name}" for name in shown]
+        if len(shown) < len(self.red):
+            lines.append(f"  red: and {len(self.red) - len(shown)} more")
         first = next((each for each in self.comparisons if not each.passed), None)
         if first is not None and first.first_difference:
             lines += ["the first difference:", *_wrapped(first.first_difference)]

@@ -8,11 +8,12 @@ from functools import partial
 
 from labkit.core.dispatch_key import BACKENDS, SLOT_OF, DispatchKey, runtime_key
 from labkit.dispatch.kernel import Kernel
-from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.operator import OperatorHandle, slots_updated
 from labkit.dispatch.recorder import Recorder
 from labkit.dispatch.schema import Schema
 
 Undo = Callable[[], None]
+Rule = Callable[[DispatchKey], tuple[DispatchKey, ...]]
 
 
 ALWAYS_SKIPPED = (
@@ -26,10 +27,12 @@ since every thread includes the first two."""
 class Dispatcher:
     """A world of operators of its own; `labkit.dispatch.dispatcher()` is the one labkit uses.
 
-    bare   no global fallback at all, not even the fallthroughs PyTorch is never without
+    bare           no global fallback at all, not even the fallthroughs PyTorch is never without
+    slots_updated  the cells that an operator stores again when a kernel at a key comes or goes
     """
 
-    def __init__(self, *, bare: bool = False) -> None:
+    def __init__(self, *, bare: bool = False, slots_updated: Rule = slots_updated) -> None:
+        self.slots_updated = slots_updated
         self.operators: dict[str, OperatorHandle] = {}
         """Full name ("lab::add.Tensor") -> operator."""
         self.fallbacks: dict[DispatchKey, Kernel] = {}

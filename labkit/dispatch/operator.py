@@ -85,6 +85,7 @@ class Surroundings(Protocol):
 
     fallbacks: dict[DispatchKey, Kernel]
     recorder: Recorder | None
+    slots_updated: Callable[[DispatchKey], tuple[DispatchKey, ...]]
 
     def find(self, name: str) -> "OperatorHandle":
         """The operator of that full name."""
@@ -150,7 +151,9 @@ class OperatorHandle:
         key = DispatchKey.CompositeImplicitAutograd if catch_all else key
         self.kernels.setdefault(key, []).insert(0, kernel)
         self._activate()
-        self._update_dispatch_table(RUNTIME_KEYS if catch_all else slots_updated(key))
+        self._update_dispatch_table(
+            RUNTIME_KEYS if catch_all else self.dispatcher.slots_updated(key)
+        )
 
     def deregister(self, key: DispatchKey, kernel: Kernel) -> None:
         """`kernel` is gone; if it was the newest at `key`, the one before it is active again."""
@@ -160,14 +163,14 @@ class OperatorHandle:
         if not self.kernels[key]:
             del self.kernels[key]
         self._activate()
-        self._update_dispatch_table(slots_updated(key))
+        self._update_dispatch_table(self.dispatcher.slots_updated(key))
 
     def _activate(self) -> None:
         self.active_kernels = {key: kernels[0] for key, kernels in self.kernels.items()}
 
     def update_fallback(self, key: DispatchKey) -> None:
         """The cells of `key` know that its global fallback changed."""
-        self._update_dispatch_table(slots_updated(key))
+        self._update_dispatch_table(self.dispatcher.slots_updated(key))
 
     def computed_table(self) -> tuple[Cell, ...]:
         """All 137 cells as the kernels mean them now, in table order."""

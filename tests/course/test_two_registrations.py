@@ -1,9 +1,11 @@
 """Right and wrong answers to the exercises on a table that goes stale; the rule they repair."""
 
+import inspect
 import random
 
 import pytest
 
+from labkit import cli, course
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercises._stored_rows import (
@@ -16,10 +18,10 @@ from labkit.course.exercises._stored_rows import (
     SLOTS,
     Row,
     after,
+    by_names,
     moved,
     rule_of_213,
     smallest_rule,
-    stale_programs,
 )
 from labkit.dispatch import torch_tables
 from labkit.dispatch.table import compute_cell
@@ -220,6 +222,34 @@ def measured(key):
     return moved([], key) | (moved([IMPLICIT], key) if key != IMPLICIT else set())
 
 
+# --- at_risk
+
+
+@answers.right("at_risk")
+def at_risk(operators, key, moves, stored):
+    return {name for name, keys in operators.items() if moves(keys, key) - stored(key)}
+
+
+@answers.wrong("at_risk", "names every operator with a formula")
+def with_a_formula(operators, key, moves, stored):
+    return {name for name, keys in operators.items() if IMPLICIT in keys}
+
+
+@answers.wrong("at_risk", "names every operator in which some cell moves")
+def some_cell_moves(operators, key, moves, stored):
+    return {name for name, keys in operators.items() if moves(keys, key)}
+
+
+@answers.wrong("at_risk", "names those that are safe")
+def safe_ones(operators, key, moves, stored):
+    return operators.keys() - at_risk(operators, key, moves, stored)
+
+
+@answers.wrong("at_risk", "names the first one alone")
+def first_alone(operators, key, moves, stored):
+    return sorted(at_risk(operators, key, moves, stored))[:1]
+
+
 # --- counterexample
 
 
@@ -374,9 +404,24 @@ def test_the_smallest_rule_names_the_cells_that_a_formula_or_nothing_beside_it_s
         assert changed == smallest_rule(key), key
 
 
-def test_the_old_rule_goes_stale_in_some_programs_and_the_smallest_in_none():
-    assert 0 < stale_programs(rule_of_213, 100) < 100
-    assert stale_programs(smallest_rule, 100) == 0
+def test_conformance_is_red_by_the_rule_of_213():
+    found = course.conformance("dispatcher", by_names(rule_of_213))
+    assert not found.passed
+    assert "PyTorch " in repr(found)
+
+
+def test_conformance_is_green_by_the_smallest_in_a_file_of_its_own(tmp_path):
+    file = tmp_path / "refresh.py"
+    lines = [
+        "from labkit.course.exercises._stored_rows import *",
+        "from labkit.course.exercises._stored_rows import by_names",
+        inspect.getsource(refresh).partition("\n")[2],
+        inspect.getsource(fills),
+        inspect.getsource(lookers),
+        "slots_updated = by_names(refresh)",
+    ]
+    file.write_text("\n".join(lines))
+    assert cli.main(["conformance", "dispatcher", "--system", str(file), "--seed", "5"]) == 0
 
 
 def test_the_rule_of_213_is_pytorchs_on_an_operator_of_its_own():

@@ -17,8 +17,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from labkit.conformance.dispatcher import keysets, tables
+from labkit.conformance.dispatcher import keysets, programs, tables
 from labkit.conformance.report import Comparison, Size
+from labkit.dispatch.dispatcher import Rule
+from labkit.dispatch.operator import slots_updated
 
 NOT_MODELLED = (
     "schema inference from C++ signatures, and the signature check of typed calls",
@@ -31,8 +33,19 @@ NOT_MODELLED = (
 CHILD_PARTS = ("programs", "calls", "explained")
 
 
-def compare(seed: int, size: Size) -> Iterator[Comparison]:
-    """One comparison per question; all of them equal for every seed."""
+SYSTEM = "slots_updated"
+"""What another rule is called in a file that is compared in place of labkit's."""
+
+
+def compare(seed: int, size: Size, system: Rule = slots_updated) -> Iterator[Comparison]:
+    """One comparison per question; all of them equal for every seed.
+
+    system   which cells a registration stores again; of another rule than PyTorch's is asked, in
+             this process, whether each stored cell is the one that PyTorch prints
+    """
+    if system is not slots_updated:
+        yield from programs.compare_rule(seed, size, system)
+        return
     yield from tables.compare(seed, size)
     yield from keysets.compare(seed, size)
     parts = list(CHILD_PARTS)

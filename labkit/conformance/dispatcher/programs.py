@@ -5,6 +5,7 @@ and a few stored cells, read by making the call that reads them.
 """
 
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,7 +19,8 @@ from labkit.conformance.report import Comparison, Size
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import torch_tables
-from labkit.dispatch.table import Cell
+from labkit.dispatch.dispatcher import Rule
+from labkit.dispatch.table import AMBIGUOUS, Cell
 from labkit.dispatch.torch_keys import to_torch
 
 _C: Any = torch._C
@@ -36,12 +38,46 @@ UNUSED = [K.FPGA, K.Vulkan, K.PrivateUse2, K.DeferredInit, K.TESTING_ONLY_Generi
 """Keys without a fallback of PyTorch's own: a program may give them one."""
 
 
+class _RuleTally:
+    """Of a rule of somebody else's: is what it stores what PyTorch prints?
+
+    Printing works every cell out anew, so the rule that PyTorch 2.13 follows itself is red.
+    """
+
+    def __init__(self, programs: int) -> None:
+        self.kept = Tally(f"stored cells in {programs:,} random registration programs")
+
+    def state(self, rng: random.Random, twin: Twin, hit: "_Hit", about: str) -> None:
+        """After a step."""
+        printed = torch_tables.table_of(twin.full_name)
+        for slot, cell in zip(RUNTIME_KEYS, twin.op.dispatch_table, strict=True):
+            theirs = printed.get(slot)
+            runs = None if theirs is None or theirs.reason == AMBIGUOUS else theirs.debug
+            mine = None if cell.kernel is None else cell.kernel.debug
+            self.kept.add(mine, runs, f"{about}\n  cell {slot}")
+
+
+def compare_rule(seed: int, size: Size, rule: Rule) -> Iterator[Comparison]:
+    """Run the programs with operators that store by this rule."""
+    tally = _RuleTally(HOW_MANY[size])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overriding a kernel is what the programs do
+        for number in range(HOW_MANY[size]):
+            rng = random.Random(f"programs {seed} {number}")
+            _program(rng, f"r{seed}_{number}", tally, World(rule))
+    yield tally.kept.result()
+
+
 class _Tallies:
     def __init__(self, programs: int) -> None:
         self.cells = Tally(f"recomputed cells in {programs:,} random registration programs")
         self.verdict = Tally("is the stored table stale? (against PyTorch's own check)")
         self.stored = Tally("stored cells read by a real call")
         self.stale = 0
+
+    def state(self, rng: random.Random, twin: Twin, hit: "_Hit", about: str) -> None:
+        """After a step."""
+        _compare_state(rng, twin, hit, self, about)
 
     def results(self) -> Iterator[Comparison]:
         self.stored.what += f" ({self.stale:,} of them stale)"
@@ -52,7 +88,8 @@ def compare(seed: int, size: Size) -> Iterator[Comparison]:
     """Run the programs."""
     tallies = _Tallies(HOW_MANY[size])
     for number in range(HOW_MANY[size]):
-        _program(random.Random(f"programs {seed} {number}"), f"p{seed}_{number}", tallies)
+        rng = random.Random(f"programs {seed} {number}")
+        _program(rng, f"p{seed}_{number}", tallies, World())
     yield from tallies.results()
 
 
@@ -70,8 +107,7 @@ class _Hit:
         return kernel
 
 
-def _program(rng: random.Random, name: str, tallies: _Tallies) -> None:
-    world = World()
+def _program(rng: random.Random, name: str, tallies: _Tallies | _RuleTally, world: World) -> None:
     keys = [*rng.sample(slots_that_exist(), 4), *rng.sample(COMMON, 5), *ALIASES]
     hit = _Hit()
     fallback: TwinFallback | None = None
@@ -97,7 +133,7 @@ def _program(rng: random.Random, name: str, tallies: _Tallies) -> None:
             twin.define()
             log.append("define")
         if twin.is_defined:
-            _compare_state(rng, twin, hit, tallies, f"{name} after {'; '.join(log)}")
+            tallies.state(rng, twin, hit, f"{name} after {'; '.join(log)}")
     twin.close()
     if fallback is not None:
         fallback.close()

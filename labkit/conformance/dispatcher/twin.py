@@ -11,8 +11,9 @@ import torch
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.dispatch import torch_tables
-from labkit.dispatch.dispatcher import Dispatcher, Undo
+from labkit.dispatch.dispatcher import Dispatcher, Rule, Undo
 from labkit.dispatch.kernel import Kernel
+from labkit.dispatch.operator import slots_updated
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.dispatch.torch_keys import torch_key
 
@@ -21,10 +22,13 @@ NAMESPACE = "labkit_conformance"
 
 
 class World:
-    """labkit's half: a dispatcher with PyTorch's global fallbacks and nothing else."""
+    """labkit's half: a dispatcher with PyTorch's global fallbacks and nothing else.
 
-    def __init__(self) -> None:
-        self.dispatcher = Dispatcher(bare=True)
+    rule   which cells a registration stores again
+    """
+
+    def __init__(self, rule: Rule = slots_updated) -> None:
+        self.dispatcher = Dispatcher(bare=True, slots_updated=rule)
         self.dispatcher.fallbacks = torch_tables.global_fallbacks()
 
 

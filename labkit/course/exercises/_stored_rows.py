@@ -4,16 +4,14 @@ A rule is what `slots_updated` in labkit.dispatch.operator says: a registration 
 that are worked out again and stored when a kernel there comes or goes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
-from unittest import mock
 
 from labkit.core.alias_keys import AUTOGRAD_SET, BACKENDS_OF_AUTOGRAD, SLOTS_OF_ALIAS
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
-from labkit.course.exercise import Rng, handed_out
-from labkit.dispatch import operator
+from labkit.course.exercise import handed_out
 from labkit.dispatch.dispatcher import Dispatcher
+from labkit.dispatch.dispatcher import Rule as KeyRule
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.operator import slots_updated
 
@@ -50,6 +48,12 @@ def rule_of_213(key: str) -> set[str]:
     return {str(slot) for slot in slots_updated(DispatchKey[key])}
 
 
+@handed_out
+def by_names(rule: Rule) -> KeyRule:
+    """The rule as a `Dispatcher` asks it: keys in place of names."""
+    return lambda key: tuple(DispatchKey[name] for name in rule(str(key)))
+
+
 def smallest_rule(key: str) -> set[str]:
     """The slots whose cell a kernel at `key` can change, and no others."""
     slots = set(FILLS.get(key, {key}))
@@ -69,9 +73,10 @@ class Row:
     """
 
     def __init__(self, rule: Rule, heeds: Sequence[str] = KINDS, heals: bool = False) -> None:
-        dispatcher = Dispatcher(bare=True)
-        dispatcher.fallbacks.update(FALLBACKS)
-        self.op = dispatcher._operator("capstone::op")
+        world = Dispatcher(bare=True, slots_updated=lambda key: self._slots)
+        world.fallbacks.update(FALLBACKS)
+        self.op = world._operator("capstone::op")
+        self._slots: tuple[DispatchKey, ...] = ()
         self.touched = 0
         self._rule, self._heeds, self._heals = rule, heeds, heals
         self._alive: dict[int, tuple[DispatchKey, Kernel]] = {}
@@ -83,22 +88,20 @@ class Row:
             return
         if kind == "remove":
             at = self._alive.pop(number)
-            with self._storing(at[0], "remove"):
-                self.op.deregister(*at)
+            self._store_next(at[0], "remove")
+            self.op.deregister(*at)
             return
         at = self._alive[number] = DispatchKey[key[0]], Kernel(None, key[0])
-        with self._storing(at[0], "override" if at[0] in self.op.kernels else "impl"):
-            self.op.register(*at)
+        self._store_next(at[0], "override" if at[0] in self.op.kernels else "impl")
+        self.op.register(*at)
 
-    @contextmanager
-    def _storing(self, key: DispatchKey, kind: str) -> Iterator[None]:
+    def _store_next(self, key: DispatchKey, kind: str) -> None:
+        """What the change that comes now stores again."""
         names = self._rule(str(key)) if kind in self._heeds else ()
         if self._heals and self.op.stale_slots():
             names = SLOTS
-        slots = tuple(DispatchKey[name] for name in names)
-        self.touched += len(slots)
-        with mock.patch.object(operator, "slots_updated", lambda _: slots):
-            yield
+        self._slots = tuple(DispatchKey[name] for name in names)
+        self.touched += len(self._slots)
 
     def stored(self) -> dict[str, Kernel | None]:
         """Slot -> the kernel that a call runs."""
@@ -152,19 +155,6 @@ def random_program(rng: Any, steps: int, keys: Sequence[str] = KEYS) -> list[Sta
             program.append(("impl", number, rng.choice(keys)))
             alive.append(number)
     return program
-
-
-def stale_programs(rule: Rule, programs: int = 2_000, steps: int = 4) -> int:
-    """In how many programs, each seeded by its number, some cell is stale after a statement."""
-    found = 0
-    for seed in range(programs):
-        row = Row(rule)
-        for statement in random_program(Rng(f"stored rows {seed}"), steps):
-            row.run(statement)
-            if row.op.stale_slots():
-                found += 1
-                break
-    return found
 
 
 def _reported_alone(key: str) -> set[str]:
