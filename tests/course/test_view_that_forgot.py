@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import labkit as lab
+from labkit import cli, course
 from labkit.autograd.variables.meta import CreationMeta
 from labkit.autograd.variables.views import propagated
+from labkit.conformance.autograd.chained_views import outcome, views_by
 from labkit.course.exercises import _chained_views
 from tests.course.answers import Answers
 
@@ -185,32 +187,110 @@ def values(m):
     assert x.detach().flatten().tolist() == [2.0, 4.0, 3.0, 4.0]
 
 
+# --- audit
+
+C = CreationMeta
+OWN = {
+    "slice": C.DEFAULT,
+    "transpose": C.DEFAULT,
+    "unbind": C.MULTI_OUTPUT_NODE,
+    "split": C.MULTI_OUTPUT_NODE,
+    "no_grad": C.NO_GRAD_MODE,
+    "inference_mode": C.INFERENCE_MODE,
+    "Reverse": C.IN_CUSTOM_FUNCTION,
+}
+
+
+def records(views, rule):
+    found = [C.DEFAULT]
+    for source, kind in views:
+        found.append(rule(found[source], OWN[kind]))
+    return found
+
+
+def now(views):
+    return records(views, propagated)
+
+
+def then(views):
+    return records(views, lambda before, own: own)
+
+
+@answers.right("audit")
+def audit(views):
+    pairs = enumerate(zip(now(views), then(views), strict=True))
+    return [number for number, (new, old) in pairs if new is not C.DEFAULT is old]
+
+
+@answers.wrong("audit", "names every view that may not be written today")
+def every_ban(views):
+    return [number for number, new in enumerate(now(views)) if new is not C.DEFAULT]
+
+
+@answers.wrong("audit", "names the views that they are made of")
+def sources(views):
+    return [views[number - 1][0] for number in audit(views)]
+
+
+@answers.wrong("audit", "looks one view back")
+def one_back(views):
+    own = [C.DEFAULT, *(OWN[kind] for _, kind in views)]
+    return [
+        number
+        for number, (source, kind) in enumerate(views, 1)
+        if OWN[kind] is C.DEFAULT and own[source] is not C.DEFAULT
+    ]
+
+
+@answers.wrong("audit", "counts from 0")
+def from_zero(views):
+    return [number - 1 for number in audit(views)]
+
+
+@answers.wrong("audit", "asks for unbind and split alone")
+def several_outputs(views):
+    return [n for n in audit(views) if now(views)[n] is C.MULTI_OUTPUT_NODE]
+
+
 test_answers = answers.tests()
 
 
 # --- what the chapter shows
 
 
-def test_the_comparison_is_red_with_the_old_rule_and_green_with_todays():
-    red = _chained_views.against_torch(_chained_views.rule_of_2020, 20)
-    assert 0 < red.equal < red.compared
-    assert "torch alone" in red.first_difference
-    assert _chained_views.against_torch(propagated, 40).passed
+def test_conformance_is_red_by_the_rule_of_2020():
+    found = course.conformance("autograd", _chained_views.rule_of_2020)
+    assert found.red == ["programs of chained views"]
+    assert "torch alone" in repr(found)
+
+
+def test_conformance_is_green_by_the_repair_in_a_file_of_its_own(tmp_path, capsys):
+    file = tmp_path / "carried.py"
+    lines = [
+        "from labkit.autograd.variables.meta import CreationMeta as C",
+        "def propagated(before, own):",
+        "    return before if own is C.DEFAULT or before is C.INFERENCE_MODE else own",
+    ]
+    file.write_text("\n".join(lines))
+    assert cli.main(["conformance", "autograd", "--system", str(file), "--seed", "4"]) == 0
+    file.write_text("\n".join([*lines[:2], "    raise NotImplementedError"]))
+    assert cli.main(["conformance", "autograd", "--system", str(file)]) == 1
+    assert "raises NotImplementedError" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["unbind", "no_grad", "Reverse"])
 def test_the_old_rule_lets_a_write_pass_that_torch_refuses(kind):
     program = [("view", 0, kind), ("view", 1, "slice"), ("write", 2, 2.0)]
     with _chained_views.pytorch_of_2020():
-        assert _chained_views.outcome(lab, program)["refused"] == []
-    assert len(_chained_views.outcome(torch, program)["refused"]) == 1
-    assert _chained_views.outcome(lab, program) == _chained_views.outcome(torch, program)
+        assert outcome(lab, program)["refused"] == []
+    assert len(outcome(torch, program)["refused"]) == 1
+    assert outcome(lab, program) == outcome(torch, program)
 
 
 def test_the_minus_of_reverse_is_lost_under_the_old_rule():
     program = [("view", 0, "Reverse"), ("view", 1, "slice"), ("write", 2, 2.0)]
     with _chained_views.pytorch_of_2020():
-        gradients = _chained_views.outcome(lab, program)["gradients"]
+        gradients = outcome(lab, program)["gradients"]
     assert gradients[2] == [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0]
 
 
@@ -219,5 +299,5 @@ def test_a_rule_not_written_yet_is_told_from_a_refusal_in_backward_too():
         raise NotImplementedError
 
     program = [("view", 0, "transpose"), ("view", 0, "unbind"), ("write", 2, 2.0)]
-    with pytest.raises(NotImplementedError), _chained_views.views_by(stub):
-        _chained_views.outcome(lab, program)
+    with pytest.raises(NotImplementedError), views_by(stub):
+        outcome(lab, program)

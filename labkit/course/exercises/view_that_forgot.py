@@ -7,16 +7,20 @@ import torch
 
 import labkit as lab
 from labkit.autograd.variables.meta import CreationMeta
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._chained_views import (
-    GREEN,
+from labkit.conformance.autograd.chained_views import (
     KINDS,
-    RED,
-    SIDES,
     chained,
     described,
     outcome,
     views_by,
+)
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._chained_views import (
+    GREEN,
+    RED,
+    SIDES,
+    newly_refused,
+    some_views,
 )
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
@@ -209,4 +213,51 @@ regression_test = Exercise(
     ),
 )
 
-EXERCISES = (first_lost, carried, regression_test)
+# --- audit
+
+
+def _views(*kinds: str) -> Callable[[Rng, int], Any]:
+    return lambda rng, size: some_views(rng, size, kinds)
+
+
+def _newly_refused(views: list[Any]) -> list[int]:
+    return newly_refused(views)
+
+
+audit = Exercise(
+    id="view_that_forgot.audit",
+    case=_views(*KINDS),
+    expected=_newly_refused,
+    rules=("no torch: ask the rules, run nothing",),
+    banned=("torch.*", "labkit.course.exercises._chained_views"),
+    cases=80,
+    sizes=6,
+    minutes=8,
+    stages=(
+        Stage("unbind, split", case=_views("slice", "unbind", "split"), cases=20),
+        Stage("no_grad, Reverse", case=_views("slice", "no_grad", "Reverse"), cases=20),
+        Stage("all views"),
+    ),
+    hints=(
+        Hint(
+            "A view with a ban of its own was refused in 2020 as well.",
+            when=lambda e: bool(e.value) and not set(e.value) <= set(e.right or ()),
+        ),
+        Hint(
+            "A view of a view of a banned view is banned, too: ask what the view before carries.",
+            when=lambda e: e.value is not None and set(e.value) < set(e.right),
+        ),
+        "Keep two lists of records, both beginning with that of x * 1, which is DEFAULT.",
+        "For each view add rule(list[source], OWN[kind]) to both: by carried, and by rule_of_2020.",
+        "A view counts if its record is DEFAULT in the list of 2020, and another in yours.",
+    ),
+    must_fail=(
+        "names every view that may not be written today",
+        "names the views that they are made of",
+        "looks one view back",
+        "counts from 0",
+        "asks for unbind and split alone",
+    ),
+)
+
+EXERCISES = (first_lost, carried, regression_test, audit)
