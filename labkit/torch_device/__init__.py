@@ -10,7 +10,9 @@ by the emulator or a GPU; host code cannot touch a tensor's memory. What has no 
 on the host and counted.
 
 One accelerator with autograd is all a process has: from this import on, backward() of torch.cuda
-tensors fails in it.
+tensors fails in it. And the engine counts devices once: import this before the first backward().
+
+torch.compile(model, backend=torch.lab.compiler) fuses kernels; inductor has no code for the device.
 """
 
 from labkit.torch_device.start import start

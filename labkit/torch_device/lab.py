@@ -159,6 +159,18 @@ class Lab(ModuleType):
         """Every request is kept, with the Python lines that made it, for `memory_snapshot`."""
         self._devices[self._index(device)].allocator.record_memory_history(**options)
 
+    # Compiling
+
+    def compiler(self, graph: Any, inputs: Any) -> Any:
+        """The backend for `torch.compile(model, backend=torch.lab.compiler)`: kernels are fused.
+
+        Without it torch.compile takes inductor, which writes code for CPUs and GPUs of its own
+        list and ends in an InductorError.
+        """
+        from labkit.torch_device.compiling import compile_graph  # dynamo is slow to import
+
+        return compile_graph(graph, inputs, self._devices)
+
     # What the host did
 
     def fallbacks(self) -> dict[str, int]:

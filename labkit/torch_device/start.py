@@ -17,7 +17,8 @@ _started: list[tuple[Lab, Kernels]] = []
 def start() -> Lab:
     """`torch.lab`, registered by the first call.
 
-    Raises   RuntimeError      torch.cuda is in use in this process, or another backend has the name
+    Raises   RuntimeError      torch.cuda is in use in this process, backward() has run in it, or
+                               another backend has the name
              CompilerMissing   no C++ compiler is installed
     """
     with _lock:
@@ -48,4 +49,18 @@ def _start() -> tuple[Lab, Kernels]:
     torch._register_device_module(NAME, lab)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     distributed.register()
-    return lab, Kernels(devices)
+    kernels = Kernels(devices)
+    _begin_backward()
+    return lab, kernels
+
+
+def _begin_backward() -> None:
+    """The engine has counted the devices: it does so once, at a process's first backward()."""
+    x = torch.empty(0, device=NAME, requires_grad=True)
+    try:
+        x.view(0).backward(x.detach())
+    except RuntimeError as error:
+        raise RuntimeError(
+            "backward() has run in this process already, and PyTorch's engine counted its devices "
+            "then: import labkit.torch_device before the first one, in a new process"
+        ) from error

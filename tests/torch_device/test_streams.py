@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from tests.torch_device.apart import apart
+from tests.torch_device.apart import apart, in_a_process
 
 
 @apart
@@ -97,3 +97,15 @@ def test_pinned_memory_may_be_left_to_its_stream():
     there = x.to("lab", non_blocking=True)
     assert torch.lab._devices[0].driver.queue.last(0) is not None, "nothing waited"
     assert there.tolist() == x.tolist()
+
+
+def test_a_process_that_has_run_backward_is_told_why_it_is_too_late():
+    done = in_a_process("""
+import torch
+torch.ones(1, requires_grad=True).sum().backward()
+try:
+    import labkit.torch_device
+except RuntimeError as error:
+    print(error)
+""")
+    assert "before the first one, in a new process" in done.stdout, done.stderr

@@ -142,6 +142,50 @@ def test_a_compiled_model_trains(backend):
     torch.testing.assert_close(gradient, model[0].weight.grad)
 
 
+@apart
+def test_a_compiled_model_launches_fewer_kernels_with_the_same_results():
+    class Gated(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+        def forward(self, x):
+            y = self.first(x)
+            return self.norm((y.sigmoid() * y + x).tanh() * 2)
+
+    queue = torch.lab._devices[0].driver.queue
+    model, x = Gated().to("lab"), torch.randn(4, 8, device="lab")
+
+    def step(forward):
+        model.zero_grad()
+        torch.lab.synchronize()
+        before = queue.log[-1].id
+        y = forward(x)
+        y.square().sum().backward()
+        torch.lab.synchronize()
+        launched = [each.name for each in queue.log if each.id > before and each.kind == "kernel"]
+        return [y, *[each.grad for each in model.parameters()]], launched
+
+    compiled = torch.compile(model, backend=torch.lab.compiler)
+    expected, eager = step(model)
+    with torch.lab.no_fallbacks():
+        step(compiled)
+        found, fused = step(compiled)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert len(fused) < len(eager) - 3
+    assert any(name.startswith("fused_") for name in fused)
+
+
+@apart
+def test_inductor_has_no_code_for_the_device_and_says_so_in_an_error():
+    from torch._inductor.exc import InductorError
+
+    torch._dynamo.reset()
+    with pytest.raises(InductorError):
+        torch.compile(torch.nn.LayerNorm(4).to("lab"))(torch.ones(2, 4, device="lab"))
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 @apart
 def test_a_checkpoint_draws_its_dropout_again(reentrant):
