@@ -16,6 +16,7 @@ from labkit.course.exercises._step_programs import (
     kept_too_much,
     measured,
 )
+from labkit.dispatch.contexts import explain_in
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("practical_exercises")
@@ -197,33 +198,98 @@ def twice(f, x):
 # --- analyse_the_dispatcher
 
 
-@answers.right("analyse_the_dispatcher")
+def hops_of(casts=True, meta_too=False, look=True, everyone=False):
+    def hops(context, x, y):
+        context = context if look else "plain"
+        device = "Meta" if x.is_meta else "CPU"
+        made = [at for at, one in enumerate((x, y)) if everyone or not one.is_inference()]
+        both, path = [0, 1], []
+        if context == "mode":
+            path.append(("PythonTLSSnapshot", []))
+        if context == "autocast" and (meta_too or device == "CPU"):
+            path.append(("AutocastCPU", both))
+            made = both if casts else made
+        if context != "inference_mode" and made:
+            path.append((f"Autograd{device}", made))
+        if context == "mode":
+            path.append(("Python", []))
+        return [*path, (device, both)]
+
+    return hops
+
+
 def argument_for(path, context):
     device = "meta" if path[-1] == "Meta" else "cpu"
     with torch.inference_mode(context != "inference_mode" and len(path) == 1):
         return torch.ones(2, 2, device=device)
 
 
-@answers.wrong("analyse_the_dispatcher", "always the same tensor")
+def asks_labkit(context, x, y):
+    call = explain_in(context, torch.ops.aten.mm.default, x, y, below=False)
+    return [(hop["slot"], hops_of()(context, x, y)[at][1]) for at, hop in enumerate(call.recorded)]
+
+
+def gives_up(context, x, y):
+    try:
+        return hops_of()({"plain": "plain"}[context], x, y)
+    except Exception:
+        return []
+
+
+answers.right("analyse_the_dispatcher")((hops_of(), argument_for))
+HOPS = {
+    "prints the table row only": lambda context, x, y: hops_of()(context, x, y)[:1],
+    "ignores thread-local sets": hops_of(look=False),
+    "every factor brings every key": hops_of(everyone=True),
+    "autocast keeps the factors": hops_of(casts=False),
+    "autocast on meta, too": hops_of(meta_too=True),
+    "asks labkit for the hops": asks_labkit,
+    "catches every exception and returns a default": gives_up,
+}
+for name, hops in HOPS.items():
+    answers.wrong("analyse_the_dispatcher", name)((hops, argument_for))
+
+
 def same(path, context):
     return torch.ones(2, 2)
 
 
-@answers.wrong("analyse_the_dispatcher", "meta everywhere")
 def meta(path, context):
     return torch.ones(2, 2, device="meta")
 
 
-@answers.wrong("analyse_the_dispatcher", "an inference tensor everywhere")
 def inference(path, context):
     with torch.inference_mode():
         return torch.ones(2, 2, device="meta" if path[-1] == "Meta" else "cpu")
 
 
-@answers.wrong("analyse_the_dispatcher", "requires_grad decides the Autograd slot")
 def by_requires_grad(path, context):
     device = "meta" if path[-1] == "Meta" else "cpu"
     return torch.ones(2, 2, device=device, requires_grad=len(path) > 1)
+
+
+ARGUMENTS = {
+    "always the same tensor": same,
+    "meta everywhere": meta,
+    "an inference tensor everywhere": inference,
+    "requires_grad decides the Autograd slot": by_requires_grad,
+}
+for name, wrong in ARGUMENTS.items():
+    answers.wrong("analyse_the_dispatcher", name)((hops_of(), wrong))
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        ((HOPS["autocast keeps the factors"], argument_for), "Autocast casts the factors first"),
+        ((HOPS["every factor brings every key"], argument_for), "A factor made in inference mode"),
+        ((HOPS["ignores thread-local sets"], argument_for), "inference_mode takes the hop"),
+        ((hops_of(), meta), "Two dimensions"),
+    ],
+)
+def test_a_hint_fits_the_call(answer, hint):
+    exercise = answers.exercises["analyse_the_dispatcher"]
+    assert first_hint(exercise, answer).startswith(hint)
 
 
 # --- profile_memory_allocation

@@ -7,6 +7,7 @@ import torch
 
 from labkit.course.compare import difference
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._analysed_calls import analyse_the_dispatcher
 from labkit.course.exercises._cpp_matrix import a_matrix, first_wrong_matrix, laid_out
 from labkit.course.exercises._stencil import on_the_cpu, on_the_device
 from labkit.course.exercises._step_programs import (
@@ -18,7 +19,6 @@ from labkit.course.exercises._step_programs import (
     traced,
     two_branches,
 )
-from labkit.dispatch.contexts import explain_in
 
 NOTEBOOK = "3_internals/9_practical_exercises"
 
@@ -152,89 +152,6 @@ trace_through_autograd = Exercise(
         "leaves x without its gradient",
         "changes x",
         "calls f twice",
-    ),
-)  # fmt: skip
-
-
-# --- analyse_the_dispatcher
-
-PATHS = (
-    ("plain", ("AutogradCPU", "CPU")),
-    ("plain", ("AutogradMeta", "Meta")),
-    ("no_grad", ("AutogradCPU", "CPU")),
-    ("no_grad", ("AutogradMeta", "Meta")),
-    ("inference_mode", ("CPU",)),
-    ("inference_mode", ("Meta",)),
-    ("autocast", ("AutocastCPU", "AutogradCPU", "CPU")),
-    ("autocast", ("AutogradMeta", "Meta")),
-    ("mode", ("PythonTLSSnapshot", "AutogradCPU", "Python", "CPU")),
-    ("plain", ("CPU",)),
-    ("no_grad", ("CPU",)),
-    ("plain", ("Meta",)),
-)  # fmt: skip
-"""(the context, the slots that a product of two matrices enters there): each has an argument."""
-
-
-def _paths(only: Any = None) -> Any:
-    listed = [one for one in PATHS if only is None or only(*one)]
-
-    def case(rng: Rng, size: int) -> tuple[tuple[str, ...], str]:
-        context, path = listed[min(size, len(listed) - 1)]
-        return path, context
-
-    return case
-
-
-def _taken(context: str, x: Any) -> list[str] | str:
-    try:
-        found = explain_in(context, torch.ops.aten.mm.default, x, x, below=False)
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return [hop["slot"] for hop in found.recorded or []]
-
-
-def _judge_path(case: Case, got: Any) -> str | None:
-    path, context = case.inputs
-    if not isinstance(got, torch.Tensor):
-        return "a tensor comes back"
-    taken = _taken(context, got)
-    return None if taken == list(path) else f"the call takes {list(path)}; yours takes {taken}"
-
-
-def _is_inference(context: str, path: tuple[str, ...]) -> bool:
-    return context != "inference_mode" and len(path) == 1
-
-
-analyse_the_dispatcher = Exercise(
-    id="practical_exercises.analyse_the_dispatcher",
-    case=_paths(),
-    judge=_judge_path,
-    show=lambda path, context: f"path {list(path)}, context {context!r}",
-    cases=len(PATHS),
-    sizes=len(PATHS) - 1,
-    minutes=8,
-    stages=(
-        Stage("on the CPU", cases=12,
-              case=_paths(lambda c, path: path[-1] == "CPU" and not _is_inference(c, path))),
-        Stage("on meta", cases=12,
-              case=_paths(lambda c, path: path[-1] == "Meta" and not _is_inference(c, path))),
-        Stage("all"),
-    ),
-    hints=(
-        Hint("The last slot is Meta: make the tensor with device='meta'.", stage="on meta"),
-        Hint("Two dimensions: x is multiplied with itself.", stage="on the CPU"),
-        Hint(
-            "No Autograd slot, and no inference_mode around the call. So the tensor itself has to "
-            "lack the key: make it inside torch.inference_mode().",
-            when=lambda e: _is_inference(e.inputs[1], e.inputs[0]),
-        ),
-        "The context is given. Which keys does the tensor have to bring?",
-    ),
-    must_fail=(
-        "always the same tensor",
-        "meta everywhere",
-        "an inference tensor everywhere",
-        "requires_grad decides the Autograd slot",
     ),
 )  # fmt: skip
 
