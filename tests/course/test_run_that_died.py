@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 
+from labkit.memory.caching_allocator import CachingAllocator
+from labkit.memory.device import SimulatedDevice
 from tests.course.answers import Answers
 
 answers = Answers("run_that_died")
@@ -34,6 +36,56 @@ def allocated(snapshot):
 @answers.wrong("unused", "looks at the first segment alone")
 def first_segment(snapshot):
     return unused({"segments": snapshot["segments"][:1]})
+
+
+# --- which_number
+
+
+def number(
+    snapshot, question, free=("inactive",), live=("active_allocated",), whole=True, small=True
+):
+    segments = [s for s in snapshot["segments"] if small or s["segment_type"] == "large"]
+    if question == "rounding":
+        return sum(b["size"] - b["requested_size"] for b in free_blocks(segments, live))
+    returnable = [s for s in segments if all(b["state"] in free for b in s["blocks"])]
+    others = [s for s in segments if s not in returnable]
+    asked = segments if not whole else returnable if question == "returnable" else others
+    return sum(b["size"] for b in free_blocks(asked, free))
+
+
+NUMBERS = {
+    "reserved minus allocated for everything": lambda snapshot, question: unused(snapshot),
+    "adds the free blocks up for both": lambda *asked: number(*asked, whole=False),
+    "ignores pools": lambda *asked: number(*asked, small=False),
+    "takes a pending block for a free one": lambda *asked: number(
+        *asked, free=("inactive", "active_pending_free")
+    ),
+    "counts the rounding of free blocks": lambda *asked: number(
+        *asked, live=("active_allocated", "inactive")
+    ),
+    "counts the rounding of pending blocks": lambda *asked: number(
+        *asked, live=("active_allocated", "active_pending_free")
+    ),
+    "looks at the first segment alone": lambda snapshot, question: number(
+        {"segments": snapshot["segments"][:1]}, question
+    ),
+}
+answers.right("which_number")(number)
+for name, wrong in NUMBERS.items():
+    answers.wrong("which_number", name)(wrong)
+
+
+def test_the_three_kinds_of_waste_are_what_the_allocator_counts():
+    allocator = CachingAllocator(SimulatedDevice(100 * MIB))
+    kept = [allocator.malloc(nbytes) for nbytes in (300_000, 30 * MIB, 25 * MIB)]
+    allocator.free(kept.pop())
+    stats, snapshot = allocator.memory_stats(), allocator.snapshot()
+    rounding = stats["allocated_bytes.all.current"] - stats["requested_bytes.all.current"]
+    assert number(snapshot, "rounding") == rounding == 32
+    assert number(snapshot, "split") == stats["inactive_split_bytes.all.current"]
+    before = allocator.reserved_bytes
+    allocator.empty_cache()
+    assert number(snapshot, "returnable") == before - allocator.reserved_bytes > 0
 
 
 # --- longest_free

@@ -1,8 +1,8 @@
-"""The small steps on a run that died: unused bytes, and the longest free piece."""
+"""The small steps on a run that died: unused bytes of three kinds, and the longest free piece."""
 
 from typing import Any
 
-from labkit.course.exercise import Evidence, Exercise, Hint, Rng
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -82,6 +82,68 @@ unused = Exercise(
         "looks at the first segment alone",
     ),
 )
+
+
+QUESTIONS = ("returnable", "split", "rounding")
+
+
+def _asked(*questions: str) -> Any:
+    def case(rng: Rng, size: int) -> tuple[dict[str, Any], str]:
+        return _a_snapshot(rng, size), rng.choice(questions or QUESTIONS)
+
+    return case
+
+
+def _which(snapshot: dict[str, Any], question: str) -> int:
+    found = dict.fromkeys(QUESTIONS, 0)
+    for segment in snapshot["segments"]:
+        blocks = segment["blocks"]
+        free = sum(b["size"] for b in blocks if b["state"] == "inactive")
+        found["returnable" if free == segment["total_size"] else "split"] += free
+        live = [b for b in blocks if b["state"] == "active_allocated"]
+        found["rounding"] += sum(b["size"] - b["requested_size"] for b in live)
+    return found[question]
+
+
+def _of(question: str) -> Any:
+    return lambda e: e.inputs[1] == question and isinstance(e.value, int) and not _has_pending(e)
+
+
+which_number = Exercise(
+    id="run_that_died.which_number",
+    case=_asked(),
+    expected=_which,
+    show=lambda snapshot, question: f"{question!r} of {_in_words(snapshot)}",
+    picture=_drawn,
+    rung="warm-up",
+    cases=90,
+    minutes=3,
+    rules=("plain Python: no labkit, no torch",),
+    banned=TORCH_AND_LABKIT,
+    stages=(
+        *(Stage(question, case=_asked(question), cases=40) for question in QUESTIONS),
+        Stage("all"),
+    ),
+    hints=(
+        Hint("Only a segment whose blocks are all inactive can go back: one block, in fact.",
+             when=_of("returnable")),
+        Hint("Free blocks beside a block that is not free: those of the other segments.",
+             when=_of("split")),
+        Hint("Of each allocated block, its size less its requested_size.", when=_of("rounding")),
+        Hint("A pending block is neither free nor allocated. It keeps its segment, and counts "
+             "nowhere.", when=lambda e: isinstance(e.value, int) and _has_pending(e)),
+        "Go through the segments; of each, the blocks decide.",
+    ),
+    must_fail=(
+        "reserved minus allocated for everything",
+        "adds the free blocks up for both",
+        "ignores pools",
+        "takes a pending block for a free one",
+        "counts the rounding of free blocks",
+        "counts the rounding of pending blocks",
+        "looks at the first segment alone",
+    ),
+)  # fmt: skip
 
 
 def _longest(snapshot: dict[str, Any], stream: int) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._failures import CAUSES, puzzle, show_puzzle
-from labkit.course.exercises._free_room import longest_free, unused
+from labkit.course.exercises._free_room import longest_free, unused, which_number
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import CONSTANT, FIRST
 from labkit.course.exercises._training_runs import show_run, training_run
@@ -230,4 +230,4 @@ find_the_leak = Exercise(
     ),
 )
 
-EXERCISES = (unused, longest_free, cause_and_cure, find_the_leak, why_oom)
+EXERCISES = (unused, which_number, longest_free, cause_and_cure, find_the_leak, why_oom)
