@@ -137,39 +137,42 @@ def last_only(steps, sizes):
 # --- batch_search
 
 
-def fits(run, batch, error=torch.OutOfMemoryError):
+def fits(run, batch, training, error=torch.OutOfMemoryError):
     try:
-        run(batch)
+        if training:
+            run(batch).backward()
+        else:
+            run(batch)
     except error:
         return False
     return True
 
 
-def search(run, fits=fits, most=None):
+def search(run, training, fits=fits):
     good, bad = 0, None
     while bad is None:
         batch = max(1, 2 * good)
-        if fits(run, batch):
+        if fits(run, batch, training):
             good = batch
         else:
             bad = batch
     while bad - good > 1:
         batch = (good + bad) // 2
-        good, bad = (batch, bad) if fits(run, batch) else (good, batch)
+        good, bad = (batch, bad) if fits(run, batch, training) else (good, batch)
     return good or None
 
 
 @answers.right("batch_search")
-def batch_search(run):
-    return search(run)
+def batch_search(run, training):
+    return search(run, training)
 
 
 @answers.wrong("batch_search", "stops at 128")
-def stops_at_128(run):
+def stops_at_128(run, training):
     low, high, best = 1, 128, None
     while low <= high:
         middle = (low + high) // 2
-        if fits(run, middle):
+        if fits(run, middle, training):
             best, low = middle, middle + 1
         else:
             high = middle - 1
@@ -177,49 +180,78 @@ def stops_at_128(run):
 
 
 @answers.wrong("batch_search", "catches every RuntimeError")
-def any_runtime_error(run):
-    return search(run, lambda run, batch: fits(run, batch, RuntimeError))
+def any_runtime_error(run, training):
+    return search(run, training, lambda *trial: fits(*trial, RuntimeError))
+
+
+@answers.wrong("batch_search", "forward only when training is asked")
+def forward_only(run, training):
+    return search(run, False)
+
+
+@answers.wrong("batch_search", "backward when nothing is trained")
+def always_trains(run, training):
+    return search(run, True)
+
+
+@answers.wrong("batch_search", "keeps the error of a failed step")
+def keeps_the_error(run, training):
+    errors = []
+
+    def trial(run, batch, training):
+        try:
+            result = run(batch)
+            if training:
+                result.backward()
+        except torch.OutOfMemoryError as error:
+            errors.append(error)
+            return False
+        return True
+
+    return search(run, training, trial)
 
 
 @answers.wrong("batch_search", "holds the result of the trial before")
-def holds(run):
+def holds(run, training):
     kept = [None]
 
-    def trial(run, batch):
+    def trial(run, batch, training):
         try:
             kept[0] = run(batch)
+            if training:
+                kept[0].backward()
         except torch.OutOfMemoryError:
             return False
         return True
 
-    return search(run, trial)
+    return search(run, training, trial)
 
 
 @answers.wrong("batch_search", "answers 1 when nothing fits")
-def at_least_one(run):
-    return search(run) or 1
+def at_least_one(run, training):
+    return search(run, training) or 1
 
 
 @answers.wrong("batch_search", "only doubles")
-def doubles(run):
+def doubles(run, training):
     batch = 0
-    while fits(run, max(1, 2 * batch)):
+    while fits(run, max(1, 2 * batch), training):
         batch = max(1, 2 * batch)
     return batch or None
 
 
 @answers.wrong("batch_search", "tries one after the other")
-def one_by_one(run):
+def one_by_one(run, training):
     batch = 0
-    while fits(run, batch + 1):
+    while fits(run, batch + 1, training):
         batch += 1
     return batch or None
 
 
 @answers.wrong("batch_search", "catches every exception and returns a default")
-def catches(run):
+def catches(run, training):
     try:
-        return search(run)
+        return search(run, training)
     except Exception:
         return None
 
@@ -232,9 +264,9 @@ def catches(run):
 def remembers_the_first():
     kept = []
 
-    def batch_search(run):
+    def batch_search(run, training):
         if not kept:
-            kept.append(search(run))
+            kept.append(search(run, training))
         return kept[0]
 
     return batch_search
@@ -246,6 +278,9 @@ def test_each_mistake_of_a_search_gets_its_own_hint():
     assert "None" in first_hint(exercise, at_least_one)
     assert "Too many trials" in first_hint(exercise, one_by_one)
     assert "still held by a name" in first_hint(exercise, holds)
+    assert "whole step" in first_hint(exercise, forward_only)
+    assert "whole step" in first_hint(exercise, always_trains)
+    assert "step that failed" in first_hint(exercise, keeps_the_error)
 
 
 # --- amp_benefit

@@ -109,7 +109,7 @@ class Device:
 
     def __init__(self, room: int, breaks_at: int | None) -> None:
         self.room, self.breaks_at = room, breaks_at
-        self.taken, self.trials = 0, list[int]()
+        self.taken, self.trials, self.steps = 0, list[int](), 0
 
     def run(self, batch: int) -> "Result":
         """The model's result for a batch.
@@ -132,8 +132,21 @@ class Result:
     """Room on the device, for as long as this lives."""
 
     def __init__(self, device: Device, batch: int) -> None:
+        self.device, self.batch = device, batch
         device.taken += batch
         weakref.finalize(self, _give_back, device, batch)
+
+    def backward(self) -> None:
+        """The gradients; while they are computed they take as much room again.
+
+        Raises   torch.OutOfMemoryError   no room
+        """
+        self.device.steps += 1
+        if self.device.taken + self.batch > self.device.room:
+            raise torch.OutOfMemoryError(
+                f"Tried to allocate {self.batch} gradients; "
+                f"{self.device.room - self.device.taken} are free"
+            )
 
 
 @handed_out
@@ -146,38 +159,41 @@ def most_trials(room: int) -> int:
     return 2 * room.bit_length() + 1
 
 
-def _drive_search(answer: Any, room: int, breaks_at: int | None) -> dict[str, Any]:
+def _drive_search(answer: Any, room: int, breaks_at: int | None, training: bool) -> dict[str, Any]:
     device = Device(room, breaks_at)
     try:
-        found = answer(device.run)
+        found = answer(device.run, training)
     except Bug:
         found = "the model's own error"
     return {
         "answer": found,
         "tried": device.trials[:20],
         "trials": len(device.trials),
+        "backward passes": device.steps,
     }
 
 
 def _judge_search(case: Case, got: Any) -> Any:
-    room, breaks_at = case.inputs
+    room, breaks_at, training = case.inputs
     from labkit.course.exercise import Raised, Wrong
 
     if isinstance(got, Raised):
-        return "batch_search(run) returns a number or None"
-    right = room or None
+        return "batch_search(run, training) returns a number or None"
+    right = (room // 2 if training else room) or None
     if breaks_at is not None:
         right = "the model's own error"
     if got["answer"] != right or isinstance(got["answer"], bool):
         return Wrong("the largest batch that fits", right)
+    if not training and got["backward passes"]:
+        return "no backward pass where nothing is trained"
     if got["trials"] > most_trials(room):
         return Wrong(f"at most {most_trials(room)} trials for {room} pictures")
     return None
 
 
-def _said_of_a_device(room: int, breaks_at: int | None) -> str:
+def _said_of_a_device(room: int, breaks_at: int | None, training: bool) -> str:
     bug = f"; a bug of the model from batch {breaks_at} on" if breaks_at else ""
-    return f"a device with room for {room} pictures{bug}"
+    return f"a device with room for {room} pictures{bug}{'; training' if training else ''}"
 
 
 batch_search = Exercise(
@@ -185,12 +201,15 @@ batch_search = Exercise(
     case=lambda rng, size: _a_device(rng, size),
     judge=_judge_search,
     drive=_drive_search,
-    minutes=14,
+    minutes=15,
     cases=60,
     stages=(
-        Stage("some fit", case=lambda rng, size: (rng.randint(1, 1 + 4**size), None)),
-        Stage("none fits", case=lambda rng, size: (0, None), cases=3),
-        Stage("a bug", case=lambda rng, size: (rng.randint(8, 9 + 4**size), rng.randint(1, 8))),
+        Stage("some fit", case=lambda rng, size: (rng.randint(1, 1 + 4**size), None, False)),
+        Stage("none fits", case=lambda rng, size: (0, None, False), cases=3),
+        Stage(
+            "a bug", case=lambda rng, size: (rng.randint(8, 9 + 4**size), rng.randint(1, 8), False)
+        ),
+        Stage("training", case=lambda rng, size: (rng.randint(0, 1 + 4**size), None, True)),
         Stage("together"),
     ),
     rules=("catch nothing but running out of memory",),
@@ -211,6 +230,22 @@ batch_search = Exercise(
             when=lambda e: e.value["trials"] > most_trials(e.inputs[0]),
         ),
         Hint(
+            "Where training is True the work is a whole step, run(batch).backward(), and both may "
+            "run out of room. Where it is False, no backward pass.",
+            when=lambda e: (
+                isinstance(e.value, dict) and bool(e.value["backward passes"]) != bool(e.inputs[2])
+            ),
+        ),
+        Hint(
+            "The step that failed still takes room: an error kept by a name keeps all that was "
+            "alive when it was raised.",
+            when=lambda e: (
+                e.inputs[2]
+                and isinstance(e.value["answer"], int)
+                and e.value["answer"] < e.inputs[0] // 2
+            ),
+        ),
+        Hint(
             "Your answer is too small: more would fit. Is the result of the trial before still "
             "held by a name while the next one runs? It takes room.",
             when=lambda e: isinstance(e.value["answer"], int) and e.value["answer"] < e.inputs[0],
@@ -226,14 +261,18 @@ batch_search = Exercise(
         "only doubles",
         "tries one after the other",
         "catches every exception and returns a default",
+        "forward only when training is asked",
+        "backward when nothing is trained",
+        "keeps the error of a failed step",
         FIRST,
     ),
 )
 
 
-def _a_device(rng: Rng, size: int) -> tuple[int, int | None]:
+def _a_device(rng: Rng, size: int) -> tuple[int, int | None, bool]:
     room = rng.choice((0, 1, 2, 3, rng.randint(1, 5**size), 2**size, 2**size - 1, 2**size + 1))
-    return room, rng.randint(1, max(room // 2, 1)) if rng.chance(0.2) else None
+    breaks_at = rng.randint(1, max(room // 4, 1)) if rng.chance(0.2) else None
+    return room, breaks_at, rng.chance(0.4)
 
 
 EXERCISES = (bytes_of_step, mixed_step, traffic, batch_search, amp_benefit)
