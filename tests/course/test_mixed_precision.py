@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from labkit.course.exercises import find
-from labkit.course.exercises.mixed_precision import (
+from labkit.course.exercises._cast_regions import (
     FLOAT32,
     LOWER,
     WIDEST,
     finished_region,
-    finished_scaler,
-    gradients,
     mini_autocast,
 )
+from labkit.course.exercises.mixed_precision import finished_scaler, gradients
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("mixed_precision")
@@ -220,6 +219,18 @@ class NoNan(Scaler):
             self.found[optimizer] = bad
 
 
+@answers.wrong("grad_scaler", "loses state on reload")
+class Forgets(Scaler):
+    def load(self, state):
+        pass
+
+
+@answers.wrong("grad_scaler", "saves the scale alone")
+class ScaleOnly(Scaler):
+    def state(self):
+        return self.value, 0
+
+
 # --- mini_autocast
 
 answers.right("mini_autocast")(Region)
@@ -230,7 +241,10 @@ class ByIds:
     """Written another way: keyed by id, the weight kept beside its cast."""
 
     def __init__(self):
-        self.kept = {}
+        self.kept, self.inside = {}, []
+
+    def begin(self, enabled):
+        self.inside.append(enabled)
 
     def target(self, name, tensors):
         if name in LOWER:
@@ -241,7 +255,7 @@ class ByIds:
         return torch.float16 if name in WIDEST else None
 
     def cast(self, name, tensors):
-        to = self.target(name, tensors)
+        to = self.target(name, tensors) if all(self.inside[-1:]) else None
         return [self.one(t, to) for t in tensors]
 
     def one(self, tensor, to):
@@ -254,7 +268,9 @@ class ByIds:
         return self.kept[id(tensor)][1]
 
     def end(self):
-        self.kept.clear()
+        if not self.inside:
+            self.kept.clear()
+        del self.inside[-1:]
 
 
 @answers.wrong("mini_autocast", "casts everything")
@@ -266,7 +282,34 @@ class Everything(Region):
 @answers.wrong("mini_autocast", "cache survives the region")
 class Survives(Region):
     def end(self):
-        pass
+        del self.inner[-1:]
+
+
+@answers.wrong("mini_autocast", "nested disable ignored")
+class AlwaysOn(Region):
+    def begin(self, enabled):
+        super().begin(True)
+
+
+@answers.wrong("mini_autocast", "stays off when the inner region ends")
+class StaysOff(Region):
+    def end(self):
+        if self.inner and not self.inner[-1]:
+            return
+        super().end()
+
+
+@answers.wrong("mini_autocast", "an inner region's end drops the casts")
+class InnerDrops(Region):
+    def end(self):
+        del self.inner[-1:]
+        self.kept = {}
+
+
+@answers.wrong("mini_autocast", "the innermost that was switched off decides for all")
+class OffInside(Region):
+    def begin(self, enabled):
+        super().begin(enabled and all(self.inner))
 
 
 @answers.wrong("mini_autocast", "keeps what is no weight")
@@ -303,7 +346,8 @@ class EachTime(Region):
 @answers.wrong("mini_autocast", "makes the cast again after a write")
 class Fresh(Region):
     def _one(self, tensor, to):
-        if to != torch.float16 or tensor.dtype == to or not tensor.requires_grad:
+        weight = tensor.requires_grad and tensor.is_leaf
+        if to != torch.float16 or tensor.dtype == to or not weight:
             return tensor.to(to)
         kept = self.kept.get(tensor)
         if kept is None or kept[0] != tensor._version:
@@ -343,6 +387,9 @@ def test_the_hints_name_the_mistake():
     assert "*any* optimizer" in first_hint(scaler, LastOnly)
     assert "in no list" in first_hint(region, Everything)
     assert "One float32 tensor is enough" in first_hint(region, FirstWide)
+    assert "switched off nothing is cast" in first_hint(region, AlwaysOn)
+    assert "switched off nothing is cast" in first_hint(region, InnerDrops)
+    assert "good updates there were" in first_hint(scaler, ScaleOnly)
     assert "also when the weight was written" in first_hint(region, Fresh)
 
 
