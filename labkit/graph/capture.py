@@ -8,12 +8,15 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from labkit.core.tensor_impl import TensorImpl
+from labkit.graph.labkit_capture import capture_labkit
 
-def capture(program: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:
+
+def capture(program: Callable[..., Any], *inputs: torch.Tensor | TensorImpl) -> GraphModule:
     """The operators that `program(*inputs)` runs; `node.args` and `node.users` are edges.
 
-    program   an nn.Module or a function of tensors. A module's parameters and buffers are not
-              copied: the graph reads the module's own.
+    program   an nn.Module or a function of tensors, of torch or of labkit as the inputs are. A
+              module's parameters and buffers are not copied: the graph reads the module's own.
 
     Every node's `meta["val"]` has shape, dtype and strides. No gradients are recorded. Sizes are
     those of the examples, and a Python `if` has been decided. The program runs once, with all it
@@ -21,6 +24,8 @@ def capture(program: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:
 
     Source   torch/fx/experimental/proxy_tensor.py  make_fx
     """
+    if any(isinstance(one, TensorImpl) for one in inputs):
+        return capture_labkit(program, inputs, _parameter_names(program))
     with torch.no_grad():  # the lambda hides parameters that keep their defaults
         graph = make_fx(lambda *given: program(*given), pre_dispatch=True)(*inputs)
     _name_inputs(graph, program)
@@ -30,9 +35,12 @@ def capture(program: Callable[..., Any], *inputs: torch.Tensor) -> GraphModule:
     return graph
 
 
+def _parameter_names(program: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(getattr(program, "forward", program)).parameters)
+
+
 def _name_inputs(graph: GraphModule, program: Callable[..., Any]) -> None:
-    called = program.forward if isinstance(program, torch.nn.Module) else program
-    names = list(inspect.signature(called).parameters)
+    names = _parameter_names(program)
     for node, name in zip(graph.graph.find_nodes(op="placeholder"), names, strict=False):
         node._rename(name)
         node.target = name
