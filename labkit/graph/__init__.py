@@ -1,4 +1,5 @@
-"""Graphs of ATen operators: captured by torch.fx, rewritten by passes that prove what they do.
+"""Graphs of ATen operators: captured of a torch or labkit program, rewritten by passes that prove
+what they do.
 
 Source   torch/fx, torch/_inductor/fx_passes
 """
@@ -8,6 +9,7 @@ from labkit.graph.cleanup import remove_dead, share_common
 from labkit.graph.device import DeviceRun, run_on_device
 from labkit.graph.folding import fold_batch_norm
 from labkit.graph.functional import functionalise
+from labkit.graph.fusion import fuse
 from labkit.graph.memory_plan import MemoryPlan, plan_memory
 from labkit.graph.pointwise import fuse_pointwise
 from labkit.graph.proof import largest_difference
@@ -17,6 +19,6 @@ from labkit.graph.shelf_kernels import use_shelf_kernels
 
 __all__ = [
     "DeviceRun", "MemoryPlan", "Refusal", "Rewrite", "capture", "fold_batch_norm",
-    "functionalise", "fuse_pointwise", "largest_difference", "plan_memory", "reinplace",
+    "functionalise", "fuse", "fuse_pointwise", "largest_difference", "plan_memory", "reinplace",
     "remove_dead", "run_on_device", "share_common", "use_shelf_kernels",
 ]  # fmt: skip

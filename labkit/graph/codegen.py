@@ -29,6 +29,9 @@ TYPES = {
 }  # fmt: skip
 """Element types that a kernel is written for."""
 
+UNTAGGED = {torch.ops.aten.rsub.Tensor}
+"""Element-wise operators that PyTorch does not mark as such."""
+
 _TEMPLATE = """\
 {head}// {what}
 extern "C" __global__ void {name}({parameters}, {element}* out, long long n) {{
@@ -43,7 +46,9 @@ extern "C" __global__ void {name}({parameters}, {element}* out, long long n) {{
 def why_not_pointwise(node: Node) -> str | None:
     """Why a node cannot be part of a generated kernel, as a clause; None when it can."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:
+    if not isinstance(target, torch._ops.OpOverload) or not (
+        torch.Tag.pointwise in target.tags or target in UNTAGGED
+    ):
         return "is not element-wise"
     if target._schema.is_mutable:
         return "writes to its input"
@@ -182,6 +187,8 @@ def _text(node: Node) -> str:
         else:
             given[argument.name], words[argument.name] = argument.name, _word(value, node)
     name, dtype = operator_name(node), TYPES[node.meta["val"].dtype]
+    if name == "rsub":  # `2 - x`
+        name, words["x"], words["y"] = "sub", words["y"], words["x"]
     text = expression(name, given, dtype) if name in EXPRESSIONS else None
     if text is None:
         raise KeyError(name)

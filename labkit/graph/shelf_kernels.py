@@ -1,7 +1,4 @@
-"""Convolution, batch norm and ReLU onto the one kernel of the shelf that does all three.
-
-The shelf has no such kernel for a linear layer: after `fold_batch_norm` its ReLU stays a launch.
-"""
+"""A convolution or linear layer, its batch norm and ReLU become one kernel of the shelf."""
 
 from collections.abc import Sequence
 
@@ -37,8 +34,24 @@ def conv_bn_relu(
     return aten.relu(aten.batch_norm(y, gamma, beta, mean, variance, False, 0.0, epsilon, False))
 
 
+def linear_bn_relu(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    norm: Sequence[torch.Tensor | None],
+    epsilon: float,
+) -> torch.Tensor:
+    """relu(batch_norm(linear(x))): to the kernel, a convolution of images of one pixel."""
+    gamma, beta, mean, variance = norm
+    y = aten.linear(x, weight, bias)
+    return aten.relu(aten.batch_norm(y, gamma, beta, mean, variance, False, 0.0, epsilon, False))
+
+
+FUSED = {aten.conv2d.default: conv_bn_relu, aten.linear.default: linear_bn_relu}
+
+
 def use_shelf_kernels(graph: GraphModule) -> Rewrite:
-    """Each convolution whose only reader is a norm, and that one's only reader a ReLU, is one call.
+    """Each layer whose only reader is a norm, and that one's only reader a ReLU, is one call.
 
     The conditions are those of `fold_batch_norm`; no weight changes.
     """
@@ -46,7 +59,7 @@ def use_shelf_kernels(graph: GraphModule) -> Rewrite:
     storages = Storages(rewrite.graph)
     for node in calls(rewrite.graph, aten.batch_norm.default):
         layer = Norm(*node.args).input
-        if layer.target is not aten.conv2d.default:
+        if layer.target not in FUSED:
             continue
         refusal = why_not_folded(node, storages) or _why_no_relu(node)
         if refusal:
@@ -54,7 +67,7 @@ def use_shelf_kernels(graph: GraphModule) -> Rewrite:
             continue
         (relu,) = node.users
         with rewrite.graph.graph.inserting_before(relu):
-            fused = rewrite.graph.graph.call_function(conv_bn_relu, _arguments(layer, node))
+            fused = rewrite.graph.graph.call_function(FUSED[layer.target], _arguments(layer, node))
         fused.meta["val"] = relu.meta["val"]
         relu.replace_all_uses_with(fused)
         rewrite.done.append(f"{layer.name}, {node.name} and {relu.name} are {fused.name}")
@@ -75,8 +88,10 @@ def _why_no_relu(node: Node) -> tuple[Node, Node, str] | None:
 def _arguments(layer: Node, node: Node) -> tuple[object, ...]:
     given = {argument.name: value for argument, value in arguments(layer)}
     norm = Norm(*node.args)
+    numbers = given["input"], given["weight"], given.get("bias"), norm[1:5], norm.epsilon
+    if layer.target is aten.linear.default:
+        return numbers
     return (
-        given["input"], given["weight"], given.get("bias"), norm[1:5], norm.epsilon,
-        given.get("stride", [1, 1]), given.get("padding", [0, 0]), given.get("dilation", [1, 1]),
-        given.get("groups", 1),
+        *numbers, given.get("stride", [1, 1]), given.get("padding", [0, 0]),
+        given.get("dilation", [1, 1]), given.get("groups", 1),
     )  # fmt: skip

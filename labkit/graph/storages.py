@@ -12,7 +12,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-FRESH = {"conv1d", "conv2d", "linear", "matmul", "batch_norm", "layer_norm", "max_pool2d"}
+FRESH = {
+    "conv1d", "conv2d", "linear", "matmul", "batch_norm", "layer_norm", "max_pool2d",
+    "adaptive_avg_pool2d",
+}  # fmt: skip
 """Composite operators that always return new memory. Others, such as dropout in evaluation, may
 hand back an input without saying so in their schema."""
 

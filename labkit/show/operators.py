@@ -59,7 +59,7 @@ def _look(node: Any, graph: Any) -> tuple[str, str, list[str]]:
         return "one kernel", "fused", [f"{count} operators"]
     name = operator_name(node)
     written = "in place" if overwritten(node) else "operator"
-    return name, "fused" if name == "conv_bn_relu" else written, []
+    return name, "fused" if name.endswith("_bn_relu") else written, []
 
 
 def _details(node: Any) -> dict[str, str]:

@@ -8,7 +8,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
@@ -50,23 +50,50 @@ def fold(
     result = tensor_impl.empty(shape, out_dtype, self.device)
     if not result.numel():
         return result
-    steps = [stride * self.itemsize for stride in self.strides]
-    out_steps = [stride * out_dtype.itemsize for stride in contiguous_strides(kept_sizes)]
+    types, out_strides = (self.dtype, out_dtype), contiguous_strides(kept_sizes)
+    launch = folding(name, types, self.sizes, self.strides, out_strides, dims)
+    into = written(result)
+    kernel = from_text(launch.text, launch.kernel)
+    kernel((launch.grid,), (THREADS,), (into, read(self), *launch.numbers))
+    return result
+
+
+class Folding(NamedTuple):
+    """A launch that folds, in blocks of `THREADS`; its first arguments are the output and x.
+
+    numbers  its other arguments
+    """
+
+    text: str
+    kernel: str
+    grid: int
+    numbers: tuple[Any, ...]
+
+
+def folding(
+    name: str, types: tuple[DType, DType], sizes: Ints, strides: Ints, out_strides: Ints, dims: Ints
+) -> Folding:
+    """The launch for one layout, with at least one output.
+
+    types        of x and of the output
+    strides      of x, in elements
+    out_strides  of the output, one for every dimension of x; those of `dims` are not asked
+    """
+    source, out = types
     kept = [
-        (self.sizes[d], out_steps[d], steps[d])
-        for d in reversed(range(self.dim()))
+        (sizes[d], out_strides[d] * out.itemsize, strides[d] * source.itemsize)
+        for d in reversed(range(len(sizes)))
         if d not in dims
     ]
-    folded = sorted([(self.sizes[d], 0, steps[d]) for d in dims], key=lambda dim: dim[2])
+    folded = sorted(
+        [(sizes[d], 0, strides[d] * source.itemsize) for d in dims], key=lambda dim: dim[2]
+    )
+    outputs = math.prod([size for size, _, _ in kept])
     count = math.prod([size for size, _, _ in folded])
     lanes = THREADS if count >= FEW else 1
-    kernel = from_text(_text(Call(name, self.dtype, out_dtype, lanes)), kernel_name(name))
-    out = written(result)
-    kernel(
-        (blocks(result.numel() * lanes, THREADS),), (THREADS,),
-        (out, read(self), result.numel(), count, _walk(kept), _walk(folded)),
-    )  # fmt: skip
-    return result
+    numbers = (outputs, count, _walk(kept), _walk(folded))
+    text = _text(Call(name, source, out, lanes))
+    return Folding(text, kernel_name(name), blocks(outputs * lanes, THREADS), numbers)
 
 
 @functools.lru_cache(maxsize=256)
