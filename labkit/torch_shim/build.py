@@ -1,6 +1,6 @@
 """The shim as a library of this very PyTorch: compiled once, kept in labkit's compile cache.
 
-Its two files are one translation unit. A binary serves one version of PyTorch alone, and any
+Its three files are one translation unit. A binary serves one version of PyTorch alone, and any
 Python: the key of the cache names the version, and no Python symbol is used.
 """
 
@@ -12,7 +12,7 @@ import torch
 from labkit.core import host_compiler
 
 HERE = Path(__file__).parent
-FILES = ("device.cpp", "operators.cpp")
+FILES = ("device.cpp", "operators.cpp", "profiler.cpp")
 
 
 def library() -> Path:

@@ -45,6 +45,7 @@ enum Verb : int32_t {
     kAllocate, kCopy, kRecordStream, kEmptyCache, kStatistics, kResetStatistics, kMemoryInfo,
     kNewStream, kQueryStream, kSynchronizeStream, kSynchronizeDevice,
     kRecordEvent, kWaitEvent, kQueryEvent, kSynchronizeEvent, kElapsedNanoseconds,
+    kProfiledNanoseconds,
 };
 
 using Request = int64_t (*)(int32_t verb, int64_t a, int64_t b, int64_t c, int64_t d);

@@ -39,6 +39,7 @@ class Verb(IntEnum):
     QUERY_EVENT = 13  # (event) -> 1 when complete
     SYNCHRONIZE_EVENT = 14  # (event)
     ELAPSED_NANOSECONDS = 15  # (event, event) -> nanoseconds
+    PROFILED_NANOSECONDS = 16  # (event, event) -> nanoseconds, for the profiler's column
 
 
 Answer = Callable[[int, int, int, int], int | None]
@@ -73,6 +74,7 @@ class Shim:
         self._serve = REQUEST(serve)  # must live as long as the process
         self._buffer = (Released * TAKEN_AT_ONCE)()
         library.lab_start(self._serve, devices)
+        library.lab_profile()
         atexit.register(library.lab_end)
 
     def released(self) -> list[tuple[bool, int]]:

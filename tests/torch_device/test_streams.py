@@ -109,3 +109,18 @@ except RuntimeError as error:
     print(error)
 """)
     assert "before the first one, in a new process" in done.stdout, done.stderr
+
+
+@apart
+def test_the_profiler_has_a_column_for_the_device():
+    """Of the emulator: a microsecond for each kernel and copy, at the operator that asked for it."""
+    layer, x = torch.nn.Linear(4, 3).to("lab"), torch.ones(2, 4, device="lab")
+    layer(x)
+    with torch.autograd.profiler.profile(use_device="lab") as seen:
+        (layer(x) * 2).relu()
+    table = seen.key_averages()
+    assert "Self LAB" in table.table()
+    times = {each.key: each.self_device_time_total for each in table}
+    assert (times["aten::mul"], times["aten::relu"]) == (1, 1)
+    assert times["aten::transpose"] == times["aten::empty"] == 0
+    assert times["aten::addmm"] >= 1

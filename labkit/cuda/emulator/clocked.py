@@ -10,12 +10,11 @@ in which it was asked.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from labkit.cuda.emulator.queue import Work, WorkQueue
+from labkit.cuda.emulator.queue import MARKS, Work, WorkQueue
 from labkit.cuda.operation import Node
 from labkit.cuda.simulated_run import SimulatedRun, Span
 
 FROM_HOST = "memcpy host to device"
-MARKS = ("record", "wait", "graph")
 LEAST_ASK = 1.0
 """Microseconds of a question whether something is done, where asking is free."""
 

@@ -14,7 +14,7 @@ from labkit.cuda.emulator.events import Events
 from labkit.cuda.emulator.forked import close_to_children
 from labkit.cuda.emulator.launching import perform
 from labkit.cuda.emulator.module import Function, Module
-from labkit.cuda.emulator.queue import WorkQueue
+from labkit.cuda.emulator.queue import MARKS, WorkQueue
 from labkit.cuda.emulator.transfers import Transfers
 from labkit.cuda.emulator.worker import Worker, default_threads
 from labkit.cuda.errors import CaptureError, InvalidValueError
@@ -306,6 +306,16 @@ class EmulatorDriver:
         """
         with self._lock:
             return float(self._events.completed_as(end) - self._events.completed_as(start))
+
+    def work_between(self, start: int, end: int) -> int:
+        """Kernels, copies and fills that ran between two events, of those still in the log.
+
+        Raises   CudaError   one of the events was not recorded, or has not completed
+        """
+        with self._lock:
+            first, last = self._events.completed_as(start), self._events.completed_as(end)
+            ran = [work.done_as for work in self.queue.log if work.kind not in MARKS]
+            return sum(1 for place in ran if place is not None and first < place < last)
 
     # Modules and launches
 

@@ -15,6 +15,8 @@ from typing import Any
 from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.operation import Node
 
+MARKS = ("record", "wait", "graph")
+"""Kinds of work that move and compute nothing."""
 _PENDING_LIMIT = 1024  # then the oldest work runs: a queue has an end on a GPU, too
 
 
