@@ -201,8 +201,8 @@ class Devices:
         return round(self._events[start][0].elapsed_time(self._events[end][0]) * 1e6)
 
     def _profiled(self, start: int, end: int, *_: int) -> int:
-        """On the emulator, whose seconds mean nothing, each kernel and copy counts a microsecond."""
-        (first, driver), (last, _) = self._events[start], self._events[end]
+        """On the emulator, which has no seconds, each kernel and copy counts a microsecond."""
+        (first, driver), (last, _owner) = self._events[start], self._events[end]
         if not isinstance(driver, EmulatorDriver):
             return self._elapsed(start, end)
         assert first.handle is not None and last.handle is not None  # they are recorded when made

@@ -113,7 +113,7 @@ except RuntimeError as error:
 
 @apart
 def test_the_profiler_has_a_column_for_the_device():
-    """Of the emulator: a microsecond for each kernel and copy, at the operator that asked for it."""
+    """Of the emulator: a microsecond for each kernel and copy, at the operator that asked."""
     layer, x = torch.nn.Linear(4, 3).to("lab"), torch.ones(2, 4, device="lab")
     layer(x)
     with torch.autograd.profiler.profile(use_device="lab") as seen:
