@@ -18,6 +18,7 @@ LAYERS = {
     "allocator": "labkit.conformance.allocator",
     "autograd": "labkit.conformance.autograd",
     "amp": "labkit.conformance.amp",
+    "kernels": "labkit.conformance.kernels",
     "torch_device": "labkit.conformance.torch_device",
 }
 """Layer name -> module. A module offers `compare(seed, size)`, yielding one `Comparison` per

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from labkit import cli, course
 from labkit.course.benches import kernel_bench
 from labkit.course.exercise import Rng
-from labkit.course.exercises import bank_conflict_ladder
+from labkit.course.exercises import _column_sums, bank_conflict_ladder
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("bank_conflict_ladder")
@@ -183,6 +184,42 @@ for why, answer in [
 ]:
     answers.wrong("column_sum", why)(answer)
 
+# --- regression_test
+
+
+@answers.right("regression_test")
+def one_shape(run):
+    found = run(70, 45)
+    assert found.right
+    assert found.passes == 1
+    assert found.barriers <= 2
+
+
+@answers.wrong("regression_test", "asks for right sums alone")
+def sums_alone(run):
+    assert run(70, 45).right
+
+
+@answers.wrong("regression_test", "asks for passes alone")
+def passes_alone(run):
+    assert run(64, 64).passes == 1
+
+
+@answers.wrong("regression_test", "takes whole tiles")
+def whole_tiles(run):
+    assert run(64, 64) == (True, 1.0, 1.0)
+
+
+@answers.wrong("regression_test", "takes few rows")
+def few_rows(run):
+    assert run(20, 45) == (True, 1.0, 1.0)
+
+
+@answers.wrong("regression_test", "forgets the barriers")
+def no_barriers(run):
+    assert run(70, 45)[:2] == (True, 1.0)
+
+
 test_answers = answers.tests()
 
 
@@ -221,3 +258,25 @@ def test_the_emulator_counts_the_same_passes(seed):
     )  # fmt: skip
     counted = done.report.total("wavefronts", space="shared", access="read")
     assert counted == bank_conflict_ladder._passes(index, item)
+
+
+# --- what the chapter shows
+
+
+def test_conformance_is_red_for_the_slip_twice_and_for_the_padding_once():
+    assert len(course.conformance("kernels", _column_sums.SLIP).red) == 2
+    padded = _column_sums.changed(_column_sums.SLIP, _column_sums.PADDED)
+    assert course.conformance("kernels", padded).red == ["sums down the columns"]
+
+
+def test_conformance_is_green_for_the_repair_in_a_file_of_its_own(tmp_path, capsys):
+    file = tmp_path / "sum.py"
+    file.write_text(f"column_sum = {_column_sums.FINISHED!r}")
+    assert cli.main(["conformance", "kernels", "--system", str(file), "--seed", "2"]) == 0
+    file.write_text("column_sum = 'no kernel'")
+    assert cli.main(["conformance", "kernels", "--system", str(file)]) == 1
+    assert "raises CompileError" in capsys.readouterr().out
+
+
+def test_conformance_of_the_shelf_is_green():
+    assert cli.main(["conformance", "kernels", "--seed", "3"]) == 0

@@ -1,5 +1,7 @@
 """The oral exams: one on every capstone that is written, five questions each, printed on a page."""
 
+import re
+
 import pytest
 
 from labkit import cli
@@ -17,6 +19,12 @@ def test_it_asks_five_questions_and_says_what_to_expect(chapter):
     questions = oral_exams()[chapter]
     assert [sorted(question) for question in questions] == [["ask", "expect"]] * 5
     assert all("?" in question["ask"] for question in questions)
+
+
+@pytest.mark.parametrize("chapter", oral_exams())
+def test_it_asks_about_the_proof_of_the_repair(chapter):
+    said = " ".join(question["ask"] + question["expect"] for question in oral_exams()[chapter])
+    assert {"red", "green"} <= set(re.findall(r"\w+", said))
 
 
 @pytest.mark.parametrize("chapter", oral_exams())

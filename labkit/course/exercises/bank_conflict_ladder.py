@@ -9,6 +9,7 @@ import numpy as np
 from labkit.course.benches import kernel_bench
 from labkit.course.benches.kernel_bench import Found, off
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._column_sums import regression_test
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
 from labkit.widgets.cuda.warp_request import passes
@@ -350,4 +351,4 @@ column_sum = Exercise(
     ),
 )
 
-EXERCISES = (wavefronts, place, column_sum)
+EXERCISES = (wavefronts, place, column_sum, regression_test)
