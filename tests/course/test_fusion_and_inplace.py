@@ -110,6 +110,68 @@ def reads_each_use(steps):
     return [*lines, f"p_out[i] = {name};"]
 
 
+RANK = ["int", "float", "double"]
+
+
+def the_larger(types):
+    return max(types, key=RANK.index)
+
+
+def promoted(kinds, single):
+    """The type of a step on inputs of these kinds; single says which are single numbers."""
+    arrays = [kind for kind, one in zip(kinds, single, strict=True) if not one]
+    return arrays[0] if len(arrays) == 1 and arrays[0] != "int" else the_larger(kinds)
+
+
+def typed(steps, types, rule=promoted, spread=False, result=None, load="once", write="end"):
+    lines, types, known = [], dict(types), set()
+    single = {name for name in types if name.startswith("s")}
+    for made, operator, *inputs in steps:
+        for name in dict.fromkeys(inputs):
+            if name not in known:
+                known.add(name)
+                lines.append(f"const {types[name]} {name} = p_{name}[{place(name)}];")
+        wide = rule([types[name] for name in inputs], [name in single for name in inputs])
+        if set(inputs) <= single and not spread:
+            single.add(made)
+        types[made] = wide
+        known.add(made)
+        read = (
+            f"p_{name}[{place(name)}]" if load == "each" and name[0] in "sx" else name
+            for name in inputs
+        )
+        a, b = (f"({wide}){one}" for one in read)
+        lines.append(f"const {wide} {made} = {a} {operator} {b};")
+        if write == "each":
+            lines.append(f"p_out[i] = {made};")
+    end = [] if write == "each" else [f"p_out[i] = {made};"]
+    return [*lines, *end], result or types[made]
+
+
+TYPED = {
+    "ignores promotion": lambda *given: typed(*given, rule=lambda kinds, single: "float"),
+    "takes the type of the first input": lambda *given: typed(
+        *given, rule=lambda kinds, single: kinds[0]
+    ),
+    "the larger type always wins": lambda *given: typed(
+        *given, rule=lambda kinds, single: the_larger(kinds)
+    ),
+    "a single number never counts": lambda *given: typed(
+        *given,
+        rule=lambda kinds, single: the_larger(
+            [k for k, one in zip(kinds, single, strict=True) if not one] or kinds
+        ),
+    ),
+    "a step on two single numbers makes an array": lambda *given: typed(*given, spread=True),
+    "always results in float": lambda *given: typed(*given, result="float"),
+    "reads an input once per use": lambda *given: typed(*given, load="each"),
+    "writes every step": lambda *given: typed(*given, write="each"),
+}
+answers.right("typed_codegen")(typed)
+for words, wrong in TYPED.items():
+    answers.wrong("typed_codegen", words)(wrong)
+
+
 def folded(w, b, gamma, beta, mean, variance, eps, *,
            epsilon=True, taken=True, none=True, column=False, early=False):  # fmt: skip
     scale = gamma / (variance + (eps if epsilon else 1e-12)).sqrt()
@@ -229,6 +291,10 @@ def test_the_hint_is_about_what_went_wrong():
     assert "counts the output channels" in first_hint(one, lambda *g: folded(*g, column=True))
     body_hint = first_hint(answers.exercises["pointwise_codegen"], reads_each_use)
     assert "read twice" in body_hint
+    types = answers.exercises["typed_codegen"]
+    assert "A single number beside" in first_hint(types, TYPED["the larger type always wins"])
+    assert "Of two arrays" in first_hint(types, TYPED["ignores promotion"])
+    assert "Only the last value" in first_hint(types, TYPED["writes every step"])
     hint = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, callers=False))
     assert "belongs to the caller" in hint
 
@@ -237,6 +303,7 @@ def test_what_went_wrong_is_drawn():
     for name, wrong in (
         ("fold_norms", lambda *g: fold(*g, shared=False)),
         ("reinplace", lambda *g: in_place(*g, views=False)),
+        ("typed_codegen", TYPED["the larger type always wins"]),
     ):
         exercise = answers.exercises[name]
         case = exercise.make(5, exercise.cases - 1, exercise.sizes)

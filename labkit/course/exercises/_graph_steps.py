@@ -111,7 +111,7 @@ Made = tuple[str, str, str, str]
 OPERATORS = ("+", "-", "*")
 
 
-def _chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
+def chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
     """Steps over arrays and, beside them, single numbers, whose names begin with s."""
     inputs = [f"{'s' if n and rng.chance(single) else 'x'}{n}" for n in range(1 + size // 2)]
     names, steps = list(inputs), []
@@ -194,7 +194,7 @@ def _drive_body(answer: Any, steps: list[Made], seed: int) -> Any:
 
 pointwise_codegen = Exercise(
     id="fusion_and_inplace.pointwise_codegen",
-    case=_chain,
+    case=chain,
     expected=_body_truth,
     drive=_drive_body,
     rung="core",
@@ -204,7 +204,7 @@ pointwise_codegen = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     stages=(
-        Stage("arrays", case=lambda rng, size: _chain(rng, size, single=0.0), cases=30),
+        Stage("arrays", case=lambda rng, size: chain(rng, size, single=0.0), cases=30),
         Stage("single numbers"),
     ),
     hints=(

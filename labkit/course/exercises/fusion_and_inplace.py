@@ -12,6 +12,7 @@ from labkit.course.exercises._graph_steps import (
 )
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._typed_chains import typed_codegen
 
 NOTEBOOK = "4_vision_low_level/7_fusion_and_inplace"
 # --- reinplace
@@ -112,4 +113,6 @@ reinplace = Exercise(
     picture=_inplace_picture,
 )  # fmt: skip
 
-EXERCISES = (only_reader, folded, fold_norms, pointwise_codegen, last_read, reinplace)
+EXERCISES = (
+    only_reader, folded, fold_norms, pointwise_codegen, last_read, reinplace, typed_codegen,
+)  # fmt: skip
