@@ -94,6 +94,20 @@ def same_order(a, b):
     return said(*limits_of(in_turns(a, b)))
 
 
+@answers.wrong("fair_bench", "always calls a first, with wide limits")
+def same_order_wide(a, b):
+    ratios = sorted(x / y for x, y in in_turns(a, b, 10, 30))
+    return said(ratios[5], ratios[24])
+
+
+@answers.wrong("fair_bench", "always calls a first, with a margin of its own")
+def same_order_margin(a, b):
+    ratios = sorted(x / y for x, y in in_turns(a, b))
+    margin = 0.9 * (ratios[14] - ratios[5])
+    middle = statistics.median(ratios)
+    return said(middle - margin, middle + margin)
+
+
 @answers.wrong("fair_bench", "sorts the times of each alone")
 def unpaired(a, b):
     first, second = map(sorted, zip(*in_turns(a, b, 10, 30), strict=True))
@@ -102,13 +116,25 @@ def unpaired(a, b):
     return "b" if second[19] < first[10] else "noise"
 
 
+def usual(function):
+    run = function.run
+    return run.__closure__[run.__code__.co_freevars.index("ms")].cell_contents
+
+
 @answers.wrong("fair_bench", "looks into the functions instead of calling them")
 def peeks(a, b):
-    def usual(function):
-        run = function.run
-        return run.__closure__[run.__code__.co_freevars.index("ms")].cell_contents
-
     return said(*[usual(a) / usual(b)] * 2)
+
+
+@answers.wrong("fair_bench", "looks into the functions after enough idle calls")
+def peeks_later(a, b):
+    in_turns(a, b, 11, 0)
+    return peeks(a, b)
+
+
+@answers.wrong("fair_bench", "calls each function five times")
+def five_calls(a, b):
+    return "a" if sum(a() for _ in range(5)) < sum(b() for _ in range(5)) else "b"
 
 
 @answers.right("fair_bench")
@@ -194,8 +220,10 @@ def patient(a, b):
 
 def test_mistakes_of_a_bench_get_their_hints():
     parts = dict(stage_exercises(answers.exercises["fair_bench"]))
-    assert "to begin" in first_hint(parts["drift"], same_order)
-    assert "first ten of each" in first_hint(parts["quiet"], peeks)
+    assert "b begin" in first_hint(parts["drift"], same_order)
+    assert "first ten of each" in first_hint(parts["quiet"], five_calls)
+    assert "wider limits" in first_hint(parts["drift"], same_order_wide)
+    assert "wider limits" in first_hint(parts["drift"], same_order_margin)
     assert "at most 40" in first_hint(parts["quiet"], patient)
     assert "slower one" in first_hint(parts["quiet"], slower)
     assert "name a winner" in first_hint(parts["quiet"], winner)

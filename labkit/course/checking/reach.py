@@ -18,7 +18,7 @@ from typing import Any
 
 HARMLESS = {"__class__", "__doc__", "__file__", "__loader__", "__name__", "__path__", "__spec__"}
 """Attributes that `import` and inspection ask every module for."""
-DIGS = {"__globals__", "__subclasses__", "f_globals", "f_locals"}
+DIGS = {"__closure__", "__globals__", "__subclasses__", "cell_contents", "f_globals", "f_locals"}
 """Names by which code finds what was given to nobody."""
 _HANDED_OUT = {"labkit", *sys.stdlib_module_names}
 """Roots of modules whose functions are not the answer's own: what they hold, they hold for us."""
