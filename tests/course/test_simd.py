@@ -113,6 +113,13 @@ def rest_first(numbers, lanes):
     return summed([*numbers[whole:], *partial])
 
 
+@answers.wrong("lane_sum", "adds a column by np.add.reduce")
+def by_reduce(numbers, lanes):
+    whole = len(numbers) - len(numbers) % lanes
+    rows = np.array(numbers[:whole], np.float32).reshape(-1, lanes)
+    return summed([*np.add.reduce(rows, axis=0), *numbers[whole:]])
+
+
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["lane_sum"]
     stages = dict(stage_exercises(exercise))
@@ -121,6 +128,8 @@ def test_mistakes_get_their_hints():
     assert "lane 0 first" in first_hint(stages["full vectors"], in_pairs)
     assert "lane 0 first" in first_hint(stages["full vectors"], backwards)
     lanes_of, count = (answers.exercises[name] for name in ("lanes_of", "instructions"))
+    assert "itemsize" in first_hint(lanes_of, lambda bits, itemsize: bits // 32)
+    assert "in pairs" in first_hint(exercise, by_reduce)
     assert "//" in first_hint(lanes_of, lambda bits, itemsize: bits / 8 / itemsize)
     assert "//" in first_hint(count, lambda count, lanes: count // lanes / 1 + count % lanes)
     assert "Lane 0 adds" in first_hint(exercise, blocks)

@@ -25,6 +25,8 @@ lanes_of = Exercise(
         Hint("The number is right, but it is a float: `//` divides to a whole number.",
              when=lambda e: e.value == e.right),
         Hint("A byte has 8 bits.", when=lambda e: e.value == 8 * e.right),
+        Hint("Not every number has 4 bytes: {got} is right for those that have. Use itemsize.",
+             when=lambda e: e.value == e.inputs[0] // 32),
         "How many numbers of this size lie side by side in the register?",
         "A number has 8 * itemsize bits.",
     ),
@@ -75,8 +77,9 @@ def lane_sum_right(numbers: list[float], lanes: int) -> np.float32:
 
 
 def _numbers(rng: Rng, size: int, lanes: int = 0, rest: bool = True) -> tuple[list[float], int]:
-    lanes = lanes or rng.choice((2, 3, 4, 8, 16))
-    count = lanes * rng.randint(0, 2 + 3 * size) + (rng.randrange(lanes) if rest else 0)
+    lanes = lanes or rng.choice((1, 2, 3, 4, 8, 16))
+    vectors = rng.randint(0, 2 + 3 * size * max(1, 8 // lanes))  # as many numbers in few lanes
+    count = lanes * vectors + (rng.randrange(lanes) if rest else 0)
     return [float(np.float32(rng.uniform(-1, 9) * 10 ** rng.randint(0, 3)))
             for _ in range(count)], lanes  # fmt: skip
 
@@ -143,7 +146,8 @@ lane_sum = Exercise(
         Hint("Your lanes are right. Add them in their order: lane 0 first, then lane 1 and so on.",
              when=lambda e: e.value in _other_orders(*e.inputs)),
         Hint("One number after the other, each sum an np.float32: np.sum adds in another order, "
-             "and Python's own floats have 64 bits.", stage="one lane"),
+             "and Python's own floats have 64 bits. With one lane, NumPy adds a column in pairs.",
+             stage="one lane"),
         Hint("Lane 0 adds the numbers 0, lanes, 2 * lanes and so on. `values[at : at + lanes]` is "
              "what all lanes add in one instruction.", stage="full vectors"),
         Hint("What does not fill a vector goes to the end: it is added to the total, one by one.",
@@ -153,7 +157,8 @@ lane_sum = Exercise(
     ),
     must_fail=("float64", "one lane", "a block for each lane", "forgets the rest",
                "the rest goes into the lanes", "np.sum", "the lanes backwards",
-               "the lanes in pairs", "the rest first", "rounds at the end"),
+               "the lanes in pairs", "the rest first", "rounds at the end",
+               "adds a column by np.add.reduce"),
 )  # fmt: skip
 
 EXERCISES = (lanes_of, instructions, lane_sum)
