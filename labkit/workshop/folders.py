@@ -113,7 +113,7 @@ def _copy_compiled(target: Path) -> None:
         room -= found[entry].st_size
         if room > 0 and stat.S_ISREG(found[entry].st_mode):
             with contextlib.suppress(FileNotFoundError):
-                shutil.copy2(entry, target)
+                Path(shutil.copy2(entry, target)).chmod(0o755)  # learners copy it
 
 
 _no_caches = shutil.ignore_patterns("__pycache__", "*.pyc")

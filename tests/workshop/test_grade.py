@@ -1,6 +1,7 @@
 """Answers are run behind their learner's walls, and worth what the course's own checks say."""
 
 import csv
+import dataclasses
 import json
 import shutil
 import sys
@@ -10,6 +11,7 @@ import pytest
 from labkit import cli
 from labkit.course.notebook_form import ROOT, text_of
 from labkit.workshop.folders import Workshop
+from labkit.workshop.grading.grade import Sheet, until_checked
 from labkit.workshop.grading.handed_in import answered, as_handed_in
 from labkit.workshop.grading.marks import points, worth
 from labkit.workshop.roster import admit
@@ -70,6 +72,16 @@ def test_a_cell_that_is_there_twice_counts_once():
     assert sources(as_handed_in(notebook(), theirs))["needed"] == NEEDED
 
 
+def test_nothing_is_run_behind_the_last_check_that_counts():
+    given = notebook()
+    sheet = Sheet(CHAPTER, given, ("strides.needed",))
+    run, rest = until_checked(notebook(NEEDED), sheet)
+    assert list(sources(run)) == ["import", "needed", "check-needed"]
+    assert [cell["id"] for cell in rest] == ["cut", "check-cut"]
+    both = dataclasses.replace(sheet, names=("strides.cut_out", "strides.needed"))
+    assert until_checked(notebook(NEEDED), both)[1] == []
+
+
 @pytest.mark.parametrize("wrong", [3, {"id": "needed"}, {"id": "needed", "source": 5}])
 def test_what_is_no_cell_is_refused(wrong):
     with pytest.raises(ValueError, match="a cell is none"):
@@ -105,6 +117,7 @@ def room(tmp_path):
     place = Workshop(tmp_path / "room")
     place.hub.mkdir(parents=True)
     place.compiled.mkdir()
+    (place.compiled / "kernel.so").touch()
     (place.hub / "settings.json").write_text('{"hours": 2, "memory": 4294967296}')
     names = ["ana", "crash", "mallory"]
     admit(place.roster, names)
@@ -152,4 +165,4 @@ def test_answers_are_run_and_entered_into_nbgrader_s_book(room, tmp_path, capsys
     seen = pages["mallory"].partition("<body")[2]
     assert "&lt;script&gt;\n" in seen or not walls
     assert "peeked\n" not in seen or not walls
-    assert not list((room.root / "grading").iterdir())
+    assert not list((room.root / "grading").glob("*/*"))

@@ -17,6 +17,9 @@ from labkit.workshop.cell import linux
 
 HIDDEN = ("/home", "/root", "/tmp", "/var/tmp", "/run", "/dev/shm")
 """Emptied for every learner; what must be seen below them is put back."""
+WRITTEN = {"/tmp": 256, "/dev/shm": 256, "/var/tmp": 16}
+"""MiB of memory that a learner's files there may take."""
+FILES = 50_000
 PROCESSES = 256
 
 
@@ -30,6 +33,8 @@ class Cell:
     own        folders that are put back, to be written
     notebooks  (of the learner, where the course looks for them)
     memory     bytes that one process may hold
+    scratch    of what is `own`: 0 puts the folders themselves there; else they are empty ones that
+               take so many bytes of memory at most, and are gone with the cell
     """
 
     user: int | None
@@ -38,6 +43,7 @@ class Cell:
     own: tuple[str, ...]
     notebooks: tuple[str, str]
     memory: int
+    scratch: int = 0
 
 
 def from_json(described: Mapping[str, Any]) -> Cell:
@@ -98,18 +104,35 @@ def _put_up(cell: Cell) -> None:
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
     linux.read_only("/", True, recursive=True)
     linux.read_only("/proc", False)
-    back = {path: os.open(path, os.O_PATH) for path in (*cell.seen, *cell.own)}
-    mine, expected = os.open(cell.notebooks[0], os.O_PATH), cell.notebooks[1]
+    bound = (*cell.seen, *(() if cell.scratch else cell.own))
+    back = {path: os.open(path, os.O_PATH) for path in bound}
+    mine = None if cell.scratch else os.open(cell.notebooks[0], os.O_PATH)
     for folder in _outermost((*HIDDEN, *cell.hidden)):
-        flags, mode = linux.MS_NOSUID | linux.MS_NODEV, "755"
-        if folder in ("/tmp", "/var/tmp", "/dev/shm"):
-            mode = "1777"
-        linux.mount("tmpfs", folder, "tmpfs", flags, f"mode={mode},size=512m")
+        size = WRITTEN.get(folder)
+        _empty(folder, (size or 1) << 20, "1777" if size else "755")
     for path, descriptor in back.items():
         _bind(descriptor, path)
-    _bind(mine, expected)
-    for path in (*cell.own, expected):
+    if mine is None:
+        mine = _scratch(cell)
+    _bind(mine, cell.notebooks[1])
+    for path in (*cell.own, cell.notebooks[1]):
         linux.read_only(path, False)
+
+
+def _empty(folder: str, size: int, mode: str, more: str = "") -> None:
+    options = f"mode={mode},size={size},nr_inodes={FILES}{more}"
+    linux.mount("tmpfs", folder, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
+
+
+def _scratch(cell: Cell) -> int:
+    """Empty folders stand where the learner's own would; returns that of the notebooks, opened."""
+    user = os.getuid() if cell.user is None else cell.user
+    for path in cell.own:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        _empty(path, cell.scratch, "700", f",uid={user},gid={user}")
+    Path(cell.notebooks[0]).mkdir(parents=True)
+    os.chown(cell.notebooks[0], user, -1)
+    return os.open(cell.notebooks[0], os.O_PATH)
 
 
 def _outermost(folders: Sequence[str]) -> list[str]:

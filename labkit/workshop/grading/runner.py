@@ -5,35 +5,84 @@ It runs behind the learner's walls. An answer that kills the kernel or does not 
 and the notebook is run anew without it: the other answers are worth what they are worth.
 """
 
+import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import nbformat
+import psutil
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-CELL_SECONDS = 120
-"""On the wall: a check limits an answer's CPU time itself, and this only ends what waits."""
-TROUBLES = {DeadKernelError: "the kernel died", CellTimeoutError: "it did not end"}
+from labkit.workshop.grading.meter import Bounds, Meter, processes_of
+
+CELL = Bounds(cpu=120, waiting=60)
+"""A check limits an answer itself: this ends what is outside of one, or got around it."""
+LOOK_SECONDS = 0.5
+START_SECONDS = 600
 
 
-def run(handed_in: nbformat.NotebookNode, given: nbformat.NotebookNode) -> None:
+class Watch(threading.Thread):
+    """Kills the kernel of a client when a cell does not keep to the bounds; `said` is why."""
+
+    def __init__(self, client: NotebookClient, bounds: Bounds) -> None:
+        super().__init__(daemon=True)
+        self.client, self.bounds = client, bounds
+        self.index, self.said = 0, ""
+        self._meter: Meter | None = None
+        self._over = threading.Event()
+        client.on_cell_execute = self._begin
+
+    def _begin(self, cell: nbformat.NotebookNode, cell_index: int) -> None:
+        self.index = cell_index
+        kernel: Any = self.client.km
+        self._meter = Meter(kernel.provisioner.pid, self.bounds)
+
+    def run(self) -> None:
+        """Look, until it is over."""
+        while not self._over.wait(LOOK_SECONDS):
+            meter = self._meter
+            if meter is not None and (said := meter.exceeded()):
+                self.said, self._meter = said, None
+                for process in processes_of(meter.pid):
+                    with contextlib.suppress(psutil.Error):
+                        process.kill()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._over.set()
+        self.join()
+
+
+def run(
+    handed_in: nbformat.NotebookNode, given: nbformat.NotebookNode, bounds: Bounds = CELL
+) -> None:
     """Every cell of `handed_in` has run; an answer that was taken out says why in its metadata."""
     stubs = {cell["id"]: cell["source"] for cell in given.cells if "exercise" in _tags(cell)}
     while True:
-        client = NotebookClient(handed_in, timeout=CELL_SECONDS, allow_errors=True)
-        reached = [0]
-        client.on_cell_execute = lambda cell, cell_index, reached=reached: reached.append(
-            cell_index
+        client = NotebookClient(
+            handed_in, timeout=None, startup_timeout=START_SECONDS, allow_errors=True
         )
-        try:
-            client.execute()
-            return
-        except tuple(TROUBLES) as trouble:
-            if not _take_out(handed_in.cells[: reached[-1] + 1], stubs, TROUBLES[type(trouble)]):
+        with Watch(client, bounds) as watch:
+            try:
+                client.execute()
                 return
-        except CellExecutionError:
+            except DeadKernelError:
+                pass
+            except CellExecutionError:
+                return
+        reason = watch.said or "the kernel died"
+        if not _take_out(handed_in.cells[: watch.index + 1], stubs, reason):
             return
 
 
