@@ -65,6 +65,7 @@ class CellSpawner(LocalProcessSpawner):
             "OMP_NUM_THREADS": "1",
             "IPYTHONDIR": str(home / ".ipython"),
             "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",
+            "JUPYTER_CONFIG_PATH": f"{place.course}/labkit/workshop/jupyter",
             "LABKIT_PROGRESS": str(home / "progress.json"),
             "LABKIT_ROOM": str(home / "room.json"),
             CALLED: str(place.called),
