@@ -24,8 +24,8 @@ class Refused(Exception):
 class Learner:
     """One browser: its cookies, and the kernel it talks to."""
 
-    def __init__(self, room, name, password):
-        self.room, self.name, self.password = room, name, password
+    def __init__(self, room, name, password, user=None):
+        self.room, self.name, self.password, self.user = room, name, password, user
         self.cookies = {}  # path -> name -> value
         self.client = AsyncHTTPClient()
         self.socket = self.kernel = None
@@ -130,6 +130,12 @@ class Learner:
         self.socket = await websocket_connect(request)
         return notebook
 
+    async def close(self):
+        """The chapter's kernel is gone, as after "Close and Shut Down Notebook"."""
+        self.socket.close()
+        for session in await self.api("sessions"):
+            await self.api(f"sessions/{session['id']}", "DELETE")
+
     async def run(self, source, cell=""):
         """Everything the kernel said of it, as (type, content), and the reply's status."""
         message = uuid.uuid4().hex
@@ -154,6 +160,8 @@ class Learner:
             if heard is None:
                 raise ConnectionError(f"{self.name}: the kernel's socket closed")
             told = _decoded(heard)
+            if told["content"].get("execution_state") in ("restarting", "autorestarting", "dead"):
+                raise ConnectionError(f"{self.name}: the kernel died")
             if told["parent_header"].get("msg_id") != message:
                 continue
             kind, content = told["header"]["msg_type"], told["content"]

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from labkit.workshop.folders import Workshop
+from labkit.workshop.roster import read_roster
 from tests.workshop.learner import Learner
 
 ROOT = Path(__file__).parents[2]
@@ -89,4 +91,5 @@ class Room:
         return int((self.place / "hub" / "jupyterhub.pid").read_text(encoding="ascii"))
 
     def learner(self, name):
-        return Learner(self.address, name, self.passwords[name])
+        user = read_roster(Workshop(self.place).roster)[name].user
+        return Learner(self.address, name, self.passwords[name], user)
