@@ -116,13 +116,14 @@ const lk = (() => {
       "«",
       `first ${label}`,
       manual(() => 0),
+      { class: "lk-step-more" },
     );
     const back = button(
       "‹",
       `${label} back`,
       manual(() => now - 1),
     );
-    const play = button("▶", "play or pause", toggle);
+    const play = button("▶", "play or pause", toggle, { class: "lk-step-more" });
     const next = button(
       "›",
       `${label} forward`,
@@ -132,6 +133,7 @@ const lk = (() => {
       "»",
       `last ${label}`,
       manual(() => count - 1),
+      { class: "lk-step-more" },
     );
     const slider = focusable(
       h("input", {
@@ -183,6 +185,7 @@ const lk = (() => {
       for (const node of [first, back]) node.setAttribute("aria-disabled", to === 0);
       for (const node of [next, last]) node.setAttribute("aria-disabled", to === count - 1);
       element.dataset.step = to;
+      element.dataset.at = to === count - 1 ? "last" : to === 0 ? "first" : "";
     }
     set(index);
     return {
@@ -234,6 +237,47 @@ const lk = (() => {
       ` ${words}`,
     );
 
+  // Pixels of the screen for one CSS pixel of an element: a projector's widgets are magnified.
+  const density = (node) => (window.devicePixelRatio || 1) * (node.currentCSSZoom ?? 1);
+
+  // Where a pointer is over an element, in the element's own CSS pixels however magnified it is:
+  // browsers differ in what offsetX says then.
+  function spot({ clientX, clientY, currentTarget }) {
+    const box = currentTarget.getBoundingClientRect(),
+      scale = box.width / currentTarget.offsetWidth || 1;
+    return {
+      x: (clientX - box.left) / scale - currentTarget.clientLeft,
+      y: (clientY - box.top) / scale - currentTarget.clientTop,
+    };
+  }
+
+  // In projector mode a presenter's keys walk the stepper nearest to the middle of the window,
+  // wherever the focus is; behind its last step they scroll the page again.
+  const PRESENTER = { PageDown: "ArrowRight", PageUp: "ArrowLeft" };
+  function presented() {
+    const off = (node) => {
+      const { top, bottom } = node.parentElement.getBoundingClientRect();
+      return bottom < 0 || top > innerHeight ? Infinity : Math.abs(top + bottom - innerHeight);
+    };
+    const found = [...document.querySelectorAll(".jp-mod-presentationMode .lk-stepper")]
+      .map((node) => [off(node), node])
+      .sort(([a], [b]) => a - b)[0];
+    return found && found[0] < Infinity ? found[1] : null;
+  }
+  if (!window.labkitPresenter) {
+    window.labkitPresenter = true; // once for all widgets of a page
+    const hear = (event) => {
+      const key = PRESENTER[event.key],
+        steps = key && presented();
+      const end = event.key === "PageDown" ? "last" : "first";
+      if (!steps || steps.dataset.at === end) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      steps.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    };
+    window.addEventListener("keydown", hear, true);
+  }
+
   // The theme's colours as canvas and SVG need them; onTheme calls back when they change.
   function theme(node) {
     const style = getComputedStyle(node);
@@ -245,7 +289,10 @@ const lk = (() => {
     // In the next frame: JupyterLab hides the page for the moment in which it changes themes.
     const later = () => requestAnimationFrame(() => run());
     const watch = new MutationObserver(later);
-    watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+    const attributeFilter = ["data-jp-theme-light", "class"];
+    watch.observe(document.body, { attributes: true, attributeFilter });
+    const lab = document.getElementById("main"); // JupyterLab's, which says whether it presents
+    if (lab) watch.observe(lab, { attributes: true, attributeFilter });
     const media = matchMedia("(prefers-color-scheme: dark)");
     media.addEventListener("change", later);
     return () => {
@@ -315,6 +362,8 @@ const lk = (() => {
     frameStepper,
     toggle,
     swatch,
+    density,
+    spot,
     theme,
     onTheme,
     onceAFrame,

@@ -3,7 +3,7 @@ const pens = (() => {
   const FONT = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
   function prepare(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1;
+    const scale = lk.density(canvas);
     if (
       canvas.width !== Math.round(width * scale) ||
       canvas.height !== Math.round(height * scale)

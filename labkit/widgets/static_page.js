@@ -77,4 +77,30 @@
     }
   }
   document.documentElement.dataset.widgets = "ready";
+
+  // Projector mode, as JupyterLab's presentation mode: the same class; kept for the next page.
+  const MODE = "jp-mod-presentationMode";
+  const remember = (value) => {
+    try {
+      if (value !== undefined) localStorage.setItem(MODE, value);
+      return localStorage.getItem(MODE) === "true";
+    } catch {
+      return false; // a browser that keeps nothing for pages
+    }
+  };
+  const projector = document.createElement("button");
+  projector.className = "projector";
+  projector.textContent = "Projector";
+  projector.title = "large type for a room; Page Down and Page Up walk the steps in the middle";
+  const present = (on) => {
+    document.body.classList.toggle(MODE, on);
+    projector.setAttribute("aria-pressed", on);
+  };
+  projector.addEventListener("click", () => {
+    const on = !document.body.classList.contains(MODE);
+    remember(on);
+    present(on);
+  });
+  present(remember());
+  document.body.prepend(projector);
 })();

@@ -162,9 +162,10 @@ function render({ model, el }) {
       model.save_changes();
       draw();
     };
-    canvas.addEventListener("pointermove", (event) =>
-      pick(Math.floor((event.offsetY - 1) / size), Math.floor((event.offsetX - 1) / size)),
-    );
+    canvas.addEventListener("pointermove", (event) => {
+      const { x, y } = lk.spot(event);
+      pick(Math.floor((y - 1) / size), Math.floor((x - 1) / size));
+    });
     canvas.addEventListener("keydown", (event) => {
       const [chosen, row, col] = model.get("cell");
       const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[
@@ -196,7 +197,7 @@ function render({ model, el }) {
   function paint(i, frame, colours) {
     const { canvas, size } = panes[i],
       layer = layers[i],
-      ratio = window.devicePixelRatio || 1;
+      ratio = lk.density(canvas);
     canvas.width = (layer.cols * size + 2) * ratio;
     canvas.height = (layer.rows * size + 2) * ratio;
     const g = canvas.getContext("2d"),

@@ -119,7 +119,7 @@ function render({ model, el }) {
   }
   const draw = lk.onceAFrame(paint);
   function paint() {
-    const ratio = window.devicePixelRatio || 1,
+    const ratio = lk.density(canvas),
       w = width(),
       hgt = lanes.length * LANE + FOOT,
       colours = lk.theme(root);
@@ -245,8 +245,9 @@ function render({ model, el }) {
     lk.drew(root);
   }
   const hit = (event) => {
-    const lane = Math.floor(event.offsetY / LANE),
-      time = from + ((event.offsetX - LABEL) / (width() - LABEL - 16)) * shown,
+    const { x, y } = lk.spot(event),
+      lane = Math.floor(y / LANE),
+      time = from + ((x - LABEL) / (width() - LABEL - 16)) * shown,
       slack = (3 / (width() - LABEL)) * shown;
     return spans.findIndex(
       (s) => s.lane === lane && s.start - slack <= time && time <= s.end + slack,
@@ -254,15 +255,16 @@ function render({ model, el }) {
   };
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.offsetX, moved: false };
+    drag = { x: lk.spot(event).x, moved: false };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
     if (!drag) return;
-    const dx = event.offsetX - drag.x;
+    const { x } = lk.spot(event),
+      dx = x - drag.x;
     if (!drag.moved && Math.abs(dx) < 4) return;
     drag.moved = true;
-    drag.x = event.offsetX;
+    drag.x = x;
     from -= (dx / (width() - LABEL - 16)) * shown;
     draw();
   });
@@ -277,7 +279,7 @@ function render({ model, el }) {
       event.preventDefault();
       zoom(
         Math.exp(event.deltaY / 400),
-        from + ((event.offsetX - LABEL) / (width() - LABEL - 16)) * shown,
+        from + ((lk.spot(event).x - LABEL) / (width() - LABEL - 16)) * shown,
       );
     },
     { passive: false },

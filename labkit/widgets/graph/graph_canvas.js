@@ -121,7 +121,7 @@ const graphCanvas = (() => {
     // The pen, on a cleared canvas that is as sharp as the screen; the page says how large it is.
     function prepared() {
       const [width, height] = size(),
-        ratio = window.devicePixelRatio || 1,
+        ratio = lk.density(canvas),
         [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
       if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
       const g = canvas.getContext("2d");
@@ -322,12 +322,12 @@ const graphCanvas = (() => {
     }
 
     const inside =
-      ({ offsetX, offsetY }) =>
+      (over) =>
       (node) => {
         const [x, y] = at(node.x, node.y);
         return (
-          Math.abs(offsetX - x) <= (BOX_WIDTH / 2) * view.scale + 1 &&
-          Math.abs(offsetY - y) <= Math.max(4, (BOX_HEIGHT / 2) * view.scale)
+          Math.abs(over.x - x) <= (BOX_WIDTH / 2) * view.scale + 1 &&
+          Math.abs(over.y - y) <= Math.max(4, (BOX_HEIGHT / 2) * view.scale)
         );
       };
     canvas.addEventListener(
@@ -336,27 +336,29 @@ const graphCanvas = (() => {
         // The page scrolls until the graph has the focus.
         if (!event.ctrlKey && document.activeElement !== canvas) return;
         event.preventDefault();
-        zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);
+        const over = lk.spot(event);
+        zoom(Math.exp(-event.deltaY / 400), over.x, over.y);
       },
       { passive: false },
     );
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
-      drag = { x: event.offsetX, y: event.offsetY, moved: false };
+      drag = { ...lk.spot(event), moved: false };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!drag) return;
-      const dx = event.offsetX - drag.x,
-        dy = event.offsetY - drag.y;
+      const over = lk.spot(event),
+        dx = over.x - drag.x,
+        dy = over.y - drag.y;
       if (!drag.moved && Math.hypot(dx, dy) < 4) return;
       view.x += dx;
       view.y += dy;
-      drag = { x: event.offsetX, y: event.offsetY, moved: true };
+      drag = { ...over, moved: true };
       draw();
     });
     canvas.addEventListener("pointerup", (event) => {
-      if (drag && !drag.moved) pick(level.nodes.findIndex(inside(event)));
+      if (drag && !drag.moved) pick(level.nodes.findIndex(inside(lk.spot(event))));
       drag = null;
     });
 

@@ -100,7 +100,7 @@ const graphFrames = (() => {
     };
     return lk.h(
       "div",
-      { class: "lk-row" },
+      { class: "lk-row lk-step-more" },
       lk.h("label", { class: "lk-muted" }, "walk to ", choice),
       lk.button("‹ previous", "last step of this kind", walk(-1)),
       lk.button("next ›", "next step of this kind", walk(1)),

@@ -70,7 +70,7 @@ function memoryDrawing(map) {
       t.paper,
       own.n,
     ].join();
-    const scale = window.devicePixelRatio || 1;
+    const scale = lk.density(p.map);
     if (p.key !== key) {
       const grey = timelines.rgba(choice.look(p.index).dimmed);
       const colour = (life) => choice.paintOf(p.index, life, grey);

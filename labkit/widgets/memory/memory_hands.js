@@ -44,14 +44,14 @@ function listenTo(map, p) {
     event.preventDefault();
   });
   p.map.addEventListener("click", (event) => {
-    const box = p.map.getBoundingClientRect(),
-      found = memoryBlocks.at(p.laid, event.clientX - box.left, event.clientY - box.top);
+    const { x, y } = lk.spot(event),
+      found = memoryBlocks.at(p.laid, x, y);
     map.ui.pinned = found && found.block.life >= 0 ? found.block.life : null;
     map.go(map.now.k);
   });
   p.map.addEventListener("mousemove", (event) => {
-    const box = p.map.getBoundingClientRect(),
-      found = memoryBlocks.at(p.laid, event.clientX - box.left, event.clientY - box.top);
+    const { x, y } = lk.spot(event),
+      found = memoryBlocks.at(p.laid, x, y);
     p.map.title = found ? memorySaid.block(map.trace, found) : "";
   });
   p.map.addEventListener("keydown", (event) => {

@@ -111,8 +111,9 @@ function stepMemory(record, go, root) {
     }
   }
 
-  canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-    const found = laid && memoryBlocks.at(laid, offsetX, offsetY);
+  canvas.addEventListener("click", (pointer) => {
+    const { x, y } = lk.spot(pointer);
+    const found = laid && memoryBlocks.at(laid, x, y);
     if (!found || found.block.life < 0) return;
     const { life } = found.block;
     // The last piece of work before this event that wrote the block, else where it was handed out.

@@ -97,12 +97,13 @@ function stepStreams(record, go, root) {
     }
   }
 
-  canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-    const i = Math.floor((offsetX - LABEL) / cell + from),
-      lane = Math.floor((offsetY - HEAD) / ROW);
+  canvas.addEventListener("click", (event) => {
+    const { x, y } = lk.spot(event);
+    const i = Math.floor((x - LABEL) / cell + from),
+      lane = Math.floor((y - HEAD) / ROW);
     // A click beside the work of one stream takes what was queued next to it.
     const near = launches.findIndex((one, k) => k >= i && streams.indexOf(one.stream) === lane);
-    if (offsetX > LABEL && near >= 0) go(launches[near].queued);
+    if (x > LABEL && near >= 0) go(launches[near].queued);
   });
   return {
     element: lk.h("div", {}, canvas),

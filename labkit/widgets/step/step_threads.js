@@ -5,16 +5,17 @@ function stepThreads(area) {
 
   // A place as a point of the area: an element's side, or a point of a canvas.
   function point(place, side) {
-    const box = area.getBoundingClientRect();
+    const box = area.getBoundingClientRect(),
+      zoom = area.currentCSSZoom ?? 1; // boxes are in pixels of the window
     if (place instanceof Element) {
       const own = place.getBoundingClientRect();
       const x = { left: own.left, right: own.right }[side] ?? own.left + own.width / 2;
       const y = side === "below" ? own.bottom : own.top + own.height / 2;
-      return [x - box.left, y - box.top];
+      return [(x - box.left) / zoom, (y - box.top) / zoom];
     }
     const own = place.node.getBoundingClientRect();
     const down = side === "below" ? (place.tall ?? 0) : 0;
-    return [own.left - box.left + place.x, own.top - box.top + place.y + down];
+    return [(own.left - box.left) / zoom + place.x, (own.top - box.top) / zoom + place.y + down];
   }
   function thread([ax, ay], [bx, by], colour, { across = false, thick = 2.5 } = {}) {
     const bend = Math.max(18, (across ? Math.abs(bx - ax) : Math.abs(by - ay)) / 2);

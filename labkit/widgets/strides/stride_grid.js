@@ -187,11 +187,12 @@ const strideGrid = (() => {
   }
 
   // Row and column under a point of the canvas; null beside the grid.
-  function placeUnder(card, { offsetX, offsetY }) {
+  function placeUnder(card, event) {
+    const { x, y } = lk.spot(event);
     const { width, height, left, top, rows, cols } = card.look;
-    const col = left + Math.floor((offsetX - SIDE) / width);
-    const row = top + Math.floor((offsetY - HEAD) / height);
-    return offsetX < SIDE || offsetY < HEAD || col >= cols || row >= rows ? null : [row, col];
+    const col = left + Math.floor((x - SIDE) / width);
+    const row = top + Math.floor((y - HEAD) / height);
+    return x < SIDE || y < HEAD || col >= cols || row >= rows ? null : [row, col];
   }
 
   return { paint, placeUnder };

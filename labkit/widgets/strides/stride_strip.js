@@ -165,10 +165,11 @@ const strideStrip = (() => {
   }
 
   // The cell under a point of the canvas; null beside the cells.
-  function cellUnder(strip, { offsetX, offsetY }) {
+  function cellUnder(strip, event) {
+    const { x, y } = lk.spot(event);
     const { width, per, line, count } = strip.look;
-    const column = Math.floor((offsetX - 1) / width);
-    const i = Math.floor(offsetY / line) * per + column;
+    const column = Math.floor((x - 1) / width);
+    const i = Math.floor(y / line) * per + column;
     return column >= 0 && column < per && i < count ? strip.from + i : null;
   }
 

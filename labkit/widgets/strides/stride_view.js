@@ -125,8 +125,8 @@ function render({ model, el }) {
         if (found) return select(...found);
       }
     });
-    map.addEventListener("click", ({ offsetX }) =>
-      scroll(Math.floor((offsetX / map.clientWidth) * strip.look.total)),
+    map.addEventListener("click", (event) =>
+      scroll(Math.floor((lk.spot(event).x / map.clientWidth) * strip.look.total)),
     );
     return strip;
   }
