@@ -10,6 +10,7 @@ from labkit.widgets.static_page import STATE, VIEW
 from labkit.workshop.site import build
 from labkit.workshop.site.index import index_page, search_entries, search_script
 from labkit.workshop.site.links import Links, broken_links
+from labkit.workshop.site.one_step import step_page
 
 CHAPTER = "2_core_code/3_strides"
 
@@ -18,7 +19,7 @@ def executed(path, timeout_s):
     """A chapter as though it had been run, with one widget: no cell of it is."""
     notebook = nbformat.read(path, as_version=4)
     state = {
-        "_anywidget_id": "labkit.widgets.strides.stride_view.StrideView",
+        "_anywidget_id": "labkit.StrideView",
         "_esm": "export default { render({ el }) { el.textContent = 'drawn'; } }",
     }
     view = {VIEW: {"model_id": "one"}, "text/plain": "StrideView"}
@@ -33,6 +34,7 @@ def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(build, "run_notebook", executed)
+        patched.setattr(build, "step_page", lambda: "<p>one step</p>")
         patched.setenv("LABKIT_PROGRESS", "off")
         build.build(out, [p for p in notebook_paths() if CHAPTER in p.as_posix()])
     return out
@@ -55,6 +57,21 @@ def test_each_kind_of_widget_has_a_page(site):
     assert [path.name for path in (site / "widgets").iterdir()] == ["StrideView.html"]
     page = (site / "widgets/StrideView.html").read_text(encoding="utf-8")
     assert page.count('data-widget="one"') == 1
+
+
+def test_a_widget_that_belongs_to_its_chapter_has_no_page():
+    notebook = executed(ROOT / "notebooks" / f"{CHAPTER}.ipynb", 1)
+    states = notebook.metadata["widgets"][STATE]["state"]
+    assert [kind for kind, _ in build.single_widgets(notebook)] == ["StrideView"]
+    for kind in build.LESSON:
+        states["one"]["state"]["_anywidget_id"] = f"labkit.{kind}"
+        assert list(build.single_widgets(notebook)) == []
+
+
+def test_the_first_page_shows_a_step_that_is_walked():
+    page = step_page()
+    assert page.count("data-widget=") == 1
+    assert "loss.backward()" in page
 
 
 def test_the_index_leads_to_every_chapter_that_is_there(site):

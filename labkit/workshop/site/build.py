@@ -16,10 +16,13 @@ from labkit.course.notebook_form import notebook_name, notebook_paths, read_note
 from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook
 from labkit.workshop.site.index import index_page, search_entries, search_script
 from labkit.workshop.site.links import broken_links
+from labkit.workshop.site.one_step import STEP, step_page
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 600
 LARGEST_MB = 60
+LESSON = ("ExerciseCard", "PredictionView", "RevealedView")
+"""Widgets that belong to their chapter: alone on a page they say nothing."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +85,7 @@ def build(out: Path, paths: Sequence[Path]) -> None:
     (out / "search.js").write_text(search_script(entries), encoding="utf-8")
     for style in ("index.css", "index.js"):
         (out / style).write_text((HERE / style).read_text(encoding="utf-8"), encoding="utf-8")
+    (out / STEP).write_text(step_page(), encoding="utf-8")
     (out / "index.html").write_text(index_page(list(names), list(kinds)), encoding="utf-8")
 
 
@@ -125,8 +129,8 @@ def single_widgets(executed: Any) -> Iterator[tuple[str, Any]]:
         for output in cell.get("outputs", []):
             view = output.get("data", {}).get(VIEW)
             state = states.get(view["model_id"], {}).get("state", {}) if view else {}
-            module, _, kind = state.get("_anywidget_id", "").rpartition(".")
-            if kind and ".lesson." not in module:  # a card or a question belongs to its chapter
+            kind = state.get("_anywidget_id", "").rpartition(".")[2]
+            if kind and kind not in LESSON:
                 alone = nbformat.v4.new_notebook(metadata=executed.metadata)  # type: ignore[no-untyped-call]
                 one = nbformat.v4.new_code_cell(outputs=[output])  # type: ignore[no-untyped-call]
                 one.metadata["transient"] = {"remove_source": True}

@@ -8,6 +8,7 @@ from labkit.course.course_path import lines
 from labkit.course.notebook_form import ROOT, Notebook, is_hidden, read_notebook
 from labkit.widgets.static_page import script_json
 from labkit.workshop.sections import HEADING
+from labkit.workshop.site.one_step import STEP
 
 DOCUMENTS = {
     "": "Begin here",
@@ -62,6 +63,10 @@ def index_page(names: list[str], kinds: list[str]) -> str:
 <p>A course that opens PyTorch up. Every picture here can be stepped, forward and back, and every
 question answers: in this page, without a server. To write your own code, take the course home and
 run <code>python3 lab.py</code>.</p>
+<figure><iframe src="{STEP}" title="One training step: your source, the dispatcher's hops, the
+autograd graph, the streams and the memory map"></iframe>
+<figcaption>One training step. Move the slider, forward and back; click a kernel, a node, a block or
+a line, and every lane goes there. <a href="{STEP}">On a page of its own</a></figcaption></figure>
 <label for="search">Search</label> <input id="search" type="search" autocomplete="off">
 <ul id="found" aria-live="polite"></ul>
 <section><h2>Where to go</h2><ul>{goals}</ul></section>
