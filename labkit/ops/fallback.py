@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from labkit.core.callers import level_outside_the_lab
+from labkit.core.host_compiler import CompilerMissing
 from labkit.core.tensor_impl import TensorImpl
 
 NO_KERNEL = "it has no device kernel"
@@ -41,11 +42,16 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
-    """Inside, and in this thread, what would fall back raises `NoKernel` before it has begun."""
+    """Inside, and in this thread, what would fall back raises `NoKernel` before it has begun.
+
+    A kernel that cannot be compiled for want of a compiler has not begun either.
+    """
     before = getattr(_thread, "refused", False)
     _thread.refused = True
     try:
         yield
+    except CompilerMissing as missing:
+        raise NoKernel("no C++ compiler is installed, and kernels want one") from missing
     finally:
         _thread.refused = before
 

@@ -23,7 +23,7 @@ class Lab(ModuleType):
     def __init__(self, devices: Devices) -> None:
         super().__init__("torch.lab", __doc__)
         self._devices = devices
-        generator = torch.ops.labkit_device.default_generator
+        generator = devices.shim.default_generator
         self.default_generators = tuple(generator(i) for i in range(len(devices)))
         self.device = _context_manager(self)
         self.Stream, self.Event = _LabStream, _LabEvent
@@ -95,7 +95,7 @@ class Lab(ModuleType):
 
     def synchronize(self, device: Which = None) -> None:
         """Everything queued on the device has run; what a kernel did wrong is raised here."""
-        torch.accelerator.synchronize(self._index(device))
+        self._devices.shim.synchronize(self._index(device))
 
     def current_stream(self, device: Which = None) -> torch.Stream:
         """The stream this thread queues work on."""

@@ -19,7 +19,7 @@ def start() -> Lab:
 
     Raises   RuntimeError      torch.cuda is in use in this process, backward() has run in it, or
                                another backend has the name
-             CompilerMissing   no C++ compiler is installed
+             CompilerMissing   no C++ compiler is installed, and more than one device is asked for
     """
     with _lock:
         if not _started:

@@ -9,11 +9,13 @@ import ctypes
 import itertools
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from labkit import cuda
 from labkit.core.allocator import DataPtr
+from labkit.core.host_compiler import CompilerMissing
 from labkit.cuda import tensor_memory
 from labkit.cuda.driver import Driver
 from labkit.cuda.emulator.driver import EmulatorDriver
@@ -23,6 +25,7 @@ from labkit.cuda.stream import Event, Stream, current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.storages.storage_allocator import StorageAllocator
 from labkit.torch_shim.native import Answer, Shim, Verb
+from labkit.torch_shim.without_compiler import PythonShim
 
 FIGURES = (
     "allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",
@@ -62,7 +65,7 @@ class Devices:
         self._events: dict[int, tuple[Event, Driver]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
-        self.shim = Shim(self._answers(), count)
+        self.shim = _shim(self._answers(), count)
         tensor_memory.install(self)
 
     def __getitem__(self, index: int) -> LabDevice:
@@ -221,6 +224,21 @@ class Devices:
             Verb.SYNCHRONIZE_EVENT: self._synchronize_event,
             Verb.ELAPSED_NANOSECONDS: self._elapsed, Verb.PROFILED_NANOSECONDS: self._profiled,
         }  # fmt: skip
+
+
+def _shim(answers: dict[Verb, Answer], count: int) -> Shim | PythonShim:
+    """The shim; where no C++ compiler is found, what Python can be of it, and a warning."""
+    try:
+        return Shim(answers, count)
+    except CompilerMissing as missing:
+        if count > 1:
+            raise
+        warnings.warn(
+            "no C++ compiler is found, so the host computes every operator of the device, and "
+            f"there are no streams, events or pinned memory on it. {missing}",
+            stacklevel=2,
+        )
+        return PythonShim(answers)
 
 
 def _write(address: int, numbers: list[Any]) -> None:

@@ -10,6 +10,9 @@ import atexit
 import ctypes
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from typing import Any
+
+import torch
 
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.torch_shim import build
@@ -76,6 +79,14 @@ class Shim:
         library.lab_start(self._serve, devices)
         library.lab_profile()
         atexit.register(library.lab_end)
+
+    def default_generator(self, index: int) -> Any:
+        """The generator that a device draws from when it is given none."""
+        return torch.ops.labkit_device.default_generator(index)
+
+    def synchronize(self, index: int) -> None:
+        """Everything queued on the device has run; a failure of it is raised as PyTorch's."""
+        torch.accelerator.synchronize(index)
 
     def released(self) -> list[tuple[bool, int]]:
         """(is an event, its number or address) of what was given up since the last call."""
