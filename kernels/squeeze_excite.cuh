@@ -18,8 +18,11 @@ __device__ __forceinline__ void small_product(const float* weights, const float*
     __syncthreads();
 }
 
-struct Relu {
-    __device__ float operator()(float value) const { return fmaxf(value, 0.0f); }
+struct Hidden {  // what stands between the two products
+    bool silu;  // else ReLU
+    __device__ float operator()(float value) const {
+        return silu ? value / (1.0f + expf(-value)) : fmaxf(value, 0.0f);
+    }
 };
 struct Sigmoid {
     __device__ float operator()(float value) const { return 1.0f / (1.0f + expf(-value)); }

@@ -1,7 +1,7 @@
 // Squeeze-excite, rung 1 of 3: an operation per launch.
-// y = x sigmoid(w2 relu(w1 mean(x) + b1) + b2), a factor per channel. Mean, two small products and
-// the scaling each go through global memory, and the products give a thread a row of weights: the
-// lanes of a warp read C floats apart, 32 sectors a request.
+// y = x sigmoid(w2 f(w1 mean(x) + b1) + b2), a factor per channel; f is ReLU or SiLU. Mean, two
+// small products and the scaling each go through global memory, and the products give a thread a
+// row of weights: the lanes of a warp read C floats apart, 32 sectors a request.
 //
 // x, y [N, C, S], mean, gate [N, C], hidden [N, R], w1 [R, C], b1 [R], w2 [C, R], b2 [C] f32; the
 // biases may be null
@@ -14,6 +14,7 @@
 // Counter of expand: read global.w2 sectors/request = 32
 // Counter of scale: read global.x lanes/output = 1
 #include "lab.cuh"
+#include "squeeze_excite.cuh"
 
 extern "C" __global__ void squeeze_excite_1_four_launches(const float* __restrict__ x,
                                                           float* __restrict__ mean,
@@ -28,13 +29,13 @@ extern "C" __global__ void squeeze_excite_1_four_launches(const float* __restric
 
 extern "C" __global__ void squeeze_excite_1_four_launches_reduce(
     const float* __restrict__ mean, const float* __restrict__ w1, const float* __restrict__ b1,
-    float* __restrict__ hidden, long long N, long long C, long long R) {
+    float* __restrict__ hidden, long long N, long long C, long long R, bool silu) {
     const long long i = global_thread();
     if (i >= N * R) return;
     const long long n = i / R, r = i % R;
     float sum = b1 ? b1[r] : 0.0f;
     for (long long c = 0; c < C; ++c) sum += w1[r * C + c] * mean[n * C + c];
-    hidden[i] = fmaxf(sum, 0.0f);
+    hidden[i] = Hidden{silu}(sum);
 }
 
 extern "C" __global__ void squeeze_excite_1_four_launches_expand(

@@ -15,7 +15,7 @@
 extern "C" __global__ void squeeze_excite_2_one_launch(
     const float* __restrict__ x, const float* __restrict__ w1, const float* __restrict__ b1,
     const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ y, long long N,
-    long long C, long long S, long long R) {
+    long long C, long long S, long long R, bool silu) {
     extern __shared__ float mean[];
     float *hidden = mean + C, *gate = mean;  // once there are hidden units, no mean is read again
     const int lane = threadIdx.x % kWarpSize, warps = blockDim.x / kWarpSize;
@@ -28,7 +28,7 @@ extern "C" __global__ void squeeze_excite_2_one_launch(
             if (lane == 0) mean[c] = sum / S;
         }
         __syncthreads();
-        small_product(w1, b1, mean, hidden, R, C, Relu());
+        small_product(w1, b1, mean, hidden, R, C, Hidden{silu});
         small_product(w2, b2, hidden, gate, C, R, Sigmoid());
         for (long long i = threadIdx.x; i < C * S; i += blockDim.x) {
             y[n * C * S + i] = image[i] * gate[i / S];

@@ -35,10 +35,10 @@ extern "C" __global__ void squeeze_excite_3_three_launches(const float* __restri
 extern "C" __global__ void squeeze_excite_3_three_launches_gates(
     const float* __restrict__ mean, const float* __restrict__ w1, const float* __restrict__ b1,
     const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ gate,
-    long long N, long long C, long long R) {
+    long long N, long long C, long long R, bool silu) {
     extern __shared__ float hidden[];
     for (long long n = blockIdx.x; n < N; n += gridDim.x) {
-        small_product(w1, b1, mean + n * C, hidden, R, C, Relu());
+        small_product(w1, b1, mean + n * C, hidden, R, C, Hidden{silu});
         small_product(w2, b2, hidden, gate + n * C, C, R, Sigmoid());
     }
 }

@@ -11,7 +11,7 @@ from labkit import nn
 from labkit.nn import functional as F
 from labkit.ops.aten import aten
 from labkit.ops.cuda.launching import NoKernel
-from labkit.ops.cuda.squeeze_excite import gate_backward
+from labkit.ops.cuda.squeeze_excite import gate_backward, gate_forward
 from labkit.vision.residual import Gradients
 
 ACTIVATIONS: dict[str, tuple[Any, Any]] = {
@@ -52,10 +52,25 @@ class SqueezeExcite(nn.Module):
         self.reduce = nn.Linear(channels, reduced)
         self.expand = nn.Linear(reduced, channels)
         self.activate, self.activate_backward = ACTIVATIONS[activation]
+        self.silu = activation == "silu"
 
     def forward(self, x: Any) -> Any:
-        """Recorded by autograd."""
+        """Recorded by autograd; where nothing is recorded, the device's three launches do it."""
+        if not lab.is_grad_enabled():
+            try:
+                return self._launched(x)[0]
+            except NoKernel:
+                pass
         return self._gated(x).gate[:, :, None, None] * x
+
+    def _launched(self, x: Any) -> Any:
+        """The result, the means and the gate, by `kernels/squeeze_excite`.
+
+        Raises   NoKernel   something is no float32 on the device
+        """
+        reduce, expand = self.reduce, self.expand
+        layers = (reduce.weight, reduce.bias), (expand.weight, expand.bias)
+        return gate_forward(x, *layers, self.silu)
 
     def _gated(self, x: Any) -> SavedGate:
         squeezed = x.mean((2, 3))
@@ -65,8 +80,12 @@ class SqueezeExcite(nn.Module):
     def forward_by_hand(self, x: Any) -> tuple[Any, SavedGate]:
         """The same values without a graph, and what backward needs."""
         with lab.no_grad():
-            saved = self._gated(x)
-            return self.again(saved), saved
+            try:
+                y, squeezed, gate = self._launched(x)
+            except NoKernel:
+                saved = self._gated(x)
+                return self.again(saved), saved
+            return y, SavedGate(x, squeezed, self.reduce(squeezed), gate)
 
     def again(self, saved: SavedGate) -> Any:
         """The result, made of what was saved."""

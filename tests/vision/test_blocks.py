@@ -146,7 +146,6 @@ def test_on_the_device_the_numbers_are_the_host_s(activation, monkeypatch):
     y, saved = block.forward_by_hand(x)
     dx, gradients = block.backward_by_hand(y, saved)
     block.to("cuda")
-    on_device, saved = block.forward_by_hand(x.cuda())
     driver, launches = cuda.current_driver(), []
     launch = driver.launch
 
@@ -155,11 +154,19 @@ def test_on_the_device_the_numbers_are_the_host_s(activation, monkeypatch):
         launch(operation, stream)
 
     monkeypatch.setattr(driver, "launch", watched)
+    on_device, saved = block.forward_by_hand(x.cuda())
+    with lab.no_grad():
+        alone = block(x.cuda())
+    recorded = block(x.cuda())
     dx_device, gradients_device = block.backward_by_hand(on_device, saved)
+    forward = ["squeeze_excite_3_three_launches" + step for step in ("", "_gates", "_scale")]
     assert [name for name in launches if name.startswith("squeeze_excite")] == [
-        "squeeze_excite_backward_1_three_launches" + step for step in ("", "_gates", "_input")
-    ]
-    for ours, theirs in ((on_device, y), (dx_device, dx)):
+        *forward, *forward,
+        *("squeeze_excite_backward_1_three_launches" + step for step in ("", "_gates", "_input")),
+    ]  # fmt: skip
+    assert recorded.requires_grad
+    assert not alone.requires_grad
+    for ours, theirs in ((on_device, y), (alone, y), (recorded.detach(), y), (dx_device, dx)):
         assert lab.allclose(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
     for parameter, gradient in gradients.items():
         assert lab.allclose(gradients_device[parameter].cpu(), gradient, rtol=1e-4, atol=1e-5)

@@ -13,7 +13,7 @@ ACTIVATIONS: dict[str, Any] = {"relu": torch.relu, "silu": torch.nn.functional.s
 class Case(NamedTuple):
     """x is [n, channels, spatial], with `hidden` units between the layers.
 
-    activation  between them, backward; forward it is a ReLU
+    activation  between them
     """
 
     n: int
@@ -33,23 +33,23 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     y, planes = poisoned(x.shape), n * channels
     mean, gate = poisoned((n, channels)), poisoned((n, channels))
     middle = poisoned((n, hidden))
-    sizes = {"N": n, "C": channels, "R": hidden}
+    sizes, silu = {"N": n, "C": channels, "R": hidden}, case.activation == "silu"
     if not rung.steps:
-        args = (x, w1, b1, w2, b2, y, n, channels, spatial, hidden)
+        args = (x, w1, b1, w2, b2, y, n, channels, spatial, hidden, silu)
         launches = [rung.launch(args, grid=n, block=128, **sizes)]
     else:
         launches = [rung.launch((x, mean, planes, spatial), grid=planes, block=64)]
         if "gates" in rung.steps:
-            gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden)
+            gates = (mean, w1, b1, w2, b2, gate, n, channels, hidden, silu)
             launches.append(rung.launch(gates, "gates", grid=n, block=128, **sizes))
         else:
-            down = (mean, w1, b1, middle, n, channels, hidden)
+            down = (mean, w1, b1, middle, n, channels, hidden, silu)
             up = (middle, w2, b2, gate, n, channels, hidden)
             launches.append(rung.launch(down, "reduce", **sizes))
             launches.append(rung.launch(up, "expand", **sizes))
         scale = (x, gate, y, planes, spatial)
         launches.append(rung.launch(scale, "scale", grid=planes, block=64))
-    expected = _truth(*(_wide(one) for one in (x, w1, b1, w2, b2)))
+    expected = _truth(ACTIVATIONS[case.activation], *map(_wide, (x, w1, b1, w2, b2)))
     return Problem([x], y, expected.numpy(), launches, atol=1e-5)
 
 
@@ -90,8 +90,8 @@ def _wide(array: Any) -> Any:
     return None if array is None else torch.from_numpy(array).double()
 
 
-def _truth(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
-    _, _, _, gate = _steps(torch.relu, x, w1, b1, w2, b2)
+def _truth(activate: Any, x: Any, *weights: Any) -> Any:
+    _, _, _, gate = _steps(activate, x, *weights)
     return (x * gate[:, :, None]).detach()
 
 
@@ -106,10 +106,7 @@ def _steps(activate: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[A
 
 CASES = [
     Case(0, 3, 4, 2), Case(1, 1, 1, 1), Case(3, 17, 49, 5), Case(2, 40, 6, 33, bias=False),
-    Case(2, 9, 130, 4),
+    Case(2, 9, 130, 4), Case(3, 17, 49, 5, activation="silu"),
 ]  # fmt: skip
 RUNGS = rungs_of("squeeze_excite", make, Case(2, 64, 256, 32), CASES)
-BACKWARD = rungs_of(
-    "squeeze_excite_backward", make_backward, Case(2, 64, 256, 32),
-    [*CASES, Case(3, 17, 49, 5, activation="silu")],
-)  # fmt: skip
+BACKWARD = rungs_of("squeeze_excite_backward", make_backward, Case(2, 64, 256, 32), CASES)

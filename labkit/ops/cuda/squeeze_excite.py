@@ -1,14 +1,48 @@
-"""The backward of a squeeze-excite gate, by `kernels/squeeze_excite_backward`.
+"""A squeeze-excite gate and its backward, by `kernels/squeeze_excite` and `_backward`.
 
 No operator of PyTorch's is this: `labkit.vision` calls it.
 """
+
+from typing import Any
 
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
 from labkit.ops.tensors import copy
 
+FORWARD = "squeeze_excite", "3_three_launches"
 LADDER, RUNG, THREADS = "squeeze_excite_backward", "1_three_launches", 128
+
+
+def gate_forward(
+    x: TensorImpl, reduce: tuple[Any, Any], expand: tuple[Any, Any], silu: bool
+) -> tuple[TensorImpl, TensorImpl, TensorImpl]:
+    """The weighted image, the mean of each channel, and what each channel is multiplied by.
+
+    x       [N, C, H, W]
+    reduce  weights [R, C] and bias [R], which may be None, of the first layer
+    expand  weights [C, R] and bias [C], which may be None, of the second
+    silu    between both; else a ReLU
+
+    Raises   NoKernel   something is no float32 on the device, or there is no plane
+    """
+    check_floats(x, *reduce, *expand)
+    if not x.numel():
+        raise NoKernel("its kernel takes at least one plane")
+    x = copy.contiguous(x)
+    layers = [None if one is None else copy.contiguous(one) for one in (*reduce, *expand)]
+    n, channels, hidden = x.sizes[0], x.sizes[1], reduce[0].sizes[0]
+    planes, spatial = n * channels, x.sizes[2] * x.sizes[3]
+    mean, gate = (tensor_impl.empty((n, channels), x.dtype, x.device) for _ in range(2))
+    y = tensor_impl.empty(x.sizes, x.dtype, x.device)
+    into = written(mean)
+    shelf(*FORWARD)(planes, THREADS, (read(x), into, planes, spatial))
+    into, gates = written(gate), shelf(*FORWARD, "gates")
+    args = (read(mean), *map(read, layers), into, n, channels, hidden, silu)
+    gates(*gates.geometry(grid=n, block=THREADS, R=hidden), args)
+    into = written(y)
+    shelf(*FORWARD, "scale")(planes, THREADS, (read(x), read(gate), into, planes, spatial))
+    return y, mean, gate
 
 
 def gate_backward(
