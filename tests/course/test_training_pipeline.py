@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises on a training pipeline."""
 
+import itertools
 from collections import deque
 
 from labkit.course.checks import failing_cases
@@ -178,6 +179,14 @@ def one_twice(items, depth):
         yield item
         if item == 1:
             yield item
+
+
+@answers.wrong("lookahead", "deadlocks on an empty loader")
+def waits_for_an_item(items, depth):
+    source, waiting = iter(items), deque()
+    while not waiting:
+        waiting.extend(itertools.islice(source, 1))
+    return ahead(itertools.chain(waiting, source), depth)
 
 
 @answers.wrong("lookahead", "takes it that there is an item")

@@ -307,6 +307,7 @@ own_benchmark = Exercise(
         "the best",
         "other workload than named",
         "no machine",
+        "no versions",
         "takes an emulator's time",
         "rate of the last run",
         "runs on the emulator, then refuses",

@@ -289,6 +289,7 @@ lookahead = Exercise(
         "looks one ahead whatever the depth",
         "hands out the same item twice",
         "takes it that there is an item",
+        "deadlocks on an empty loader",
     ),
 )
 
