@@ -13,7 +13,7 @@ from labkit.pipeline.frames import VideoError
 from labkit.pipeline.settings import Settings
 from labkit.pipeline.timer import Timer
 from labkit.pipeline.tuning import fastest
-from labkit.pipeline.video import Progress, enhance_film, make_example
+from labkit.pipeline.video import Progress, enhance_film, make_example, threads_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not (arguments.source and arguments.target):
             raise VideoError("give a film to read and a name for the result: labkit video IN OUT")
         if arguments.optimize:
-            settings = _optimized(arguments.source, settings)
+            settings = _optimized(arguments.source, settings, threads_of(arguments.target))
         line = ProgressLine(sys.stderr)
         started = time.perf_counter()
         try:
@@ -67,13 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _optimized(source: str, settings: Settings) -> Settings:
+def _optimized(source: str, settings: Settings, threads: int | None) -> Settings:
     """The settings that were the fastest; what was tried is told."""
-    found, taken = fastest(source, settings)
-    tried = ", ".join(f"{name} {ms:.1f}" for name, ms in taken.items())
+    found, taken = fastest(source, settings, threads)
+    tried = "\n".join(f"  {ms:8.1f} ms a frame: {name}" for name, ms in taken.items())
     hands = found.processing
     print(
-        f"ms a frame: {tried}\n"
+        f"{tried}\n"
+        f"compute: {{num_threads: {found.compute.num_threads}}}\n"
         f"processing: {{overlap: {str(hands.overlap).lower()}, workers: {hands.workers}, "
         f"worker_kind: {hands.worker_kind}}}",
         file=sys.stderr,
@@ -93,31 +94,34 @@ def _kept(target: str | None) -> str:
 
 
 class ProgressLine:
-    """One line that counts: frames, rate of this run, memory.
+    """One line that counts: frames, their rate since the first one of this run, memory.
 
-    A terminal's is written over itself, five times a second; elsewhere one follows in ten seconds.
+    Before the first frame, the network is trained: that is no frame's time. A terminal's line is
+    written over itself, five times a second; elsewhere one follows in ten seconds.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.live = stream, stream.isatty()
-        self.started = self.said = time.perf_counter()
+        self.said = time.perf_counter()
+        self.first: tuple[float, int] | None = None
         self.text = ""
 
     def __call__(self, progress: Progress) -> None:
         now = time.perf_counter()
-        self.text = self.line(progress, now - self.started)
+        self.first = self.first or (now, progress.finished)
+        self.text = self.line(progress, now - self.first[0], progress.finished - self.first[1])
         if now - self.said >= (0.2 if self.live else 10):
             self.said = now
             self._say()
 
     @staticmethod
-    def line(progress: Progress, seconds: float) -> str:
-        """The text after this many seconds of the run."""
+    def line(progress: Progress, seconds: float, frames: int) -> str:
+        """The text when so many frames have taken so many seconds."""
         of = f"/{progress.count}" if progress.count else ""
-        rate = (progress.finished - progress.resumed) / max(seconds, 1e-9)
+        rate = f", {frames / seconds:.1f} frames/s" if frames and seconds else ""
         memory = psutil.Process().memory_info().rss >> 20
         resumed = f", {progress.resumed} of an earlier run" if progress.resumed else ""
-        return f"frame {progress.finished}{of}, {rate:.1f} frames/s, {memory} MiB{resumed}"
+        return f"frame {progress.finished}{of}{rate}, {memory} MiB{resumed}"
 
     def _say(self) -> None:
         end = "\x1b[K\r" if self.live else "\n"
@@ -132,7 +136,7 @@ class ProgressLine:
 
 
 def profile(timer: Timer, seconds: float) -> str:
-    """A table: per stage its seconds, calls and share; and what overlapping could gain at most."""
+    """A table: per stage its seconds, calls and share; and what overlapping gains, or could."""
     totals = timer.totals()
     training = totals.pop("train", 0.0)
     known = sum(totals.values())
@@ -143,6 +147,9 @@ def profile(timer: Timer, seconds: float) -> str:
     decode = totals.get("decode", 0.0)
     network = sum(totals.get(name, 0.0) for name in ("preprocess", "network", "postprocess"))
     longest = max(decode, network, known - decode - network)
-    if longest:
+    working = seconds - training
+    if known > working:
+        lines.append(f"side by side: {known:.3f} s of stages in {working:.3f} s")
+    elif longest:
         lines.append(f"three stages side by side: at most {known / longest:.2f}x faster")
     return "\n".join(lines)

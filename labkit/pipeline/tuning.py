@@ -22,8 +22,14 @@ from labkit.pipeline.video import batches_of
 FRAMES, TURNS = 16, 5
 
 
-def ways(settings: Settings) -> dict[str, Settings]:
-    """A name -> these settings, with other hands at work."""
+def ways(settings: Settings, threads: int | None = None) -> dict[str, Settings]:
+    """A name -> these settings, with other hands at work.
+
+    Where PyTorch may choose its threads, one inside of each operator is tried as well: threads that
+    share an operator compete with those that share the film.
+
+    threads  PyTorch's, where they are settled: those of a job that was begun
+    """
     cores = os.cpu_count() or 1
     hands: dict[str, dict[str, Any]] = {
         "one after another": {"overlap": False, "workers": 0},
@@ -31,9 +37,18 @@ def ways(settings: Settings) -> dict[str, Settings]:
         f"{cores} threads": {"overlap": False, "workers": cores, "worker_kind": "threads"},
         f"{cores} processes": {"overlap": False, "workers": cores, "worker_kind": "processes"},
     }
+    inside = {"": settings.compute.num_threads if threads is None else threads}
+    if inside[""] == 0 and threads is None and cores > 1:
+        inside[", num_threads 1"] = 1
     found = {
-        name: replace(settings, processing=replace(settings.processing, **each))
+        name + also: replace(
+            settings,
+            compute=replace(settings.compute, num_threads=count),
+            processing=replace(settings.processing, **each),
+        )
         for name, each in hands.items()
+        for also, count in inside.items()
+        if not (also and name.endswith("processes"))  # they have one in any case
     }
     on_gpu = settings.compute.device != "cpu" and torch.cuda.is_available()
     return {
@@ -43,14 +58,18 @@ def ways(settings: Settings) -> dict[str, Settings]:
     }
 
 
-def fastest(source: str | Path, settings: Settings) -> tuple[Settings, dict[str, float]]:
+def fastest(
+    source: str | Path, settings: Settings, threads: int | None = None
+) -> tuple[Settings, dict[str, float]]:
     """(the fastest of all ways, milliseconds per frame of each), on the film's first frames.
 
     They take turns, and the median counts; what gives other packets than the first is left out.
 
+    threads  as in `ways`
+
     Raises   VideoError   the frames cannot be read, or the settings contradict each other
     """
-    candidates = ways(settings)
+    candidates = ways(settings, threads)
     if not candidates:
         raise VideoError(settings.contradiction())
     taken: dict[str, list[float]] = {name: [] for name in candidates}

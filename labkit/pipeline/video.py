@@ -117,6 +117,21 @@ def batches_of(
         frames.close()
 
 
+def threads_of(target: str | Path) -> int | None:
+    """PyTorch's threads in the unfinished job of this name; None where there is none.
+
+    Raises   VideoError   its file is no such job's, or another process has it
+    """
+    if not Path(f"{target}.unfinished").exists():
+        return None
+    with _journal_of(target) as journal:
+        if not len(journal):
+            return None
+        job = json.loads(journal[0].partition(b"\n")[0])
+    threads: int = job["settings"]["compute"]["num_threads"]
+    return threads
+
+
 def _job(source: str | Path, film: Film, settings: Settings) -> dict[str, Any]:
     """What must be the same for frames of two runs to belong together."""
     about = Path(source).stat()

@@ -3,7 +3,6 @@
 import errno
 import itertools
 import os
-import signal
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,8 +11,7 @@ import pytest
 import torch
 
 from labkit import cli
-from labkit.pipeline import command, enhancing, video
-from labkit.pipeline import frames as frames_module
+from labkit.pipeline import enhancing, video
 from labkit.pipeline.enhancer import postprocess, preprocess, trained
 from labkit.pipeline.frames import Encoder, Film, VideoError, film_of, read_frames, write_film
 from labkit.pipeline.journal import Journal
@@ -298,49 +296,6 @@ def test_what_cannot_be_done_is_one_line(film, tmp_path, capsys, source, target,
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
-
-
-def test_without_pyav_the_message_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr(frames_module, "av", None)
-    assert cli.main(["video", "a.mkv", "b.mkv"]) == 1
-    assert "pip install -e '.[video]'" in capsys.readouterr().err
-
-
-def test_the_command_profiles_and_interrupted_says_what_is_kept(film, tmp_path, capsys):
-    config = tmp_path / "settings.yaml"
-    config.write_text("model: {channels: 2, train_steps: 1}\n", encoding="utf-8")
-    target = str(tmp_path / "out.mkv")
-    assert cli.main(["video", str(film), target, "--config", str(config), "--profile"]) == 0
-    said = capsys.readouterr()
-    assert "frame 11/11" in said.err
-    for name in ("decode", "network", "encode", "three stages side by side: at most"):
-        assert name in said.out
-    assert cli.main(["video", "--show-config", "--config", str(config)]) == 0
-    assert "channels: 2" in capsys.readouterr().out
-
-
-def test_the_command_takes_the_fastest_way_and_tells_it(film, tmp_path, capsys, monkeypatch):
-    fast = with_processing(workers=2)
-    monkeypatch.setattr(command, "fastest", lambda source, given: (fast, {"one": 2.0, "two": 1.0}))
-    target = tmp_path / "out.mkv"
-    assert cli.main(["video", str(film), str(target), "--optimize"]) == 0
-    said = capsys.readouterr().err
-    assert "ms a frame: one 2.0, two 1.0" in said
-    assert "processing: {overlap: false, workers: 2, worker_kind: threads}" in said
-    assert len(pictures(target)) == 11
-
-
-def test_ctrl_c_says_that_finished_frames_are_kept(film, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        "labkit.pipeline.command.ProgressLine.__call__",
-        lambda line, progress: signal.raise_signal(signal.SIGINT),
-    )
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's "&" ignores it
-    try:
-        assert cli.main(["video", str(film), str(tmp_path / "out.mkv")]) == 130
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert "stopped; finished frames are kept" in capsys.readouterr().err
 
 
 def test_settings_reach_pytorch_and_leave_it(film, tmp_path, monkeypatch):
