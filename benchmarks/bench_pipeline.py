@@ -1,8 +1,10 @@
 """The video job's machinery beside its bounds, and the job's settings beside the naive one.
 
-Stages are real work that releases Python's lock: pictures are packed by zlib. Their bound is the
-same stages in as many threads with nothing handed from one to the other, measured in the same
-turns: on idle cores that is the longest stage alone, on a busy machine what the machine gives.
+Stages are real work that releases Python's lock, and a pipeline of them has two bounds. Three that
+compute, pictures packed by zlib, want three cores: their bound is the same stages in as many
+threads with nothing handed from one to the other, measured in the same turns, on any cores.
+Where one of them waits for a disk instead, two cores are enough, and the bound is the longest
+stage alone; on cores that others use it says how busy they are.
 
 A step that computes everything again needs one more forward. 1.36 is for a forward that is a third
 of a step; where it is more, on this processor or for these layers, the step's own bound says so.
@@ -10,12 +12,14 @@ of a step; where it is more, on this processor or for these layers, the step's o
 `results/pipeline.json` keeps what was measured.
 """
 
+import mmap
 import os
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +91,57 @@ def one_after_the_other() -> None:
     """All three stages of a picture, then the next picture."""
     for picture in PICTURES:
         WRITE(TRAIN(FETCH(picture)))
+
+
+class Disk:
+    """Pictures on a disk, read past the system's memory: who reads one really waits.
+
+    Raises   OSError   the folder for temporary files is in memory, or its disk cannot be asked so
+    """
+
+    SIZE = 1 << 20
+    """Bytes that are read for a picture, as a raw 4K frame has some of."""
+
+    def __init__(self) -> None:
+        with tempfile.NamedTemporaryFile(prefix="labkit-bench-") as file:
+            file.write(os.urandom(self.SIZE) * len(PICTURES))
+            file.flush()
+            os.fsync(file.fileno())
+            self.file = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+        self.block = mmap.mmap(-1, self.SIZE)  # on a page's border, as the disk wants it
+
+    def read(self) -> Iterator[bytes]:
+        """Each picture, when its block is here."""
+        for index, picture in enumerate(PICTURES):
+            os.preadv(self.file, [self.block], index * self.SIZE)
+            yield picture
+
+    def prefetched(self) -> None:
+        """Reading in a thread of its own, training in this one."""
+        for picture in prefetch(self.read()):
+            TRAIN(picture)
+
+    def in_three_stages(self) -> None:
+        """Reading, training and writing in a thread each."""
+        for _ in staged(self.read(), TRAIN, WRITE):
+            pass
+
+
+def waiting_questions() -> Iterator[Bench]:
+    """Pipelines with a stage that waits, beside the longest stage alone."""
+    try:
+        disk = Disk()
+    except (OSError, AttributeError) as error:  # AttributeError: a system without O_DIRECT
+        print(f"  a stage that waits: skipped, {tempfile.gettempdir()} has no disk to ask: {error}")
+        return
+    count, longest = len(PICTURES), partial(each, TRAIN)
+    try:
+        yield Bench("prefetch from a disk / the longest stage", disk.prefetched, longest,
+                    GOAL_OF_TWO, 1, count)  # fmt: skip
+        yield Bench("three stages, one at a disk / the longest stage", disk.in_three_stages,
+                    longest, GOAL_OF_THREE, 1, count)  # fmt: skip
+    finally:
+        os.close(disk.file)
 
 
 class SmallDevice:
@@ -281,6 +336,7 @@ def BENCHES() -> Iterator[Bench | Count]:
     yield Bench("prefetch / its bound", prefetched, two, GOAL_OF_TWO, 1, count)
     yield Bench("three stages / their bound", in_three_stages, three, GOAL_OF_THREE, 1, count)
     yield Bench("three stages / one thread", in_three_stages, one_after_the_other, None, 1, count)
+    yield from waiting_questions()
     device = SmallDevice()
     mine, best = device.adapting, device.fixed
     yield Bench("adaptive / best fixed batch", mine, best, GOAL_OF_TWO, 1, 6144, clock="cpu")
