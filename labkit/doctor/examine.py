@@ -81,9 +81,10 @@ def lab_device(driver: str | None, found: dict[str, Finding]) -> Finding:
     """Whether PyTorch itself can run on labkit's device."""
     part, torch_found, compiler_found = 'device="lab"', found["PyTorch"], found["C++ compiler"]
     cost = "import labkit.torch_device fails: PyTorch's own tensors cannot be on labkit's device."
-    for needed in (torch_found, compiler_found):
+    on_the_host = 'The host computes every operator of device="lab"; it has no streams or events.'
+    for needed, meaning in ((torch_found, cost), (compiler_found, on_the_host)):
         if needed.status != "ok":
-            return Finding(part, "missing", f"no {needed.part}", cost, needed.remedy)
+            return Finding(part, "missing", f"no {needed.part}", meaning, needed.remedy)
     if driver is None:
         return Finding(part, "missing", "no driver", cost, found["C++ compiler"].remedy)
     meaning = (
