@@ -130,6 +130,23 @@ def test_graphs_captured_and_explicit(gpu, module):
     gpu.free(memory)
 
 
+def test_a_pool_gets_memory_while_a_stream_captures(gpu, module):
+    """As PyTorch's allocator does inside a capture; the graph uses what it got."""
+    from labkit import cuda
+    from labkit.cuda.memory_calls import MemoryCalls
+
+    stream, calls = cuda.Stream(), MemoryCalls(gpu)
+    with cuda.capture(stream) as graph:
+        memory = calls.malloc(1 << 22)
+        module.get_function("set")(1, 1, (cuda.DevicePointer(memory), 7))
+    graph.instantiate().replay(stream)
+    stream.synchronize()
+    back = np.zeros(1, np.int32)
+    gpu.memcpy(back.ctypes.data, memory, 4)
+    assert back.tolist() == [7]
+    calls.free(memory)
+
+
 def test_constants_and_compile_errors(gpu, module):
     from labkit import cuda
     from labkit.cuda.errors import CompileError
