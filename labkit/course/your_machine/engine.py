@@ -306,7 +306,7 @@ SEATS = (
         "is it recorded?",
         "autograd",
         "From the switch, the dtype and the inputs comes whether a call leaves a node behind.",
-        "torch/csrc/autograd/variable.h  compute_requires_grad",
+        "torch/csrc/autograd/functions/utils.h  compute_requires_grad",
         (
             place(
                 "labkit.autograd.variables.variable.compute_requires_grad",

@@ -1,6 +1,7 @@
 """Seats of the kernels: the optimizer's step, a convolution and its gradients, as CUDA texts."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,16 @@ SECONDS = 5.0
 """Of CPU, after which a part's kernel is ended."""
 
 
-def _launched(ask: Ask, code: str, name: str, count: int, args: tuple[Any, ...]) -> None:
-    """The kernel of that name in the part's text has run, one thread per element.
+def launched(
+    ask: Ask,
+    code: str,
+    name: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: tuple[Any, ...],
+    options: tuple[str, ...] = (),
+) -> None:
+    """The kernel of that name in the part's text has run.
 
     Raises   CudaError   it does not compile, or something went wrong in it
     """
@@ -29,19 +38,25 @@ def _launched(ask: Ask, code: str, name: str, count: int, args: tuple[Any, ...])
     known = vars(ask).setdefault("kernels", {})
     if (code, name) not in known:
         names = (name,) if "<" in name else ()
-        known[code, name] = cuda.RawModule(code=code, name_expressions=names).get_function(name)
-    known[code, name]((blocks(count, BLOCK),), (BLOCK,), args, timeout_s=SECONDS)
+        module = cuda.RawModule(code=code, options=options, name_expressions=names)
+        known[code, name] = module.get_function(name)
+    known[code, name](tuple(grid), tuple(block), args, timeout_s=SECONDS)
     cuda.current_driver().synchronize()
 
 
-def _empty(sizes: Any, like: TensorImpl) -> TensorImpl:
+def _each(ask: Ask, code: str, name: str, count: int, args: tuple[Any, ...]) -> None:
+    """One thread per element has run."""
+    launched(ask, code, name, (blocks(count, BLOCK),), (BLOCK,), args)
+
+
+def empty(sizes: Any, like: TensorImpl) -> TensorImpl:
     """A tensor that holds NaN everywhere, so that an element nobody writes is seen."""
     made = tensor_impl.empty(tuple(sizes), like.dtype, like.device)
     copy.store(made, np.full(tuple(sizes), np.nan, np.float32))
     return made
 
 
-def _stored(value: TensorImpl, into: TensorImpl) -> None:
+def stored(value: TensorImpl, into: TensorImpl) -> None:
     """The tensor holds these numbers."""
     copy.copy_(into, value)
 
@@ -62,7 +77,7 @@ def _step(ask: Ask, parameter: TensorImpl, grad: TensorImpl, lr: float) -> Tenso
     stepped = copy.clone(parameter)
     into = written(stepped)
     args = (read(grad), into, -lr, 0, parameter.numel())
-    _launched(ask, ask(), "saxpy<float>", parameter.numel(), args)
+    _each(ask, ask(), "saxpy<float>", parameter.numel(), args)
     return stepped
 
 
@@ -81,27 +96,27 @@ def _output(
     ask: Ask, x: TensorImpl, w: TensorImpl, bias: TensorImpl | None, y: TensorImpl, sizes: Any
 ) -> TensorImpl:
     """What the part's kernel computes, and the bias added to it."""
-    out = _empty(y.sizes, y)
+    out = empty(y.sizes, y)
     into = written(out)
     code = f"{CONV}\n{ask()}"
-    _launched(ask, code, "conv2d", out.numel(), (read(x), read(w), into, sizes))
+    _each(ask, code, "conv2d", out.numel(), (read(x), read(w), into, sizes))
     if bias is not None:
         copy.store(out, copy.values(out) + copy.values(bias).reshape(-1, 1, 1))
     return out
 
 
 def _labkits_output(function: Any, x: Any, w: Any, bias: Any, y: Any, sizes: Any) -> TensorImpl:
-    out = _empty(y.sizes, y)
+    out = empty(y.sizes, y)
     function(x, w, bias, out, sizes)
     return out
 
 
 def _gradient(ask: Ask, kernel: str, shape: Any, inputs: Any, sizes: Any) -> TensorImpl:
     """What one of the part's three kernels computes."""
-    out = _empty(shape, inputs[0])
+    out = empty(shape, inputs[0])
     into = written(out)
     args = (*(read(each) for each in inputs), into, sizes)
-    _launched(ask, f"{CONV}\n{ask()}", kernel, math.prod(shape), args)
+    _each(ask, f"{CONV}\n{ask()}", kernel, math.prod(shape), args)
     return out
 
 
@@ -111,14 +126,14 @@ SEATS = (
         "the SGD step",
         "kernels",
         "The parameter moves against its gradient: y = a * x + y, with a = -lr.",
-        "aten/src/ATen/native/cuda/CUDALoops.cuh  add_ with alpha, as torch/optim/sgd.py calls it",
+        "torch/optim/sgd.py  _single_tensor_sgd",
         (
             Place(
                 "labkit.optim.sgd.descend",
                 _step,
                 right=_labkits_step,
                 same=lambda mine, right, *args: close(mine, right),
-                commit=lambda value, parameter, *rest: _stored(value, parameter),
+                commit=lambda value, parameter, *rest: stored(value, parameter),
                 covers=_is_packed,
             ),
         ),
@@ -128,14 +143,14 @@ SEATS = (
         "the convolution",
         "kernels",
         "Each output is the sum over the taps of a filter, whatever the stride and the padding.",
-        "aten/src/ATen/native/cuda/ConvolutionMM2d.cu  slow_conv2d_forward",
+        "aten/src/ATen/native/ConvolutionMM2d.cpp  slow_conv2d_forward_cpu",
         (
             Place(
                 "labkit.ops.cuda.convolution._output",
                 _output,
                 right=_labkits_output,
                 same=lambda mine, right, *args: close(mine, right),
-                commit=lambda value, x, w, bias, y, sizes: _stored(value, y),
+                commit=lambda value, x, w, bias, y, sizes: stored(value, y),
             ),
         ),
     ),
@@ -144,7 +159,7 @@ SEATS = (
         "its gradients",
         "kernels",
         "From the gradient of a convolution come those of its input, its weights and its bias.",
-        "aten/src/ATen/native/cuda/ConvolutionMM2d.cu  slow_conv2d_backward",
+        "aten/src/ATen/native/ConvolutionMM2d.cpp  slow_conv2d_backward_cpu",
         (
             Place(
                 "labkit.ops.cuda.convolution._input_gradient",

@@ -1,7 +1,8 @@
 """The network that the machine trains, twice: in labkit and in PyTorch, from the same numbers.
 
 It is small and meets every seat: convolutions and poolings, a product and a sum with broadcasting,
-a view, gradients that are clipped by a hook, and an SGD step.
+a view, gradients that are clipped by a hook, a scaled loss, and an SGD step. All numbers are
+float32; a scale that is a power of two changes none of them.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from labkit.course.your_machine.digits import digits
 BATCH = 32
 LEARNING_RATE = 0.2
 CLIPPED_AT = 1.0
+FIRST_SCALE, GOOD_STEPS = 2.0**10, 8
+"""Of the loss, and after how many good steps the scale doubles."""
 CHANNELS = (6, 12)
 Step = Callable[[int], float]
 """Trains on one batch, given its number; returns the loss."""
@@ -52,23 +55,34 @@ def forward(functional: Any, p: dict[str, Any], images: Any) -> Any:
     return functional.linear(x.view(x.shape[0], -1), p["linear"], p["bias3"])
 
 
-def trainer(library: Any, functional: Any, optimizer: Any, device: str, steps: int) -> Step:
+def trainer(
+    library: Any, functional: Any, optimizer: Any, scaling: Any, device: str, steps: int
+) -> Step:
     """A training step of the network in this library."""
     images, labels = (library.from_numpy(array) for array in digits(BATCH * steps))
     found = {name: library.from_numpy(array).to(device) for name, array in parameters().items()}
+    scaler = scaling(device, init_scale=FIRST_SCALE, growth_interval=GOOD_STEPS)
+    limit = 0.0
+
+    def clipped(grad: Any) -> Any:
+        return grad.clamp(-limit, limit)
+
     for parameter in found.values():
         parameter.requires_grad_()
-        parameter.register_hook(lambda grad: grad.clamp(-CLIPPED_AT, CLIPPED_AT))
+        parameter.register_hook(clipped)
     descent = optimizer(list(found.values()), lr=LEARNING_RATE)
 
     def step(number: int) -> float:
+        nonlocal limit
+        limit = CLIPPED_AT * scaler.get_scale()  # the gradients that a hook sees are scaled
         part = slice(number * BATCH, (number + 1) * BATCH)
         x, y = images[part].to(device), labels[part].to(device)
         descent.zero_grad()
         scores = forward(functional, found, (x - 0.2) * 2)
         loss = functional.cross_entropy(scores, y)
-        loss.backward()
-        descent.step()
+        scaler.scale(loss).backward()
+        scaler.step(descent)
+        scaler.update()
         return float(loss.item())
 
     return step
@@ -77,13 +91,14 @@ def trainer(library: Any, functional: Any, optimizer: Any, device: str, steps: i
 def labkits(steps: int) -> Step:
     """A training step on labkit's CUDA device."""
     import labkit
-    from labkit import nn, optim
+    from labkit import amp, nn, optim
 
-    return trainer(labkit, nn.functional, optim.SGD, "cuda", steps)
+    return trainer(labkit, nn.functional, optim.SGD, amp.GradScaler, "cuda", steps)
 
 
 def torchs(steps: int) -> Step:
     """A training step of the installed PyTorch, on the processor."""
     import torch
 
-    return trainer(torch, torch.nn.functional, torch.optim.SGD, "cpu", steps)
+    functional, optimizer, scaling = torch.nn.functional, torch.optim.SGD, torch.amp.GradScaler
+    return trainer(torch, functional, optimizer, scaling, "cpu", steps)

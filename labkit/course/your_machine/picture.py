@@ -4,17 +4,22 @@ Plain HTML without scripts: a click, or Enter on a box, opens the learner's code
 """
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
 from labkit.course import exercises
+from labkit.course.sources import installed_file
 from labkit.course.your_machine.inventory import Sitting
 from labkit.course.your_machine.last_run import LastRun
 from labkit.course.your_machine.seat import LAYERS, Seat
 from labkit.course.your_machine.seating import function_of
 
+SHOWN = 40
+"""Lines of PyTorch's file."""
 YOURS, OUT = "#009E73", "#D55E00"
 SAYS = {
+    "Python": "<code>loss = model(images); loss.backward(); optimizer.step()</code>",
     "dispatch": "which kernel runs this call?",
     "autograd": "what is recorded, and how do gradients come back?",
     "shapes": "which shape, dtype and strides does the result have?",
@@ -23,7 +28,7 @@ SAYS = {
 }
 PRE = (
     "margin:0;padding:8px;overflow:auto;max-height:320px;font-size:12px;line-height:1.4;"
-    "border:1px solid rgba(128,128,128,.4);flex:1 1 320px;min-width:0"
+    "border:1px solid rgba(128,128,128,.4);box-sizing:border-box"
 )
 CURVES = {"torch": ("#E69F00", "7 5", 5), "labkit": ("#56B4E9", "2 4", 4), "yours": (YOURS, "", 2)}
 """Whose curve -> colour, dashes, width: the first is drawn below the others."""
@@ -31,18 +36,19 @@ CURVES = {"torch": ("#E69F00", "7 5", 5), "labkit": ("#56B4E9", "2 4", 4), "your
 
 def picture(sittings: Sequence[Sitting], run: LastRun) -> str:
     """The whole stack; every seat is a box."""
-    layers = [layer for layer in LAYERS if layer in SAYS]
-    bands = "".join(_band(layer, sittings, run) for layer in layers)
+    bands = '<div style="padding:0 10px;opacity:.8">▼</div>'.join(
+        _band(layer, sittings, run) for layer in LAYERS
+    )
     return (
         f'<div style="max-width:900px;font-family:sans-serif" role="group" '
         f'aria-label="{escape(_alternative(sittings, run))}">'
-        f"<div style='padding-bottom:6px'><b>Your machine: {_count(sittings)}</b>. A training step "
-        "goes down through these layers, and back. Each box is one decision on the way.</div>"
-        '<div style="padding:6px 10px;border:1px solid rgba(128,128,128,.5);border-radius:6px">'
-        "<b>Python</b> <code>loss = model(images); loss.backward(); optimizer.step()</code></div>"
-        f"{bands}"
-        '<div style="padding:4px 10px;opacity:.8">▼ emulator or GPU</div>'
-        f'<div style="padding:4px 0">{_legend(run)}</div></div>'
+        f'<div style="font-size:1.25em"><b>Your machine: {_count(sittings)}</b></div>'
+        '<div style="padding:4px 0">labkit is a small PyTorch that trains a network. A call in '
+        "Python goes down through these layers. Each box is one function on the way: your code, "
+        "where your answer to its exercise has passed, and labkit's everywhere else. "
+        f"{_last(run)}</div>"
+        f'<div style="line-height:1.9;padding-bottom:4px">{_legend()}</div>{bands}'
+        '<div style="padding:0 10px;opacity:.8">▼ GPU, or its emulator</div></div>'
     )
 
 
@@ -51,28 +57,38 @@ def _count(sittings: Sequence[Sitting]) -> str:
     return f"{yours} of {len(sittings)} parts are yours"
 
 
+def _last(run: LastRun) -> str:
+    if not run.calls:
+        return "<code>course.machine().train()</code> trains it, and counts the calls."
+    return (
+        f"In the training run of {escape(run.day)}, {run.percent} of the calls of these functions "
+        "went through your code."
+    )
+
+
 def _alternative(sittings: Sequence[Sitting], run: LastRun) -> str:
     yours = [sitting.seat.title for sitting in sittings if sitting.answer is not None]
     return f"{_count(sittings)}: {', '.join(yours) or 'none yet'}"
 
 
-def _legend(run: LastRun) -> str:
-    square = '<span style="border:2px {};border-radius:4px;padding:0 6px">{}</span> {}'
+def _legend() -> str:
+    entry = (
+        '<span style="white-space:nowrap;margin-right:14px">'
+        '<span style="border:2px {};border-radius:4px;padding:0 6px">{}</span> {}</span> '
+    )
     parts = [
-        square.format(f"solid {YOURS};background:{YOURS}33", "✓", "your code runs here"),
-        square.format("dashed rgba(128,128,128,.7)", "·", "labkit's code runs here"),
-        square.format(f"solid {OUT}", "✗", "your part was taken out"),
+        entry.format(f"solid {YOURS};background:{YOURS}33", "✓", "your code"),
+        entry.format("dashed rgba(128,128,128,.7)", "·", "labkit's code"),
+        entry.format(f"solid {OUT}", "✗", "yours, taken out: it was wrong or was changed"),
     ]
-    counted = f"Calls as counted in the run of {escape(run.day)}." if run.calls else ""
-    return f"{' &emsp; '.join(parts)} &emsp; A click opens the code. {counted}"
+    return f'{"".join(parts)}<span style="white-space:nowrap">Click a box to see its code.</span>'
 
 
 def _band(layer: str, sittings: Sequence[Sitting], run: LastRun) -> str:
     boxes = "".join(_box(one, run) for one in sittings if one.seat.layer == layer)
     return (
-        '<div style="padding:2px 10px;opacity:.8">▼</div>'
         '<div style="border:1px solid rgba(128,128,128,.5);border-radius:6px;padding:6px 10px">'
-        f'<b>{layer}</b> <span style="opacity:.8">{SAYS[layer]}</span>'
+        f'<b>{layer}</b> &ensp;<span style="opacity:.8">{SAYS[layer]}</span>'
         f'<div style="display:flex;flex-wrap:wrap;gap:6px;margin-top:4px">{boxes}</div></div>'
     )
 
@@ -102,7 +118,8 @@ def _box(sitting: Sitting, run: LastRun) -> str:
     sign, frame, words = _state(sitting, run)
     calls = calls_said(run.calls.get(seat.exercise))
     return (
-        f'<details style="border:2px {frame};border-radius:6px;padding:3px 8px;max-width:100%">'
+        f'<details style="border:2px {frame};border-radius:6px;padding:3px 8px;max-width:100%;'
+        'box-sizing:border-box">'
         f'<summary style="cursor:pointer">{sign} <b>{escape(seat.title)}</b> '
         f'<span style="opacity:.8">{calls}</span></summary>'
         f'<div style="padding:4px 0">{escape(seat.contract)}<br>'
@@ -120,6 +137,8 @@ def _codes(sitting: Sitting) -> str:
     codes = {"labkit's": labkits_code(sitting.seat)}
     if sitting.part is not None:
         codes = {"yours": sitting.part.text, **codes}
+    if code := pytorchs_code(sitting.seat):
+        codes["PyTorch's"] = code
     panes = "".join(
         f'<div style="flex:1 1 320px;min-width:0"><b>{name}</b>'
         f'<pre style="{PRE}" tabindex="0">{escape(code)}</pre></div>'
@@ -134,6 +153,19 @@ def labkits_code(seat: Seat) -> str:
     for place in seat.places:
         found.append(f"# {place.function}\n{inspect.getsource(function_of(place.function))}")
     return "\n\n".join(found)
+
+
+def pytorchs_code(seat: Seat) -> str:
+    """The place in PyTorch's file; "" where the installed PyTorch comes without the file."""
+    path, _, symbols = seat.pytorch.partition("  ")
+    file = installed_file(path)
+    if file is None:
+        return ""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    symbol = re.escape(symbols.partition(",")[0])
+    definition = re.compile(rf"(class|def|name:) {symbol}\b|{symbol}\(")
+    at = next((n for n, line in enumerate(lines) if definition.search(line)), len(lines))
+    return "\n".join(lines[at : at + SHOWN])
 
 
 def curves(losses: Mapping[str, Sequence[float]], width: int = 560, height: int = 220) -> str:

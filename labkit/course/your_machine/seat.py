@@ -27,9 +27,15 @@ class Differs(Exception):
 
 
 class Ask(Protocol):
-    """Asks the part; `which=2` takes the third function of a tuple. What it raises is raised."""
+    """Asks the part. What it raises is raised.
 
-    def __call__(self, *inputs: Any, which: int | None = None) -> Any:
+    answer  the part itself: a function, a class, or a tuple of them and of texts
+    which   of several functions in the tuple, or a method of what the part made
+    """
+
+    answer: Any
+
+    def __call__(self, *inputs: Any, which: int | Callable[..., Any] | None = None) -> Any:
         """What the part returns."""
 
     def outside(self) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ import functools
 import importlib
 import inspect
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -77,13 +77,13 @@ class Ask:
         self.exercise, self.answer, self.run = exercises.find(exercise_id), answer, run
         self.inputs: tuple[Any, ...] | None = None
 
-    def __call__(self, *inputs: Any, which: int | None = None) -> Any:
-        """What the part returns.
+    def __call__(self, *inputs: Any, which: int | Callable[..., Any] | None = None) -> Any:
+        """What the part returns, or what a method of an object that it made returns.
 
         Raises   Stopped   it did not end, or did what it may not; and what the part raises
         """
         self.inputs = inputs
-        answer = self.answer if which is None else self.answer[which]
+        answer = self.answer[which] if isinstance(which, int) else which or self.answer
         value: Any = None
         error: BaseException | None = None
         with asked(self.exercise, self.run.timing) as done:

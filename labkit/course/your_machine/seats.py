@@ -1,9 +1,18 @@
 """All seats of the machine, from the Python call down to the kernel."""
 
-from labkit.course.your_machine import dispatch, engine, kernels, memory, shapes
+from labkit.course.your_machine import (
+    dispatch,
+    engine,
+    kernels,
+    matrices,
+    memory,
+    scaling,
+    shapes,
+)
 from labkit.course.your_machine.seat import LAYERS, Seat
 
-_ALL = (*dispatch.SEATS, *engine.SEATS, *shapes.SEATS, *memory.SEATS, *kernels.SEATS)
+_GROUPS = (scaling, dispatch, engine, shapes, memory, kernels, matrices)
+_ALL = [seat for group in _GROUPS for seat in group.SEATS]
 SEATS: tuple[Seat, ...] = tuple(sorted(_ALL, key=lambda seat: LAYERS.index(seat.layer)))
 
 

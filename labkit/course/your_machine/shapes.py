@@ -3,9 +3,12 @@
 import functools
 from typing import Any
 
+from labkit.autograd.variables.variable import requires_grad
 from labkit.core import dtype as dtypes
 from labkit.core.promotion import WrappedNumber, get_default_dtype
-from labkit.course.your_machine.seat import Seat, place
+from labkit.core.tensor_impl import TensorImpl
+from labkit.course.your_machine.seat import Place, Seat, place
+from labkit.ops.aten import aten
 
 Ints = tuple[int, ...]
 PROMOTED = {
@@ -39,6 +42,29 @@ def _same_view(mine: Any, right: Any, sizes: Ints, strides: Ints, wanted: Ints) 
 
 def _slowest_first(shape: Ints, order: Any) -> tuple[Ints, Ints]:
     return tuple(shape), tuple(reversed(order))
+
+
+def _by_view(item: Any) -> bool:
+    """Whether an item of an index makes a view, and is one that the exercise has."""
+    return item is None or item is Ellipsis or type(item) in (int, slice)
+
+
+def _basic(self: TensorImpl, items: tuple[Any, ...], scalar_mask: bool = True) -> bool:
+    """Whether the index is a basic one, of a tensor that records nothing."""
+    bounds = [b for one in items if isinstance(one, slice) for b in (one.start, one.stop, one.step)]
+    plain = all(bound is None or type(bound) is int for bound in bounds)
+    return plain and all(map(_by_view, items)) and not requires_grad(self)
+
+
+def _place_of(view: TensorImpl) -> tuple[Ints, Ints, int]:
+    return view.sizes, view.strides, view.storage_offset()
+
+
+def _same_place(mine: Any, right: Any, *args: Any) -> bool:
+    sizes, strides, offset = mine
+    if tuple(sizes) != right[0] or len(strides) != len(sizes):
+        return False
+    return seen(sizes, strides) == seen(*right[:2]) and (0 in sizes or offset == right[2])
 
 
 def _operands(*operands: Any) -> tuple[list[tuple[str, Any]], str]:
@@ -109,6 +135,23 @@ SEATS = (
                 same=lambda mine, right, sizes, strides, shape: (
                     len(mine) == len(right) and seen(shape, mine) == seen(shape, right)
                 ),
+            ),
+        ),
+    ),
+    Seat(
+        "indexing.basic_index",
+        "a part of a tensor",
+        "shapes",
+        "An index of integers, slices, None and ... becomes sizes, strides and offset of a view.",
+        "torch/csrc/autograd/python_variable_indexing.cpp  applySlicing",
+        (
+            Place(
+                "labkit.ops.indexing.indexing._apply",
+                lambda ask, self, items, *mask: ask(*_place_of(self), tuple(items)),
+                right=lambda function, *args: _place_of(function(*args)[0]),
+                same=_same_place,
+                commit=lambda value, self, *rest: (aten.as_strided.default(self, *value), []),
+                covers=_basic,
             ),
         ),
     ),

@@ -32,13 +32,13 @@ class CannotBeKept(Exception):
 def written_down(answer: Any) -> str:
     """The text of a module that defines the answer again, as `answer`.
 
-    answer  a function, a class, or a tuple of them
+    answer  a function, a class, or a tuple of them and of plain data
 
     Raises   CannotBeKept   its source cannot be found, or it uses an object that is no plain data
     """
     pieces = answer if isinstance(answer, tuple) else (answer,)
     writer = _Writer()
-    names = [writer.add(piece) for piece in pieces]
+    names = [repr(piece) if is_plain(piece) else writer.add(piece) for piece in pieces]
     made = f"({', '.join(names)},)" if isinstance(answer, tuple) else names[0]
     text = "\n\n".join([*writer.text(), f"answer = {made}"]) + "\n"
     if len(text) > LONGEST:

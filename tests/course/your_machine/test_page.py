@@ -13,15 +13,20 @@ from labkit.cli import main
 from labkit.core.host_compiler import CompilerMissing
 from labkit.course import progress_file
 from labkit.course.checks import CheckFailed
-from labkit.course.exercises import find
+from labkit.course.exercises import find, notebook_of
+from labkit.course.notebook_form import ROOT, read_notebook, tags
 from labkit.course.progress_file import state_of
+from labkit.course.sources import anchor_problem, installed_file
 from labkit.course.your_machine import kept_parts, last_run, new_cases, page
 from labkit.course.your_machine.kept_parts import keep
 from labkit.course.your_machine.last_run import LastRun
-from labkit.course.your_machine.picture import curves
+from labkit.course.your_machine.picture import curves, pytorchs_code
 from labkit.course.your_machine.seats import SEATS
 
 ID = "strides.needed"
+CHAPTERS = {}
+for one in SEATS:
+    CHAPTERS.setdefault(notebook_of(one.exercise.partition(".")[0]), []).append(one.name)
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +57,38 @@ def test_the_picture_shows_every_seat_with_labkits_code_and_pytorchs_file():
     assert html.count("<details") == len(SEATS) and "def compute_cell(" in html
 
 
-def test_a_part_is_shown_with_its_code_beside_labkits():
+@pytest.mark.parametrize("seat", SEATS, ids=[seat.exercise for seat in SEATS])
+def test_pytorchs_file_is_there_and_names_the_symbol(seat):
+    path, _, symbols = seat.pytorch.partition("  ")
+    assert [anchor_problem(f"{path} {one.strip()}") for one in symbols.split(",")] == [""] * len(
+        symbols.split(",")
+    )
+    ships = installed_file(path) is not None
+    assert bool(pytorchs_code(seat)) == ships
+
+
+@pytest.mark.parametrize("chapter", sorted(CHAPTERS))
+def test_a_chapter_with_a_seat_ends_with_a_cell_that_runs_the_machine(chapter):
+    """It stands behind the exercises that have a seat, and its text names them."""
+    cells = read_notebook(ROOT / "notebooks" / f"{chapter}.ipynb")["cells"]
+    ids = [cell["id"] for cell in cells]
+    asked = [f'course.check("{one.exercise}"' for one in SEATS if one.name in CHAPTERS[chapter]]
+    checks = [
+        at
+        for at, cell in enumerate(cells)
+        if "check" in tags(cell) and any(one in cell["source"] for one in asked)
+    ]
+    at = ids.index("machine-step")
+    assert at > max(checks) and cells[at]["source"] == "course.machine().step()"
+    text = cells[ids.index("machine-text")]["source"]
+    assert all(f"`{name}`" in text for name in CHAPTERS[chapter])
+
+
+def test_a_part_is_shown_with_its_code_beside_labkits_and_pytorchs():
     keep(find(ID), needed)
+    assert "<b>yours</b>" in course.machine()._repr_html_()
     mine = course.machine()
-    assert "with &lt; and &gt;" in mine._repr_html_() and "1 of 22 parts" in repr(mine)
+    assert "with &lt; and &gt;" in mine._repr_html_() and f"1 of {len(SEATS)} parts" in repr(mine)
     assert "yours, passed 20" in mine._repr_html_()
 
 
@@ -75,10 +108,12 @@ def test_a_part_that_the_check_let_through_is_found_at_work_and_becomes_a_case(e
 
 
 def test_one_step_says_how_much_of_it_is_yours(emulator):
-    assert repr(course.machine().step()).startswith("Your machine now has 0 of 22 parts: an")
+    assert repr(course.machine().step()).startswith(
+        f"Your machine now has 0 of {len(SEATS)} parts: an"
+    )
     keep(find(ID), needed)
     share = course.machine().step()
-    assert "1 of 22 parts; " in repr(share) and 0.05 < share.run.share < 0.6
+    assert f"1 of {len(SEATS)} parts; " in repr(share) and 0.05 < share.run.share < 0.6
     calls = share.first.calls[ID][1] + share.run.calls[ID][1]
     assert f"Called in the first two steps: needed {calls:,} times." in repr(share)
 
@@ -89,7 +124,7 @@ def test_without_a_compiler_a_chapter_still_comes_to_its_end(monkeypatch):
 
     keep(find(ID), needed)
     monkeypatch.setattr(page, "caching", missing)
-    assert "1 of 22 parts: no C++ compiler was found" in repr(course.machine().step())
+    assert f"1 of {len(SEATS)} parts: no C++ compiler was found" in repr(course.machine().step())
 
 
 def test_percent_never_says_all_where_one_call_is_missing():
@@ -122,7 +157,7 @@ def test_the_exported_folder_trains_and_tests_itself(progress):
         cwd=folder, capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "LABKIT_PROGRESS": "off"},
     )  # fmt: skip
-    assert ran.returncode == 0 and "1 of 22 parts are yours" in ran.stdout, ran.stderr
+    assert ran.returncode == 0 and f"1 of {len(SEATS)} parts are yours" in ran.stdout, ran.stderr
     assert "course.check(exercise" in (folder / "tests" / "test_parts.py").read_text()
     assert "| bytes of a storage | `strides.needed` |" in (folder / "README.md").read_text()
     assert main(["course", "machine", "--export", str(folder)]) == 0, "again, over itself"

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from labkit.course import exercises
-from labkit.course.your_machine import network
+from labkit.course.your_machine import kernels, network
 from labkit.course.your_machine.seating import function_of, seated
 from labkit.course.your_machine.seats import SEATS
 from labkit.course.your_machine.training import caching, done_step, trained
@@ -99,6 +99,22 @@ def test_a_part_that_does_not_end_is_ended(labkits, monkeypatch):
     run, mine = one_step({"strides.needed": needed})
     (trouble,) = run.troubles
     assert trouble.kind == "stopped" and "CPU" in trouble.got and near(labkits, mine)
+
+
+def test_a_kernel_that_does_not_end_is_ended(labkits, monkeypatch):
+    """The device takes the next launch after it."""
+
+    def saxpy():
+        return """template <typename T> __global__
+        void saxpy(const T* x, T* y, T a, long long first, long long n) {
+            volatile long long turns = 0;
+            while (turns >= 0) turns = 1 - turns;
+        }"""
+
+    monkeypatch.setattr(kernels, "SECONDS", 0.3)
+    run, mine = run_with([{"first_kernel.saxpy": saxpy}, {}])
+    (trouble,) = run.troubles
+    assert trouble.kind == "raised" and "0.3" in trouble.got and near(labkits, mine)
 
 
 def test_a_part_keeps_to_the_rules_of_its_exercise_while_it_runs(labkits):
