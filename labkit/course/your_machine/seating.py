@@ -7,6 +7,7 @@ the part. Outside of `seated` nothing is changed, and nothing is slower.
 import contextlib
 import dataclasses
 import functools
+import gc
 import importlib
 import inspect
 import threading
@@ -86,7 +87,7 @@ class Ask:
         answer = self.answer[which] if isinstance(which, int) else which or self.answer
         value: Any = None
         error: BaseException | None = None
-        with asked(self.exercise, self.run.timing) as done:
+        with no_collection(), asked(self.exercise, self.run.timing) as done:
             try:
                 value = answer(*inputs)
             except (KeyboardInterrupt, TimeUp):
@@ -112,6 +113,18 @@ class Ask:
                 yield
         finally:
             self.run.aside = aside
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Inside, no garbage is collected: labkit's tensors in it would be freed in the part's name."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def short(text: str) -> str:

@@ -1,10 +1,12 @@
 """Parts in their seats: really called, compared at the call, taken out when they fail."""
 
 import dataclasses
+import gc
 import threading
 
 import pytest
 
+import labkit
 from labkit.course import exercises
 from labkit.course.your_machine import kernels, network
 from labkit.course.your_machine.seating import function_of, seated
@@ -149,6 +151,28 @@ def test_what_a_part_makes_is_what_the_run_goes_on_with(labkits):
         assert [step(0), step(1)] != pytest.approx(labkits[:2], rel=0.01)
     run, _ = one_step({"strides.needed": sees_half})
     assert [trouble.kind for trouble in run.troubles] == ["differs"]
+
+
+def test_garbage_of_labkit_is_not_collected_while_a_part_runs(labkits):
+    """A tensor in a cycle is freed by labkit's code, which the part may not call."""
+
+    def needed(sizes, strides, offset):
+        return len([[] for _ in range(20_000)])  # enough for the collector to start
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(10_000)
+    try:
+        with caching():
+            tensor = labkit.zeros(8, device="cuda")
+            with seated(SEATS, {"strides.needed": needed}) as run:
+                cycle = [tensor]
+                cycle.append(cycle)
+                del cycle, tensor
+                assert run.asks["strides.needed"]((2,), (1,), 0) == 20_000
+    finally:
+        gc.set_threshold(*before)
+    assert gc.isenabled()
 
 
 def test_outside_of_a_run_labkits_functions_hold_their_own_code(labkits):
