@@ -227,12 +227,20 @@ class SeatedRun:
         """Nobody is asked: labkit compares, or gets an answer ready."""
         self.thread = threading.get_ident()
         self.timing: Timing
-        """The clock of the parts, while the run lasts."""
+        """The clock of the parts, from the first one on."""
+        self.guards: contextlib.ExitStack
+        """What keeps parts to their rules; a run without any has none of it."""
+        self.is_guarded = False
         self.asks: dict[str, Ask] = {}
 
     def sit(self, answers: Mapping[str, Any]) -> None:
         """These answers have their seats from now on; the other seats are labkit's."""
         self.asks = {name: Ask(name, answer, self) for name, answer in answers.items()}
+        if answers and not self.is_guarded:
+            self.is_guarded = True
+            away = [*banned("labkit.*", refuse)[0], *that_ask(STARTERS.items(), refuse)]
+            self.timing = self.guards.enter_context(standing(Ask.__call__.__code__))
+            self.guards.enter_context(put_away(away))
         refill_tables()
 
     def count_anew(self) -> None:
@@ -271,8 +279,7 @@ def seated(
             for place in seat.places
         )
     ]
-    away = [*banned("labkit.*", refuse)[0], *that_ask(STARTERS.items(), refuse)]
-    with standing(Ask.__call__.__code__) as run.timing, put_away(drawer), put_away(away):
+    with put_away(drawer), contextlib.ExitStack() as run.guards:
         run.sit(answers)
         try:
             yield run
