@@ -142,6 +142,11 @@ def glued(segments, room):
     return room + max((one for _, free in segments for one in free), default=0)
 
 
+@answers.wrong("largest_request", "forgets the segments when the device is full")
+def full_device(segments, room):
+    return largest_request(segments, room) if room else no_device(segments, room)
+
+
 @answers.wrong("largest_request", "fails without segments")
 def needs_one(segments, room):
     back = sum(size for size, free in segments if free == [size])
@@ -295,6 +300,17 @@ def test_mistakes_in_a_stream_program_get_their_hints(mistake, said):
     assert said in first_hint(answers.exercises["broken_stream_program"], wrong[mistake])
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("mistake", "said"), [(gaps, "has its place"), (short, "has its place")])
+def test_mistakes_in_a_list_of_steps_get_their_hints(mistake, said, seed):
+    assert said in first_hint(answers.exercises["left_over"], mistake, seed)
+
+
+def test_no_hint_about_streams_repeats_all_that_was_found():
+    exercise = answers.exercises["broken_stream_program"]
+    assert not any("{got}" in exercise.hint(n).text for n in range(len(exercise.hints)))
+
+
 test_answers = answers.tests()
 
 
@@ -339,7 +355,7 @@ def test_pieces_are_enough_together_and_too_small_alone():
         for one in chart.snapshot["segments"]
     ]
     assert refused.kind == "out of memory" and refused.size == 40 * MIB
-    fits = largest_request(segments, refused.address)
+    fits = largest_request(segments, refused.room)
     assert fits == 36 * MIB
     assert not record(memory.PIECES.replace("40 *", "36 *"), 96 * MIB).error
     assert record(memory.PIECES.replace("40 *", "37 *"), 96 * MIB).error

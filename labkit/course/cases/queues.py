@@ -180,8 +180,10 @@ class Gpu:
 
 
 def _name(number: int) -> str:
-    """A, B ... Z, A1 ..."""
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 26] + (str(number // 26) if number > 25 else "")
+    """P, Q ... Z, P1 ...: A to F are the patients."""
+    letters = "PQRSTUVWXYZ"
+    again, at = divmod(number, len(letters))
+    return letters[at] + (str(again) if again else "")
 
 
 def sharpened(frame: int) -> int:

@@ -39,6 +39,11 @@ class Event(NamedTuple):
     address: int
     size: int
 
+    @property
+    def room(self) -> int:
+        """Of "out of memory": the free bytes of the device."""
+        return self.address
+
 
 class Op(NamedTuple):
     """An operator that PyTorch ran, and the bytes of new memory that it filled."""

@@ -71,17 +71,18 @@ left_over = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
-            "{got}: an event before the first step has the step -1, and left[-1] is the last step.",
+            "A step in which nothing happens leaves 0: it has its place in the list. The last step "
+            "is the largest one of all events.",
+            when=lambda e: isinstance(e.value, list) and len(e.value) < len(e.right),
+        ),
+        Hint(
+            "An event before the first step has the step -1, and left[-1] is the last step.",
             when=lambda e: any(event.step < 0 for event in e.inputs[0]),
         ),
         Hint(
             "Only alloc and free change what is held. A segment is room, and a failed request "
             "gave nothing.",
             when=lambda e: any(event.kind not in ("alloc", "free") for event in e.inputs[0]),
-        ),
-        Hint(
-            "A step in which nothing happens leaves 0: it has its place in the list.",
-            when=lambda e: isinstance(e.value, list) and len(e.value) < len(e.right),
         ),
         "An alloc adds its size to its step, a free takes its size from its own step.",
         "left = [0] * (1 + last step); then one loop over the events.",
@@ -104,6 +105,8 @@ left_over = Exercise(
 
 MIB = 1 << 20
 Segments = list[tuple[int, list[int]]]
+FULL = 3
+"""At this size the device has nothing left, until several segments go back."""
 
 
 def _some_segments(rng: Rng, size: int) -> tuple[Segments, int]:
@@ -111,6 +114,8 @@ def _some_segments(rng: Rng, size: int) -> tuple[Segments, int]:
     segments: Segments = []
     if size == 0:
         return segments, 0
+    if size == FULL:
+        return [(20 * MIB, [20 * MIB]), (12 * MIB, [12 * MIB])], 0
     for _ in range(rng.randint(0, size)):
         whole = 2 * MIB * rng.randint(5, 20)
         if rng.chance(0.25):
@@ -164,6 +169,7 @@ largest_request = Exercise(
         "forgets the device",
         "lets no segment go back",
         "adds a hole to the device's room",
+        "forgets the segments when the device is full",
         "fails without segments",
         "grants a byte where there is none",
         FIRST,
@@ -313,7 +319,7 @@ broken_stream_program = Exercise(
     seconds=20.0,
     hints=(
         Hint(
-            "{got}: with one frame nothing is reused. What tells the work that its frame is there?",
+            "With one frame nothing is reused. What tells the work that its frame is there?",
             stage="one frame",
         ),
         Hint(
@@ -326,7 +332,7 @@ broken_stream_program = Exercise(
             when=_wrong("blocks for frames, when the GPU keeps up", "left when all is done"),
         ),
         Hint(
-            "{got}: after the free, the copy stream gets the same block for the next frame. Who "
+            "After the free, the copy stream gets the same block for the next frame. Who "
             "still reads it then?",
             when=_wrong("the results, in 64 paces", "races"),
         ),
