@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -24,7 +23,7 @@ NO_WALLS = 3
 """The exit status where a wall cannot be put up."""
 LOOK_SECONDS = 0.5
 END_SECONDS = 30
-LARGEST_FILE = 64 << 20
+LARGEST_OUTPUT = 64 << 20
 SAID = 400
 
 
@@ -57,7 +56,7 @@ def run_walled(
             start_new_session=True,
         )  # fmt: skip
         try:
-            trouble = _watched(process, Meter(process.pid, bounds))
+            trouble = _watched(process, Meter(process.pid, bounds), said.fileno())
         finally:
             _end(process)
         said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
@@ -67,12 +66,14 @@ def run_walled(
     return trouble or ("" if process.returncode == 0 else told or "it was killed")
 
 
-def _watched(process: "subprocess.Popen[bytes]", meter: Meter) -> str:
+def _watched(process: "subprocess.Popen[bytes]", meter: Meter, said: int) -> str:
     """Return when it has ended, or says which bound it does not keep."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(LOOK_SECONDS)
             return ""
+        if os.fstat(said).st_size > LARGEST_OUTPUT:
+            return f"it printed more than {LARGEST_OUTPUT >> 20} MiB"
         if trouble := meter.exceeded():
             return trouble
 
@@ -91,7 +92,6 @@ def main() -> NoReturn:
     given: dict[str, Any] = json.loads(sys.argv[1])
     # Opened outside: the walls, which stand around this process too, make everything read-only.
     kept = {path: _folder_of(target) for path, target in given["kept"].items()}
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     if given["cell"] is None:
         child = os.fork()
     else:
