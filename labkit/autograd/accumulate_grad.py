@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from labkit.autograd.handles import Hooks
-from labkit.autograd.node import ACCUMULATE_GRAD_PRIORITY, InputMetadata, Node
+from labkit.autograd.node import ACCUMULATE_GRAD_PRIORITY, Edge, InputMetadata, Node
 from labkit.autograd.state import STATE
 from labkit.core import memory_format
 from labkit.core.strides import is_non_overlapping_and_dense
@@ -27,8 +27,10 @@ class AccumulateGrad(Node):
     only_reference = 3
     """References to a gradient nobody else holds: the list's, `accumulate`'s, getrefcount's."""
 
-    def __init__(self, variable: TensorImpl) -> None:
-        self.variable = variable
+    def __init__(
+        self, variable: TensorImpl, edge_of_history: Callable[[TensorImpl], Edge | None]
+    ) -> None:
+        self.variable, self.edge_of_history = variable, edge_of_history
         self.inputs = (InputMetadata(variable.sizes, variable.dtype, variable.device),)
 
     @classmethod
@@ -55,14 +57,15 @@ class AccumulateGrad(Node):
 
         grads   the gradient alone, in a list: the caller must hold it in no other way
 
-        Raises   RuntimeError   the leaf was written by a recorded call since
+        Raises   RuntimeError   the leaf was written by a recorded call since; it is a view made in
+                                no_grad mode, and its elements were written
         """
         variable = self.variable
         meta = variable.autograd_meta
         grad = grads[0]
         if grad is None:
             return
-        if (meta.view_edge if meta.is_view else meta.edge) is not None:
+        if self.edge_of_history(variable) is not None:
             raise RuntimeError("leaf variable has been moved into the graph interior")
         if not meta.requires_grad:
             return

@@ -220,3 +220,20 @@ def test_a_view_of_a_banned_view_is_banned_for_the_reason_that_counts():
                 log.attempt(lambda view=further: view.mul_(2).tolist())
 
     assert_same(program)
+
+
+def test_a_leaf_that_is_a_view_made_in_no_grad_mode_takes_no_gradient_once_it_was_written():
+    def program(m, log):
+        for written in (False, True):
+            x = m.tensor([1.0, 2.0], True)
+            with m.no_grad():
+                leaf = x[:1]
+            leaf.requires_grad_()
+            y = (leaf * 3).sum()
+            if written:
+                with m.no_grad():
+                    leaf.zero_()
+            log.attempt(y.backward)
+            log.attempt(lambda leaf=leaf: leaf.grad.tolist())
+
+    assert_same(program)

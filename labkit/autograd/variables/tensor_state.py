@@ -49,7 +49,7 @@ def gradient_of(tensor: TensorImpl) -> Any:
     meta = tensor.autograd_meta
     if meta is None:
         return None
-    if meta.grad is None and not meta.retains_grad and not variable.is_leaf(tensor):
+    if meta.grad is None and not meta.retains_grad and variable.has_history(tensor):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
             ".grad attribute won't be populated during autograd.backward(). If you indeed want "

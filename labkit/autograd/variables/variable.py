@@ -219,7 +219,7 @@ def grad_accumulator(tensor: TensorImpl) -> AccumulateGrad:
     meta = tensor.autograd_meta
     held = None if meta.accumulator is None else meta.accumulator()
     if held is None:
-        held = AccumulateGrad(tensor)
+        held = AccumulateGrad(tensor, edge_of_history)
         meta.accumulator = weakref.ref(held)
     assert isinstance(held, AccumulateGrad)
     return held
