@@ -112,7 +112,7 @@ SEATS = (
     ),
     Seat(
         "dispatch_table.key_set_arithmetic",
-        "from keys to a slot",
+        "the slot of the keys",
         "dispatch",
         "A word of keys becomes the number of a slot; keys are taken away, and backends stay.",
         "c10/core/DispatchKeySet.h  getDispatchTableIndexForDispatchKeySet",

@@ -317,7 +317,7 @@ SEATS = (
     ),
     Seat(
         "versions.unpack",
-        "is it as it was saved?",
+        "unchanged since saved?",
         "autograd",
         "A saved tensor comes back, unless somebody has written into it since.",
         "torch/csrc/autograd/saved_variable.cpp  SavedVariable::unpack",
@@ -370,7 +370,7 @@ SEATS = (
     ),
     Seat(
         "hooks.through",
-        "through the hooks",
+        "gradient through hooks",
         "autograd",
         "A gradient goes through the hooks of its tensor, each sees what the one before left.",
         "torch/csrc/autograd/engine.cpp  call_tensor_pre_hooks",

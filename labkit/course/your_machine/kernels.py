@@ -156,7 +156,7 @@ SEATS = (
     ),
     Seat(
         "train_your_kernel.conv_backward",
-        "its gradients",
+        "convolution's gradients",
         "kernels",
         "From the gradient of a convolution come those of its input, its weights and its bias.",
         "aten/src/ATen/native/ConvolutionMM2d.cpp  slow_conv2d_backward_cpu",

@@ -125,7 +125,7 @@ SEATS = (
     ),
     Seat(
         "memory_layout.reorder_kernel",
-        "another layout",
+        "copy to another layout",
         "kernels",
         "A matrix that lies column by column is copied so that it lies row by row.",
         "aten/src/ATen/native/cuda/Copy.cu  copy_device_to_device",

@@ -94,7 +94,7 @@ SEATS = (
     ),
     Seat(
         "caching_allocator.best_fit",
-        "which block serves",
+        "which free block?",
         "memory",
         "The free block that serves a request, whether its rest is cut off, and what joins again.",
         "c10/cuda/CUDACachingAllocator.cpp  get_free_block, should_split, try_merge_blocks",

@@ -180,7 +180,7 @@ class TrainingPage:
             if tally.yours:
                 times = [tally.seconds, tally.labkits_seconds]
                 each = [f"{1e6 * one / tally.yours:,.0f}" if one else "" for one in times]
-                calls = calls_said([tally.calls, tally.yours]).removesuffix(" calls")
+                calls = calls_said([tally.calls, tally.yours])
                 found.append((seat.title, calls, *each))
         return found  # type: ignore[return-value]
 

@@ -17,7 +17,7 @@ from labkit.course.your_machine.seating import function_of
 
 SHOWN = 40
 """Lines of PyTorch's file."""
-YOURS, OUT = "#009E73", "#D55E00"
+YOURS, OUT, GREY = "#009E73", "#D55E00", "rgba(128,128,128,.9)"
 SAYS = {
     "Python": "<code>loss = model(images); loss.backward(); optimizer.step()</code>",
     "dispatch": "which kernel runs this call?",
@@ -43,11 +43,10 @@ def picture(sittings: Sequence[Sitting], run: LastRun) -> str:
         f'<div style="max-width:900px;font-family:sans-serif" role="group" '
         f'aria-label="{escape(_alternative(sittings, run))}">'
         f'<div style="font-size:1.25em"><b>Your machine: {_count(sittings)}</b></div>'
-        '<div style="padding:4px 0">labkit is a small PyTorch that trains a network. A call in '
-        "Python goes down through these layers. Each box is one function on the way: your code, "
-        "where your answer to its exercise has passed, and labkit's everywhere else. "
-        f"{_last(run)}</div>"
-        f'<div style="line-height:1.9;padding-bottom:4px">{_legend()}</div>{bands}'
+        '<div style="padding:4px 0">Each box is a part: one function of labkit, a small PyTorch. '
+        "It runs your code once its exercise has passed, and labkit's until then. A call in Python "
+        f"goes through the layers from top to bottom. {_last(run)} {_next(sittings)}</div>"
+        f'<div style="line-height:1.9;padding-bottom:4px">{_legend(sittings, run)}</div>{bands}'
         '<div style="padding:0 10px;opacity:.8">▼ GPU, or its emulator</div></div>'
     )
 
@@ -58,12 +57,29 @@ def _count(sittings: Sequence[Sitting]) -> str:
 
 
 def _last(run: LastRun) -> str:
+    train = "<code>course.machine().train()</code>"
     if not run.calls:
-        return "<code>course.machine().train()</code> trains it, and counts the calls."
+        return f"{train} trains a small network with them, and counts how often each one ran."
+    yours = run.losses.get("yours", [])
+    loss = f"the loss went from {yours[0]:.2f} to {yours[-1]:.2f}, and " if len(yours) > 1 else ""
     return (
-        f"In the training run of {escape(run.day)}, {run.percent} of the calls of these functions "
-        "went through your code."
+        f"In the training run of {escape(run.day)} {loss}{run.percent} of the calls of these parts "
+        f"went through the code that was yours then. {train} trains again."
     )
+
+
+def _next(sittings: Sequence[Sitting]) -> str:
+    """The part to get next: that of the earliest chapter."""
+    missing = [sitting.seat for sitting in sittings if sitting.answer is None]
+    if not missing:
+        return "All parts are yours."
+    seat = min(missing, key=lambda seat: [int(n) for n in re.findall(r"\d+", _chapter(seat))])
+    return f"Next part: <b>{escape(seat.title)}</b>, exercise {_exercise(seat)}."
+
+
+def _exercise(seat: Seat) -> str:
+    name = seat.exercise.partition(".")[2]
+    return f"<code>{escape(name)}</code> in {escape(_chapter(seat))}"
 
 
 def _alternative(sittings: Sequence[Sitting], run: LastRun) -> str:
@@ -71,17 +87,22 @@ def _alternative(sittings: Sequence[Sitting], run: LastRun) -> str:
     return f"{_count(sittings)}: {', '.join(yours) or 'none yet'}"
 
 
-def _legend() -> str:
+def _legend(sittings: Sequence[Sitting], run: LastRun) -> str:
     entry = (
         '<span style="white-space:nowrap;margin-right:14px">'
         '<span style="border:2px {};border-radius:4px;padding:0 6px">{}</span> {}</span> '
     )
     parts = [
         entry.format(f"solid {YOURS};background:{YOURS}33", "✓", "your code"),
-        entry.format("dashed rgba(128,128,128,.7)", "·", "labkit's code"),
-        entry.format(f"solid {OUT}", "✗", "yours, taken out: it was wrong or was changed"),
+        entry.format(f"dashed {GREY}", "○", "labkit's code"),
     ]
-    return f'{"".join(parts)}<span style="white-space:nowrap">Click a box to see its code.</span>'
+    if any(_state(one, run)[0] == "✗" for one in sittings):
+        said = "your code, switched off: open the box to see why"
+        parts.append(entry.format(f"solid {OUT}", "✗", said))
+    return (
+        f'{"".join(parts)}<span style="white-space:nowrap">Click a box to see its code and its '
+        "exercise.</span>"
+    )
 
 
 def _band(layer: str, sittings: Sequence[Sitting], run: LastRun) -> str:
@@ -96,36 +117,45 @@ def _band(layer: str, sittings: Sequence[Sitting], run: LastRun) -> str:
 def _state(sitting: Sitting, run: LastRun) -> tuple[str, str, str]:
     """(sign, frame, words) of a seat."""
     if sitting.refused:
-        return "✗", f"solid {OUT}", f"refused, the exercise is open again: {sitting.refused}"
+        return (
+            "✗",
+            f"solid {OUT}",
+            f"labkit's code: yours is refused, so the exercise is open: {sitting.refused}",
+        )
     if sitting.answer is None:
-        return "·", "dashed rgba(128,128,128,.7)", "labkit's"
+        return "○", f"dashed {GREY}", "labkit's code"
     if why := run.troubles.get(sitting.seat.exercise):
-        return "✗", f"solid {OUT}", f"taken out in the last run: {why}"
+        return "✗", f"solid {OUT}", f"labkit's code: yours was taken out in the last run, {why}"
     passed = sitting.part.passed if sitting.part else ""
-    return "✓", f"solid {YOURS};background:{YOURS}33", f"yours, passed {passed}"
+    return "✓", f"solid {YOURS};background:{YOURS}33", f"your code, passed {passed}"
 
 
 def calls_said(calls: Sequence[int] | None) -> str:
-    """`320 calls`, or how many of them were yours."""
+    """How often a part was called: `320`, or `309 of 320` if fewer were yours; "" for never."""
     if not calls or not calls[0]:
         return ""
     every, yours = calls
-    return f"{every:,} calls" if yours in (0, every) else f"{yours:,} of {every:,} calls"
+    return f"{every:,}" if yours in (0, every) else f"{yours:,} of {every:,}"
 
 
 def _box(sitting: Sitting, run: LastRun) -> str:
     seat = sitting.seat
     sign, frame, words = _state(sitting, run)
     calls = calls_said(run.calls.get(seat.exercise))
+    ran = f"{calls} calls ran yours" if " of " in calls else f"{calls} calls" if calls else ""
+    rows = {
+        "Runs": escape(words),
+        "Exercise": _exercise(seat),
+        "In PyTorch": f"<code>{escape(seat.pytorch)}</code>",
+    }
+    facts = "".join(f"<br><b>{name}:</b> {text}" for name, text in rows.items())
     return (
         f'<details style="border:2px {frame};border-radius:6px;padding:3px 8px;max-width:100%;'
         'box-sizing:border-box">'
         f'<summary style="cursor:pointer">{sign} <b>{escape(seat.title)}</b> '
-        f'<span style="opacity:.8">{calls}</span></summary>'
-        f'<div style="padding:4px 0">{escape(seat.contract)}<br>'
-        f'<span style="opacity:.8">{escape(words)}</span><br>'
-        f"<code>{escape(seat.exercise)}</code> in {escape(_chapter(seat))} · PyTorch: "
-        f"<code>{escape(seat.pytorch)}</code></div>{_codes(sitting)}</details>"
+        f'<span style="opacity:.8">{ran}</span></summary>'
+        f'<div style="padding:4px 0">{escape(seat.contract)}{facts}</div>{_codes(sitting)}'
+        "</details>"
     )
 
 

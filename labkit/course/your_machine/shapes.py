@@ -123,7 +123,7 @@ SEATS = (
     ),
     Seat(
         "broadcasting.loop_strides",
-        "strides in the loop",
+        "strides of the loop",
         "shapes",
         "A dimension in which an operand is repeated gets stride 0.",
         "aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::compute_strides",
@@ -223,7 +223,7 @@ SEATS = (
     ),
     Seat(
         "strides_views_transfers.windows_that_fit",
-        "windows that fit",
+        "how many windows fit",
         "shapes",
         "How many windows of a pooling lie inside the image.",
         "aten/src/ATen/native/Pool.h  pooling_output_shape",

@@ -89,7 +89,7 @@ def test_a_part_is_shown_with_its_code_beside_labkits_and_pytorchs():
     assert "<b>yours</b>" in course.machine()._repr_html_()
     mine = course.machine()
     assert "with &lt; and &gt;" in mine._repr_html_() and f"1 of {len(SEATS)} parts" in repr(mine)
-    assert "yours, passed 20" in mine._repr_html_()
+    assert "your code, passed 20" in mine._repr_html_()
 
 
 def test_a_part_that_the_check_let_through_is_found_at_work_and_becomes_a_case(emulator):
