@@ -72,6 +72,23 @@ def one_pass(program, fails):
     return kept
 
 
+@answers.wrong("smallest", "passes over the program twice")
+def two_passes(program, fails):
+    kept = one_pass(program, fails)
+    return one_pass(kept, fails)
+
+
+@answers.wrong("smallest", "passes forwards, then backwards")
+def there_and_back(program, fails):
+    kept = one_pass(program, fails)
+    return one_pass(kept[::-1], lambda shorter: fails(shorter[::-1]))[::-1]
+
+
+@answers.wrong("smallest", "cuts the end off")
+def shortest_beginning(program, fails):
+    return next(program[:end] for end in range(len(program) + 1) if fails(program[:end]))
+
+
 @answers.wrong("smallest", "leaves out too much")
 def too_much(program, fails):
     return smallest(program, fails)[1:]
@@ -370,6 +387,35 @@ def five_programs(new_row):
             if is_stale(row):
                 return program[:place]
     return None
+
+
+def test_mistakes_of_a_smallest_get_their_hints():
+    exercise = answers.exercises["smallest"]
+    assert "another question" in first_hint(exercise, its_own_question)
+    assert "is false for your list" in first_hint(exercise, too_much)
+    assert "up to some place" in first_hint(exercise, shortest_beginning)
+    assert "No fixed number of passes" in first_hint(exercise, two_passes)
+
+
+def test_a_list_of_askers_is_told_to_be_a_set():
+    def as_list(asked, key):
+        return sorted(askers(asked, key))
+
+    assert first_hint(answers.exercises["askers"], as_list) == "Return a set."
+
+
+def test_a_fuzzer_that_forgets_a_slot_is_told_after_which_statement():
+    exercise = answers.exercises["counterexample"]
+
+    def no_undefined_slot(row):
+        stored, meant = row.stored(), row.meant()
+        return any(stored[slot] is not meant[slot] for slot in SLOTS if slot != "Undefined")
+
+    hint = first_hint(
+        exercise, lambda new_row: fuzz(new_row, no_undefined_slot, (IMPLICIT, EXPLICIT))
+    )
+    assert "A cell is stale already after " in hint
+    assert "all 137 slots" in hint
 
 
 def test_mistakes_of_a_refresh_get_their_hints():

@@ -68,8 +68,8 @@ at_risk = Exercise(
             "This rule stores every cell that can move: nobody is at risk. Ask `stored`.",
             when=lambda e: e.inputs[2] != "2.13",
         ),
-        "moved(keys, key) are the cells that should change, stored(key) those that do.",
-        "A cell is old if it is in the first set and not in the second: moved(...) - stored(...).",
+        "moves(keys, key) are the cells that should change, stored(key) those that do.",
+        "A cell is old if it is in the first set and not in the second: moves(...) - stored(...).",
     ),
     must_fail=(
         "names every operator with a formula",
@@ -167,7 +167,8 @@ counterexample = Exercise(
         Stage("half repairs"),
     ),
     hints=(
-        Hint("Compare after each statement, and return at once.",
+        Hint("A cell is stale already after {expected}. Compare all 137 slots after each "
+             "statement, and return at once.",
              when=lambda e: "before the last statement" in e.property),
         Hint("A number that is used again would name two kernels: count them up.",
              when=lambda e: "registered once" in e.property),

@@ -40,10 +40,21 @@ def _removes_after_the_formula(program: list[Statement]) -> bool:
     return any(kind == "remove" for kind, *_ in program[formula:])
 
 
-QUESTIONS = {
-    "a cell goes stale": _fails,
-    "a kernel is removed after a formula came": _removes_after_the_formula,
-}
+STALE, REMOVED = "a cell goes stale", "a kernel is removed after a formula came"
+MIDDLE = "the list is the middle of the program"
+
+
+@handed_out
+def _question(name: str, whole: list[Statement]) -> Callable[[list[Statement]], bool]:
+    """MIDDLE lets the last statement go, then the first, and so on: no pass finds many of them."""
+    asked = list(whole)
+
+    def is_the_middle(program: list[Statement]) -> bool:
+        first = (len(asked) - len(program)) // 2
+        return bool(program) and program == asked[first : first + len(program)]
+
+    return {STALE: _fails, REMOVED: _removes_after_the_formula, MIDDLE: is_the_middle}[name]
+
 
 NESTED, NONFUNCTIONAL = "NestedTensorCPU", "CompositeExplicitAutogradNonFunctional"
 ONE_PASS_LEAVES_TOO_MUCH: tuple[list[Statement], ...] = (
@@ -56,7 +67,6 @@ ONE_PASS_LEAVES_TOO_MUCH: tuple[list[Statement], ...] = (
 """The first from its end, the others from their beginning."""
 
 
-STALE, REMOVED = QUESTIONS
 ALWAYS_FAILS: dict[str, list[Statement]] = {
     STALE: [("impl", 0, IMPLICIT), ("impl", 1, "CPU"), ("impl", 2, EXPLICIT)],
     REMOVED: [("impl", 0, "CPU"), ("impl", 1, IMPLICIT), ("remove", 0)],
@@ -67,22 +77,24 @@ def _a_failing_program(rng: Rng, size: int) -> tuple[list[Statement], str]:
     """Some registrations more than the failure needs, often several reasons for it; a question."""
     if rng.chance(0.3):
         return list(rng.choice(ONE_PASS_LEAVES_TOO_MUCH)), STALE
-    question = rng.choice((STALE, STALE, REMOVED))
+    question = rng.choice((STALE, STALE, REMOVED, MIDDLE))
+    if question == MIDDLE:
+        return random_program(rng, 9 + size), MIDDLE
     for _ in range(40):
         program = random_program(rng, 3 + size)
-        if QUESTIONS[question](program):
+        if _question(question, program)(program):
             return program, question
     return list(ALWAYS_FAILS[question]), question
 
 
 @handed_out
 def _drive_smallest(answer: Any, program: list[Statement], question: str) -> Any:
-    return answer(program, QUESTIONS[question])
+    return answer(program, _question(question, program))
 
 
 def _judge_smallest(case: Case, got: Any) -> str | Wrong | None:
     program, question = case.inputs
-    fails = QUESTIONS[question]
+    fails = _question(question, program)
     if not isinstance(got, list) or not all(statement in program for statement in got):
         return "a list with statements of the program is returned"
     if [statement for statement in program if statement in got] != got:
@@ -107,15 +119,20 @@ smallest = Exercise(
     hints=(
         Hint(
             "`fails` is another question here. Ask the function that you are given.",
-            when=lambda e: e.inputs[1] == REMOVED and e.kind == "value",
+            when=lambda e: e.inputs[1] != STALE and "shorter" in e.property and _fails(e.value),
         ),
         Hint(
-            "Two statements may each do without the other. Leave one out, and go on with the "
-            "shorter program, not with the whole one.",
-            when=lambda e: "still fails" in e.property and "shorter" in e.property,
+            "`fails` is false for your list. Of two statements, perhaps either can go, but not "
+            "both. Leave one out, and go on with the shorter program, not with the whole one.",
+            when=lambda e: "shorter program still fails" in e.property,
         ),
         Hint(
-            "One pass is not enough: after a later statement has gone, an earlier one may be "
+            "Your list is the program up to some place, and nothing before it is left out. Try "
+            "each place, the first one too.",
+            when=lambda e: "needed" in e.property and e.value == e.inputs[0][: len(e.value)],
+        ),
+        Hint(
+            "No fixed number of passes is enough: after a statement has gone, another one may be "
             "needless. Begin again until nothing more can go.",
             when=lambda e: "needed" in e.property,
         ),
@@ -126,6 +143,9 @@ smallest = Exercise(
         "returns the whole program",
         "tries each statement in the whole program only",
         "passes over the program once",
+        "passes over the program twice",
+        "passes forwards, then backwards",
+        "cuts the end off",
         "leaves out too much",
         "takes the statements out of the caller's list",
         "returns the two statements of the report",
@@ -154,6 +174,7 @@ askers = Exercise(
     cases=60,
     minutes=2,
     hints=(
+        Hint("Return a set.", when=lambda e: isinstance(e.value, list | tuple)),
         "The key of the dictionary is the slot. What it asks for is the value.",
         "Go through asked.items(): a slot, and the keys that it asks for.",
         "Keep the slot if the key is among them.",
