@@ -374,6 +374,11 @@ def asks_for_stale(new_row):
     return fuzz(new_row, lambda row: bool(row.stale()))
 
 
+@answers.wrong("counterexample", "asks the operator behind `run`")
+def asks_behind(new_row):
+    return fuzz(new_row, lambda row: bool(row.run.__self__.op.stale_slots()))
+
+
 @answers.wrong("counterexample", "tries five programs of its own")
 def five_programs(new_row):
     pairs = [

@@ -203,5 +203,6 @@ counterexample = Exercise(
         "uses a number again",
         "tries five programs of its own",
         "asks the operator which cells are stale",
+        "asks the operator behind `run`",
     ),
 )  # fmt: skip

@@ -201,7 +201,19 @@ def forgetting(key: str, slot: str) -> Row:
 
 
 class AskedRow:
-    """What a fuzzer may do with an operator: run statements, and compare."""
+    """What a fuzzer may do with an operator: run statements, and compare.
+
+    Functions, not methods of the row: a method leads to the operator, which knows what is stale.
+    """
 
     def __init__(self, row: Row) -> None:
-        self.run, self.stored, self.meant = row.run, row.stored, row.meant
+        def run(statement: Statement) -> None:
+            row.run(statement)
+
+        def stored() -> dict[str, Kernel | None]:
+            return row.stored()
+
+        def meant() -> dict[str, Kernel | None]:
+            return row.meant()
+
+        self.run, self.stored, self.meant = run, stored, meant
