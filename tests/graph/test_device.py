@@ -254,14 +254,16 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, *TYPES], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_function_is_pytorchs_to_the_last_bit_or_the_next(name, dtype, emulator):
+def test_each_function_is_right_to_the_last_bit_or_the_next(name, dtype, emulator):
+    """PyTorch's in float64 says what is right: its vector loops for gelu in float32 are not."""
     x = (torch.randn(97, dtype=torch.float64) * 2).to(dtype)
     program = lambda x: FUNCTIONS[name](x)  # noqa: E731  (a builtin has no signature to capture)
     before = graph.capture(program, x)
     run = graph.run_on_device(before, x, driver=emulator)
     ulp = ULP.get(dtype, 2.0**-21)
     assert run.result.dtype is dtype
-    torch.testing.assert_close(run.result, program(x), rtol=ulp, atol=ulp, equal_nan=True)
+    right = program(x.double()).to(dtype)
+    torch.testing.assert_close(run.result, right, rtol=ulp, atol=ulp, equal_nan=True)
 
 
 def test_two_types_make_no_kernel():

@@ -10,15 +10,28 @@ from labkit.course.notebook_form import notebook_name, notebook_paths, read_note
 from labkit.widgets.lesson.exercise_card import ExerciseCard
 
 
-def given(cells):
-    """Functions, and hidden classes, that a stub finds ready before it comes to its gap."""
+def given(cells, stub):
+    """What a stub finds ready before it comes to its gap: functions, hidden classes, and the
+    imports and constants that it names.
+    """
+    named = {node.id for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.Name)}
     before = [cell for cell in cells if "exercise" not in tags(cell)]
     nodes = [
         (node, "backstage" in tags(cell))
         for cell in before
         for node in ast.parse(cell["source"]).body
     ]
-    return "\n".join(ast.unparse(node) for node, hidden in nodes if stands_alone(node, hidden))
+    found = [node for node, hidden in nodes if stands_alone(node, hidden) or named & bound(node)]
+    return "\n".join(map(ast.unparse, found))
+
+
+def bound(node):
+    """The names that an import, or a constant, gives a meaning."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+        return {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return set()
 
 
 def stands_alone(node, hidden):
@@ -39,7 +52,7 @@ def stubs():
         for stub, check in itertools.pairwise(cells):
             if "exercise" in tags(stub):
                 identity = f"{notebook_name(path)} {check['source'].splitlines()[-1][:40]}"
-                before = f"{imports}\n{given(cells[: cells.index(stub)])}"
+                before = f"{imports}\n{given(cells[: cells.index(stub)], stub['source'])}"
                 yield pytest.param(before, stub["source"], check["source"], id=identity)
 
 

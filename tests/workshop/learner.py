@@ -1,5 +1,6 @@
 """A scripted learner: logs in as a browser would, opens a chapter and runs its cells."""
 
+import asyncio
 import json
 import re
 import time
@@ -131,10 +132,20 @@ class Learner:
         return notebook
 
     async def close(self):
-        """The chapter's kernel is gone, as after "Close and Shut Down Notebook"."""
+        """The chapter's kernel is gone, as after "Close and Shut Down Notebook".
+
+        While Jupyter starts a dead kernel anew it answers 500; a person tries again.
+        """
         self.socket.close()
-        for session in await self.api("sessions"):
-            await self.api(f"sessions/{session['id']}", "DELETE")
+        for attempt in range(20):
+            try:
+                for session in await self.api("sessions"):
+                    await self.api(f"sessions/{session['id']}", "DELETE")
+                return
+            except Refused as refused:
+                if refused.status != 500 or attempt == 19:
+                    raise
+                await asyncio.sleep(0.5)
 
     async def run(self, source, cell=""):
         """Everything the kernel said of it, as (type, content), and the reply's status."""

@@ -1,8 +1,8 @@
 """A workshop of two hours without its pauses: from the first log-in to graded answers.
 
 A third of the learners answers wrongly, and in a tenth an answer kills the kernel. One of them and
-the teacher sit at a browser. With 20 learners (`pytest -m full`) it takes as long as the machine
-has CPU for; what was measured lies as `figures.json` beside the screenshots ($LABKIT_SCREENSHOTS).
+the teacher sit at a browser. With 20 learners it takes as long as the machine has CPU for. What was
+measured lies as `figures.json` beside the screenshots ($LABKIT_SCREENSHOTS).
 """
 
 import asyncio
@@ -40,10 +40,8 @@ def shots(tmp_path):
     return folder
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("learners", "chapters"), [(3, 2), pytest.param(20, 5, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("learners", "chapters"), [(3, 2), (20, 5)])
 def test_from_the_first_log_in_to_graded_answers(learners, chapters, tmp_path, shots):
     if find_chromium() is None:
         pytest.skip("no Chromium found")
