@@ -64,7 +64,7 @@ def _last(run: LastRun) -> str:
     loss = f"the loss went from {yours[0]:.2f} to {yours[-1]:.2f}, and " if len(yours) > 1 else ""
     return (
         f"In the training run of {escape(run.day)} {loss}{run.percent} of the calls of these parts "
-        f"went through the code that was yours then. {train} trains again."
+        f"went through your code. {train} trains again."
     )
 
 
@@ -97,7 +97,7 @@ def _legend(sittings: Sequence[Sitting], run: LastRun) -> str:
         entry.format(f"dashed {GREY}", "○", "labkit's code"),
     ]
     if any(_state(one, run)[0] == "✗" for one in sittings):
-        said = "your code, switched off: open the box to see why"
+        said = "switched off: labkit's code runs, and the box says why"
         parts.append(entry.format(f"solid {OUT}", "✗", said))
     return (
         f'{"".join(parts)}<span style="white-space:nowrap">Click a box to see its code and its '
