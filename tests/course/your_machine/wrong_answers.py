@@ -45,7 +45,12 @@ def wrong_answers(names=None):
 
 def in_the_run(name, answer):
     """How the run took the answer out: "differs", "raised" or "stopped"; "" when it did not."""
-    with caching(), seating.seated(SEATS, {name: answer}) as run:
+    with caching():  # gives the memory back when nobody holds the network any more
+        return _taken_out(name, answer)
+
+
+def _taken_out(name, answer):
+    with seating.seated(SEATS, {name: answer}) as run:
         step = network.labkits(2)
         for number in range(2):
             done_step(step, number)
