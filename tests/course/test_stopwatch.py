@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -43,6 +44,20 @@ def test_a_profile_runs_after_a_check_in_a_thread(for_ever):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["stopped"] * for_ever + ["['call', 'return']"]
+
+
+def test_a_process_counts_from_its_start_however_late_somebody_looks(monkeypatch):
+    monkeypatch.setattr(stopwatch, "WINDOW_SECONDS", 3600.0)  # nobody looks meanwhile
+    timing = stopwatch.Timing(60.0, 60.0, processes=True)
+    with subprocess.Popen([sys.executable, "-c", BURNS + "\ninput()"], stdin=-1) as child:
+        try:
+            while cpu_time.of_process(child.pid) < 3:
+                time.sleep(0.1)
+            monkeypatch.setattr(stopwatch, "WINDOW_SECONDS", 0.0)
+            timing.look()
+            assert timing.children >= 3
+        finally:
+            child.kill()
 
 
 BURNS = "import time\nwhile time.process_time() < 3: pass"

@@ -52,7 +52,7 @@ class Timing:
         self.why = ""
         self.waited = self.watching = 0.0
         self.children = 0.0
-        self._before: dict[int, float] | None = None
+        self._before = cpu_time.of_descendants() if processes else {}
         self._latest: dict[int, float] = {}
         self._window = self._began = monotonic()
         self._start = process_time()
@@ -95,11 +95,8 @@ class Timing:
         self.judge()
 
     def _count_children(self) -> None:
-        now = cpu_time.of_descendants()
-        if self._before is None:  # those of earlier calls live on: only what they use from now on
-            self._before = dict(now)
-        self._latest.update(now)
-        before = self._before
+        self._latest.update(cpu_time.of_descendants())
+        before = self._before  # those of earlier calls live on
         self.children = sum(used - before.get(pid, 0.0) for pid, used in self._latest.items())
 
     def judge(self) -> None:
