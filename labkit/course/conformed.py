@@ -48,7 +48,7 @@ def conformance(layer: str, system: Any, seed: int = 0) -> Conformed:
 
     `labkit conformance LAYER --system FILE` does it in a terminal.
 
-    layer    "allocator", "dispatcher" or "autograd": one that has a `SYSTEM`
+    layer    "allocator", "dispatcher", "autograd" or "kernels": one that has a `SYSTEM`
     """
     found = list(report.run(layer, seed, "small", system=system))
     return Conformed(f"{layer}, seed {seed}", found)

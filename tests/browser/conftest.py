@@ -11,6 +11,7 @@
 Fixtures
     lab       a `Lab`; its notebook is closed and its kernel shut down after the test, and the test
               fails when a request left this machine or the console showed an error
+    page_file a static page of two widgets, as a file
     new_lab   makes one for a fixture of wider scope: `with new_lab() as lab: ...`; with options of
               a browser context, or another server, the page is a fresh one
 
@@ -36,6 +37,7 @@ import pytest
 
 from labkit.doctor.tools import CHROMIUM_NAMES, find_chromium
 from labkit.launcher.jupyter import LATE_MODELS, NO_FOREIGN_CODE
+from labkit.widgets.static_page import render_page, run_notebook
 from labkit.workshop.cell.kernels import KERNELS
 from tests.warm_kernels import CAN, warm_process
 
@@ -54,6 +56,11 @@ WITH_FORKED_KERNELS = (
     "from labkit.workshop.cell.kernels import offer_forked_kernels; offer_forked_kernels();"
     "from jupyterlab.labapp import main; main()"
 )
+TWO_WIDGETS = [
+    "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
+    "show.strides(x, x.t())",
+    "show.broadcast((4, 3, 2), (3, 1))",
+]
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 SETTINGS = json.loads((ROOT / "jupyter" / "overrides.json").read_text(encoding="utf-8"))
 CURRENT = "jupyterapp.shell.currentWidget"
@@ -381,6 +388,17 @@ def new_lab(server, browser, tmp_path_factory):
             page.close() if alone else pages.give_back(page)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def page_file(browser, tmp_path_factory):
+    """A static page of two widgets, with its notebook `demo.ipynb` beside it."""
+    folder = tmp_path_factory.mktemp("page")
+    cells = [nbformat.v4.new_code_cell(source) for source in TWO_WIDGETS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "demo.ipynb")
+    page = folder / "demo.html"
+    page.write_text(render_page(run_notebook(folder / "demo.ipynb"), "demo"), encoding="utf-8")
+    return page
 
 
 @pytest.fixture

@@ -1,27 +1,9 @@
 """One switch makes every widget fit for a room: on a page of the site, and in JupyterLab."""
 
-import nbformat
 import pytest
 
-from labkit.widgets.static_page import render_page, run_notebook
-
-CELLS = [
-    "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
-    "show.strides(x, x.t())",
-    "show.broadcast((4, 3, 2), (3, 1))",
-]
 ZOOM = 1.6
 STEP = "Number(document.querySelector('.lk-stepper').dataset.step)"
-
-
-@pytest.fixture(scope="module")
-def page_file(browser, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("projector")
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "demo.ipynb")
-    page = folder / "demo.html"
-    page.write_text(render_page(run_notebook(folder / "demo.ipynb"), "demo"), encoding="utf-8")
-    return page
 
 
 def open_page(lab, page_file):

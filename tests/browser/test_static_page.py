@@ -3,26 +3,9 @@
 from pathlib import Path
 
 import nbformat
-import pytest
 
 from labkit import show
 from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook, widget_page
-
-CELLS = [
-    "import torch\nfrom labkit import show\nx = torch.arange(12).view(3, 4)",
-    "show.strides(x, x.t())",
-    "show.broadcast((4, 3, 2), (3, 1))",
-]
-
-
-@pytest.fixture(scope="module")
-def page_file(browser, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("page")
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "demo.ipynb")
-    page = folder / "demo.html"
-    page.write_text(render_page(run_notebook(folder / "demo.ipynb"), "demo"), encoding="utf-8")
-    return page
 
 
 def test_offline_the_slider_moves_the_grid(new_lab, page_file):

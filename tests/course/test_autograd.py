@@ -12,6 +12,7 @@ from labkit.course.checks import outcomes
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises._leaves import Value
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.progress_file import Attempt, record_attempt
 from tests.course.answers import Answers, remembers
 
@@ -19,10 +20,6 @@ answers = Answers("autograd")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 CONSTANT = "returns the literal answer of the example in the statement"
 BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
-LARGE = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 
 # --- leaf_or_not
 
@@ -251,7 +248,7 @@ def by_plain_recursion():
     return result, reach
 
 
-answers.wrong("leaf_or_not", LARGE)(by_plain_recursion())
+answers.wrong("leaf_or_not", TOO_SLOW)(by_plain_recursion())
 
 
 def test_recursion_is_right_on_small_programs_and_is_told_to_go_in_once():
@@ -445,7 +442,7 @@ for why, answer in [
         "loses the order of inputs of a non-commutative node",
         (serialise, lambda text: rebuild(text, swap=True)),
     ),
-    (LARGE, (every_path, rebuild)),
+    (TOO_SLOW, (every_path, rebuild)),
 ]:
     answers.wrong("read_the_graph", why)(answer)
 

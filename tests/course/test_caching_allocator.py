@@ -1,15 +1,12 @@
 """Right and wrong answers to the exercises of the caching allocator."""
 
 from labkit.course.exercise import Case
+from labkit.course.exercises._never_right import TOO_SLOW
 from tests.course.answers import Answers
 
 answers = Answers("caching_allocator")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 CONSTANT = "returns the literal answer of the example in the statement"
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 MIB = 1 << 20
 
 # --- round_and_pool
@@ -292,8 +289,8 @@ for why, answer in [
     ("splits leaving less than 1 MiB in the large pool", (choose, cuts_always, merge)),
     ("merges across a segment border", (choose, splits, across)),
     ("merges a pending block", (choose, splits, with_pending)),
-    (SLOW, (recursive, splits, merge)),
-    (SLOW, (quadratic, splits, merge)),
+    (TOO_SLOW, (recursive, splits, merge)),
+    (TOO_SLOW, (quadratic, splits, merge)),
 ]:
     answers.wrong("best_fit", why)(answer)
 

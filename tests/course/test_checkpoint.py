@@ -6,14 +6,11 @@ import torch
 
 from labkit.course.checks import outcomes
 from labkit.course.exercises import find
+from labkit.course.exercises._never_right import TOO_SLOW
 from tests.course.answers import Answers
 
 answers = Answers("checkpoint")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 
 # --- checkpoint
 
@@ -85,7 +82,7 @@ answers.wrong("checkpoint", "runs the whole function again for each saved tensor
 )
 answers.wrong("checkpoint", "keeps the first activations")(made(keep=True))
 answers.wrong("checkpoint", "breaks under no_grad")(made(grad_mode=torch.enable_grad))
-answers.wrong("checkpoint", SLOW)(made(slow=True))
+answers.wrong("checkpoint", TOO_SLOW)(made(slow=True))
 
 
 @answers.wrong("checkpoint", "keeps the first activations")

@@ -7,16 +7,13 @@ import pytest
 from labkit.course.checks import outcomes, picture_of
 from labkit.course.exercise import Case, Rng
 from labkit.course.exercises import _pool_traces
+from labkit.course.exercises._never_right import TOO_SLOW
 from tests.course.answers import Answers
 
 answers = Answers("memory_pool")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 CATCHES = "catches every exception and returns a default"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 MIB = 1 << 20
 
 # --- retire, idle_segments
@@ -553,7 +550,7 @@ class TakesThemAway(SafePool):
             self.driver.free(address)
 
 
-@answers.wrong("clear_while_busy", SLOW)
+@answers.wrong("clear_while_busy", TOO_SLOW)
 class Polls(SafePool):
     def wait(self):
         for _, events in list(self.pending):

@@ -5,6 +5,7 @@ import pytest
 
 from labkit.course.exercise import Rng
 from labkit.course.exercises import find
+from labkit.course.exercises._never_right import TOO_SLOW
 from tests.course.answers import Answers, first_hint, reads_frames
 
 answers = Answers("profiling_inplace_allocators")
@@ -12,8 +13,6 @@ FIRST = "remembers the answer of the first random case and returns it for all la
 LITERAL = "returns the literal answer of the example in the statement"
 READS = "reads the expected value out of the checker (module globals, frames or closure)"
 CATCHES = "catches every exception and returns a default"
-SLOW = "is right on small cases and exceeds the size limit on large ones"
-SLOW += " (quadratic, recursive or waiting for ever)"
 DEFAULT = "is right on the default stream or device and wrong on another one"
 
 # --- grown, lowest
@@ -193,7 +192,7 @@ def asks_the_program(step, snapshot):
     return set(step.__self__.bytes_by_stack())
 
 
-@answers.wrong("leak_detective", SLOW)
+@answers.wrong("leak_detective", TOO_SLOW)
 def quadratic(step, snapshot):
     def slow_census():
         found = {}
@@ -217,7 +216,7 @@ def quadratic(step, snapshot):
     return grown(*low)
 
 
-@answers.wrong("leak_detective", SLOW)
+@answers.wrong("leak_detective", TOO_SLOW)
 def waits_for_ever(step, snapshot):
     while not (found := find_leak(step, snapshot)):
         pass

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 import labkit as lab
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.exercises.source_tree_and_one_call import prepare
 from labkit.dispatch.explain import explain
 from labkit.ops.iterator import tensor_iterator
@@ -13,10 +14,6 @@ from tests.course.answers import CATCHES, FIRST, Answers
 
 answers = Answers("source_tree_and_one_call")
 LITERAL = "returns the literal answer of the example in the statement"
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 
 # --- who called whom
 
@@ -200,7 +197,7 @@ def forward_declarations(files):
     return table.__getitem__
 
 
-@answers.wrong("find_the_file", SLOW)
+@answers.wrong("find_the_file", TOO_SLOW)
 def searches_a_list(files):
     known = list(declarations(files))
 

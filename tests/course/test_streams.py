@@ -7,15 +7,12 @@ from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Hint
 from labkit.course.exercises import _stream_calls as calls
 from labkit.course.exercises import streams as module
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.cuda.errors import CudaError
 from labkit.cuda.happens_before import races, repaired
 from tests.course.answers import FIRST, Answers
 
 answers = Answers("streams")
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 
 
 class Event:
@@ -339,7 +336,7 @@ answers.wrong("find_races", "forgets order that was handed on")(
 answers.wrong("find_races", "host wait treated as per-stream")(
     lambda program: pairs_of(clocks_of(program, host_is_global=False))
 )
-answers.wrong("find_races", SLOW)(lambda program: compares_every_pair(program)[0])
+answers.wrong("find_races", TOO_SLOW)(lambda program: compares_every_pair(program)[0])
 
 
 @answers.right("add_event")
@@ -433,7 +430,7 @@ def repairs_everything(program):
     return found, found
 
 
-@answers.wrong("race_finder", SLOW)
+@answers.wrong("race_finder", TOO_SLOW)
 def compares_every_pair(program):
     found, pairs = clocks_of(program), []
     for one in found:

@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from labkit.course.exercises import find
+from labkit.course.exercises._never_right import TOO_SLOW
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("strides_views_transfers")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
 LITERAL = "returns the literal answer of the example in the statement"
-SLOW = "is right on small cases and exceeds the size limit on large ones"
-SLOW += " (quadratic, recursive or waiting for ever)"
 SQUARE = "is right only for square, even or contiguous shapes"
 SORTED = "sorted-stride test only (misses interleaved overlap)"
 CHANGES = "returns the right value but changes one of its inputs"
@@ -146,7 +145,7 @@ def example(sizes, strides, offset, length):
     return True, True
 
 
-@answers.wrong("as_strided_guard", SLOW)
+@answers.wrong("as_strided_guard", TOO_SLOW)
 def enumerates_everything(sizes, strides, offset, length):
     inside, _ = guard(sizes, strides, offset, length, exact=False)
     seen = set()
@@ -158,7 +157,7 @@ def enumerates_everything(sizes, strides, offset, length):
     return inside, False
 
 
-@answers.wrong("as_strided_guard", SLOW)
+@answers.wrong("as_strided_guard", TOO_SLOW)
 def compares_pairs(sizes, strides, offset, length):
     inside, overlap = guard(sizes, strides, offset, length, exact=False)
     if not overlap or math.prod(sizes) > 10**6:

@@ -109,14 +109,10 @@ ASKED: dict[str, Callable[[], list[Question]]] = {
 }  # fmt: skip
 
 
-_kept: dict[str, list[Question]] = {}
-
-
+@functools.cache
 def questions(name: str) -> list[Question]:
     """What a part is asked, and the answers that are not labkit's own."""
-    if name not in _kept:
-        _kept[name] = ASKED[name]()
-    return _kept[name]
+    return ASKED[name]()
 
 
 def compare(name: str, part: Callable[..., Any]) -> Comparison:

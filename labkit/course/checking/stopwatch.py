@@ -96,8 +96,9 @@ class Timing:
 
     def _count_children(self) -> None:
         self._latest.update(cpu_time.of_descendants())
-        before = self._before  # those of earlier calls live on
-        self.children = sum(used - before.get(pid, 0.0) for pid, used in self._latest.items())
+        self.children = sum(  # without what those of earlier calls, which live on, had used
+            used - self._before.get(pid, 0.0) for pid, used in self._latest.items()
+        )
 
     def judge(self) -> None:
         """Say why the time is up, if it is."""

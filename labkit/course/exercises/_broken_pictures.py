@@ -7,7 +7,7 @@ import numpy as np
 
 from labkit.course.benches import conv_bench, kernel_bench
 from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.cuda.shelf.conv_sizes import Conv
 
 NEVER, RIGHT, WRONG = 0, 1, 2
@@ -196,7 +196,7 @@ bug_by_picture = Exercise(
         "line from the compiler message",
         "same class twice",
         CONSTANT,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
         FIRST,
         "catches every exception and returns a default",
     ),

@@ -5,13 +5,10 @@ from typing import Any
 
 from labkit.course.checking.stopwatch import ends
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.memory.sizes import MIB
 
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 CATCHES = "catches every exception and returns a default"
 
 Step = tuple[Any, ...]
@@ -349,7 +346,7 @@ clear_while_busy = Exercise(
         "hides what it waits for",
         "frees pending blocks",
         "forgets chunks handed out",
-        SLOW,
+        TOO_SLOW,
         ORDERS,
         CATCHES,
     ),

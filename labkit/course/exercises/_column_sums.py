@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labkit.course.benches import kernel_bench
-from labkit.course.exercise import Case, Exercise, Hint, Stage, handed_out
+from labkit.course.exercise import Hint, handed_out
+from labkit.course.exercises import _regression
+from labkit.course.exercises._regression import red_or_green
 
 SLIP = """extern "C" __global__
 void column_sum(const float* dy, float* out, int rows, int cols) {
@@ -119,36 +121,21 @@ def counted_by(side: str) -> Callable[[int, int], Counted]:
     return run
 
 
-def _sides(names: Any) -> Any:
-    listed = list(names)
-    return lambda rng, size: Case((listed[size % len(listed)],))
-
-
 @handed_out
 def _drive_test(answer: Any, side: str) -> str:
     """Whether the answer's test is red or green for this kernel."""
-    try:
-        answer(counted_by(side))
-    except AssertionError:
-        return "red"
-    return "green"
+    return red_or_green(answer, counted_by(side))
 
 
-regression_test = Exercise(
-    id="bank_conflict_ladder.regression_test",
-    case=_sides(SIDES),
-    expected=lambda side: "green" if side in GREEN else "red",
+regression_test = _regression.regression_test(
+    "bank_conflict_ladder.regression_test",
     drive=_drive_test,
-    cases=2 * len(SIDES),
-    sizes=len(SIDES) - 1,
+    green=("green", GREEN),
+    red=("red for slip", RED),
+    half=HALF,
     minutes=7,
     seconds=60.0,
     processes=True,
-    stages=(
-        Stage("red for slip", case=_sides(RED), cases=1),
-        Stage("green", case=_sides(GREEN), cases=2),
-        Stage("half repairs"),
-    ),
     hints=(
         Hint(
             "The sums of slip are right for whole tiles. Look at passes, or at another shape.",

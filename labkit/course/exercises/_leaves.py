@@ -17,7 +17,7 @@ from labkit.course.exercises._leaf_mistakes import (
 )
 from labkit.course.exercises._leaf_text import Statement, in_python
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST, TOO_SLOW
 
 Facts = dict[str, bool]
 
@@ -350,8 +350,7 @@ leaf_or_not = Exercise(
         "grad everywhere after backward",
         "ignores retain_grad",
         "ignores casts",
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
-        "or waiting for ever)",
+        TOO_SLOW,
         BANNED,
         FIRST,
         CONSTANT,

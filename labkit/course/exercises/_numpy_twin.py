@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -193,6 +193,6 @@ numpy_twin = Exercise(
         "hard-codes the two printed examples",
         CONSTANT,
         FIRST,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
     ),
 )

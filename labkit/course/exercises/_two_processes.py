@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from labkit.core import cpu_time
 from labkit.course.checking.stopwatch import undisturbed
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
-from labkit.course.exercises._never_right import CONSTANT
+from labkit.course.exercises._never_right import CONSTANT, TOO_SLOW
 
 PREPARED: list[bool] = []
 STANDSTILL_SECONDS = 0.5
@@ -246,7 +246,6 @@ two_process_sum = Exercise(
         "leaves a process running",
         "returns only rank 0",
         CONSTANT,
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
-        "or waiting for ever)",
+        TOO_SLOW,
     ),
 )

@@ -7,7 +7,7 @@ import torch
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._engine_steps import formula, send, waits
 from labkit.course.exercises._leaves import leaf_or_not
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, TOO_SLOW
 
 NOTEBOOK = "2_core_code/6_autograd"
 
@@ -263,8 +263,7 @@ read_the_graph = Exercise(
         "recursion fails at depth 5,000",
         "names by memory address",
         "loses the order of inputs of a non-commutative node",
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
-        "or waiting for ever)",
+        TOO_SLOW,
         FIRST,
     ),
 )

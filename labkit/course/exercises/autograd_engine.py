@@ -19,7 +19,7 @@ from labkit.course.exercises._engine_graphs import (
     several_roots,
     shown,
 )
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, TOO_SLOW
 from labkit.course.exercises._orders_drawn import engine_drawn, tensors_drawn
 from labkit.course.exercises._ready_nodes import arrive, next_node
 
@@ -177,8 +177,7 @@ engine_loop = Exercise(
         "keeps buffers alive",
         "adds into a shared buffer in place",
         FIRST,
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-        "waiting for ever)",
+        TOO_SLOW,
     ),
     rung="boss",
     minutes=35,

@@ -6,7 +6,7 @@ from typing import Any
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._block_rules import Block, choose, splits
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, TOO_SLOW
 from labkit.course.exercises._rounded_sizes import round_and_pool
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -21,10 +21,6 @@ from labkit.memory.sizes import (
 
 NOTEBOOK = "2_core_code/9_caching_allocator"
 
-SLOW = (
-    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-    "waiting for ever)"
-)
 BASE = SimulatedDevice.MALLOC_BASE
 
 Operation = tuple[Any, ...]
@@ -304,7 +300,7 @@ best_fit = Exercise(
         "splits leaving less than 1 MiB in the large pool",
         "merges across a segment border",
         "merges a pending block",
-        SLOW,
+        TOO_SLOW,
         FIRST,
     ),
 )

@@ -8,7 +8,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._checkpoint_steps import best_segments, pack_half
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, TOO_SLOW
 
 NOTEBOOK = "3_internals/5c_checkpoint"
 
@@ -209,8 +209,7 @@ checkpoint = Exercise(
         "breaks under no_grad",
         "gradients of closures lost",
         FIRST,
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive "
-        "or waiting for ever)",
+        TOO_SLOW,
     ),
     stages=(
         _asked("gradients"),

@@ -6,7 +6,7 @@ from typing import Any
 from labkit.core.dispatch_key import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset, slot_of_bits
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong, handed_out
-from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
+from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST, READS
 from labkit.course.exercises._row_steps import drawn_row, small_row, steps_aside, word_of
 from labkit.dispatch import torch_tables
 from labkit.dispatch.kernel import Kernel
@@ -355,7 +355,7 @@ fill_the_row = Exercise(
         "prints fallthrough as a kernel",
         "AutogradOther ambiguity ignored",
         FIRST,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
     ),
 )
 

@@ -19,12 +19,11 @@ from labkit.course.exercises._handle_lives import (
     lives_drawn,
     show_life,
 )
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.course.exercises._pointer_steps import move, serves
 
 NOTEBOOK = "2_core_code/8_host_allocators"
 
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
 CATCHES = "catches every exception and returns a default"
 ORDERS = "is right in forward thread and queue order only and fails in a reversed or shuffled order"
 

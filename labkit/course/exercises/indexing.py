@@ -10,7 +10,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._attention_masks import causal_mask_adapter
 from labkit.course.exercises._index_kinds import kind
 from labkit.course.exercises._layout_pictures import layouts_drawn
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.course.exercises._numpy_twin import numpy_twin
 
 NOTEBOOK = "1_fundamentals/4_indexing"
@@ -340,7 +340,7 @@ advanced_shape = Exercise(
         "ignores broadcasting between index arrays",
         CONSTANT,
         FIRST,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
     ),
 )
 

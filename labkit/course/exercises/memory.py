@@ -8,12 +8,10 @@ import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._held_bytes import byte_range, bytes_held, layout
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, READS
 from labkit.course.exercises._reshape_or_copy import reshape_or_copy
 
 NOTEBOOK = "1_fundamentals/6_memory"
-
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 
 # --- share_inspector

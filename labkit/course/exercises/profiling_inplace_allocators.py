@@ -8,15 +8,11 @@ from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._counting_allocator import counting_allocator
 from labkit.course.exercises._leak_steps import grown, lowest
 from labkit.course.exercises._leaking_programs import MECHANISMS, PROGRAM, Program
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, READS, TOO_SLOW
 
 Programs = Callable[[Rng, int], tuple[str]]
 
 NOTEBOOK = "1_fundamentals/8_profiling_inplace_allocators"
-
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
-SLOW = "is right on small cases and exceeds the size limit on large ones"
-SLOW += " (quadratic, recursive or waiting for ever)"
 
 
 def _of_kinds(*kinds: str, crowds: bool = False, **fixed: int) -> Programs:
@@ -192,7 +188,7 @@ leak_detective = Exercise(
         "keeps tensors alive itself",
         FIRST,
         READS,
-        SLOW,
+        TOO_SLOW,
     ),
 )
 

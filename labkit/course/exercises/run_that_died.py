@@ -6,7 +6,7 @@ from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wro
 from labkit.course.exercises._failures import CAUSES, puzzle, show_puzzle
 from labkit.course.exercises._free_room import longest_free, unused, which_number
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.course.exercises._training_runs import show_run, training_run
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
@@ -15,8 +15,6 @@ from labkit.memory.settings import AllocatorSettings
 from labkit.memory.sizes import MIB
 
 NOTEBOOK = "2_core_code/9b_run_that_died"
-
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 
 def _drawn(case: Case, got: Any, right: Any) -> Any:

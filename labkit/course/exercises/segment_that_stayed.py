@@ -3,25 +3,25 @@
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises import _regression
 from labkit.course.exercises._drawn_segments import drawn
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, READS
 from labkit.course.exercises._oversize_rules import (
     CONFIGURATIONS,
+    HALF,
     OF_2020,
-    SIDES,
     TODAY,
     drawn_request,
     finishes_by,
     first_difference,
     right_pair,
 )
+from labkit.course.exercises._regression import red_or_green
 from labkit.course.exercises._stayed_recordings import KINDS, run_that_died
 from labkit.memory.sizes import MIB
 
 NOTEBOOK = "6_capstones/1_the_segment_that_stayed"
-
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 
 # --- alone
@@ -236,34 +236,19 @@ rounding = Exercise(
 # --- regression_test
 
 
-def _sides(names: Any) -> Any:
-    listed = list(names)
-    return lambda rng, size: Case((listed[size % len(listed)],))
-
-
 @handed_out
 def _drive_test(answer: Any, side: str) -> str:
     """Whether the answer's test is red or green under these rules."""
-    try:
-        answer(finishes_by(side))
-    except AssertionError:
-        return "red"
-    return "green"
+    return red_or_green(answer, finishes_by(side))
 
 
-regression_test = Exercise(
-    id="segment_that_stayed.regression_test",
-    case=_sides(SIDES),
-    expected=lambda side: "green" if side in TODAY else "red",
+regression_test = _regression.regression_test(
+    "segment_that_stayed.regression_test",
     drive=_drive_test,
-    cases=2 * len(SIDES),
-    sizes=len(SIDES) - 1,
+    green=("green today", TODAY),
+    red=("red in 2020", OF_2020),
+    half=HALF,
     minutes=11,
-    stages=(
-        Stage("red in 2020", case=_sides(OF_2020), cases=1),
-        Stage("green today", case=_sides(TODAY), cases=1),
-        Stage("half repairs"),
-    ),
     hints=(
         Hint(
             "By the rules of 2020 the program of the puzzle runs out: assert that it finishes.",

@@ -5,7 +5,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._matmul_rates import gflops_of_a_matmul
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.course.exercises._queue_device import QueueDevice
 from labkit.course.exercises._setup_steps import (
     RUNGS,
@@ -267,7 +267,7 @@ why_not_available = Exercise(
         "ignores the build string",
         "treats an empty visible-devices variable as unset",
         FIRST,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
         CONSTANT,
     ),
 )

@@ -8,7 +8,7 @@ import torch
 import labkit as lab
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._call_steps import depths, loops
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS, TOO_SLOW
 from labkit.dispatch import torch_recording
 from labkit.ops.iterator import tensor_iterator
 
@@ -195,7 +195,7 @@ path_of_a_call = Exercise(
         "misses BackendSelect for factories",
         FIRST,
         CONSTANT,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
     ),
 )
 
@@ -352,8 +352,7 @@ find_the_file = Exercise(
         "rescans for each query",
         "case-insensitive",
         "finds a mention, not the declaration",
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-        "waiting for ever)",
+        TOO_SLOW,
         FIRST,
         "catches every exception and returns a default",
     ),

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
 from labkit.course.exercises._reversal import repair_the_race
 
 NOTEBOOK = "0_start_here"
@@ -154,7 +154,7 @@ places = Exercise(
         "exchanges the strides",
         "counts a view without rows",
         FIRST,
-        "reads the expected value out of the checker (module globals, frames or closure)",
+        READS,
     ),
 )
 

@@ -5,21 +5,22 @@ from string import ascii_lowercase
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises import _regression
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import FIRST, READS
 from labkit.course.exercises._recorded_views import (
     CONFIGURATIONS,
+    HALF,
     OF_2019,
     SIDES,
     TODAY,
     View,
     first_difference,
 )
+from labkit.course.exercises._regression import red_or_green
 from labkit.course.exercises._taken_buffers import take_over
 
 NOTEBOOK = "6_capstones/5_the_stream_nobody_recorded"
-
-READS = "reads the expected value out of the checker (module globals, frames or closure)"
 
 
 # --- inside
@@ -153,34 +154,19 @@ find_block = Exercise(
 # --- regression_test
 
 
-def _sides(names: Any) -> Any:
-    listed = list(names)
-    return lambda rng, size: Case((listed[size % len(listed)],))
-
-
 @handed_out
 def _drive_test(answer: Any, side: str) -> str:
     """Whether the answer's test is red or green for this look-up."""
-    try:
-        answer(SIDES[side])
-    except (AssertionError, KeyError):
-        return "red"
-    return "green"
+    return red_or_green(answer, SIDES[side], red=(AssertionError, KeyError))
 
 
-regression_test = Exercise(
-    id="stream_nobody_recorded.regression_test",
-    case=_sides(SIDES),
-    expected=lambda side: "green" if side in TODAY else "red",
+regression_test = _regression.regression_test(
+    "stream_nobody_recorded.regression_test",
     drive=_drive_test,
-    cases=2 * len(SIDES),
-    sizes=len(SIDES) - 1,
+    green=("green today", TODAY),
+    red=("red in 2019", OF_2019),
+    half=HALF,
     minutes=5,
-    stages=(
-        Stage("red in 2019", case=_sides(OF_2019), cases=1),
-        Stage("green today", case=_sides(TODAY), cases=1),
-        Stage("half repairs"),
-    ),
     hints=(
         Hint("The look-up of 2019 loses a shifted view, such as half.", stage="red in 2019"),
         Hint(

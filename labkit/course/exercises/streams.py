@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, TOO_SLOW
 from labkit.course.exercises._stream_calls import Action, wait_stream
 from labkit.cuda.happens_before import races, repaired
 
@@ -330,8 +330,7 @@ find_races = Exercise(
         "forgets order that was handed on",
         "host wait treated as per-stream",
         FIRST,
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-        "waiting for ever)",
+        TOO_SLOW,
     ),
 )
 
@@ -377,8 +376,7 @@ race_finder = Exercise(
         "host wait treated as per-stream",
         "repairs by a device-wide wait",
         FIRST,
-        "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
-        "waiting for ever)",
+        TOO_SLOW,
     ),
 )
 

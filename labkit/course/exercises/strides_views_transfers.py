@@ -9,13 +9,11 @@ import torch
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._layout_questions import apart, drawn, is_apart, windows_that_fit
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import CONSTANT, FIRST
+from labkit.course.exercises._never_right import CONSTANT, FIRST, TOO_SLOW
 
 NOTEBOOK = "1_fundamentals/7_strides_views_transfers"
 
 Ints = tuple[int, ...]
-SLOW = "is right on small cases and exceeds the size limit on large ones"
-SLOW += " (quadratic, recursive or waiting for ever)"
 SQUARE = "is right only for square, even or contiguous shapes"
 CHANGES = "returns the right value but changes one of its inputs"
 
@@ -187,7 +185,7 @@ as_strided_guard = Exercise(
         "sorted-stride test only (misses interleaved overlap)",
         FIRST,
         CONSTANT,
-        SLOW,
+        TOO_SLOW,
     ),
 )
 

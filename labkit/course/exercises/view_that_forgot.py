@@ -14,15 +14,18 @@ from labkit.conformance.autograd.chained_views import (
     outcome,
     views_by,
 )
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises import _regression
 from labkit.course.exercises._chained_views import (
     GREEN,
+    HALF,
     RED,
     SIDES,
     newly_refused,
     some_views,
 )
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._regression import red_or_green
 
 NOTEBOOK = "6_capstones/3_the_view_that_forgot"
 
@@ -139,43 +142,21 @@ carried = Exercise(
 # --- regression_test
 
 
-def _sides(names: Any) -> Callable[[Rng, int], Case]:
-    listed = list(names)
-
-    def case(rng: Rng, size: int) -> Case:
-        """Each in turn: `size` grows from 0."""
-        return Case((listed[size % len(listed)],))
-
-    return case
-
-
 @handed_out
 def _drive_test(answer: Any, side: str) -> str:
     """Whether the answer's test is red or green on this side."""
     m, context = SIDES[side]
     with context():
-        try:
-            answer(m)
-        except NotImplementedError:  # the untouched stub; it is a RuntimeError as well
-            raise
-        except (AssertionError, RuntimeError):
-            return "red"
-    return "green"
+        return red_or_green(answer, m, red=(AssertionError, RuntimeError))
 
 
-regression_test = Exercise(
-    id="view_that_forgot.regression_test",
-    case=_sides(SIDES),
-    expected=lambda side: "green" if side in GREEN else "red",
+regression_test = _regression.regression_test(
+    "view_that_forgot.regression_test",
     drive=_drive_test,
-    cases=2 * len(SIDES),
-    sizes=len(SIDES) - 1,
+    green=("green today", GREEN),
+    red=("red in 2020", RED),
+    half=HALF,
     minutes=15,
-    stages=(
-        Stage("red in 2020", case=_sides(RED), cases=2),
-        Stage("green today", case=_sides(GREEN), cases=8),
-        Stage("half repairs"),
-    ),
     hints=(
         Hint(
             "pytorch_of_2020 lets a write to a view of a banned view pass. Make one, write to it "

@@ -2,6 +2,7 @@
 
 import pytest
 
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.your_machine.seats import SEATS
 from tests.course.your_machine.wrong_answers import (
     HEAD,
@@ -13,6 +14,12 @@ from tests.course.your_machine.wrong_answers import (
 
 IDS = [seat.exercise for seat in SEATS]
 FOUND = list(wrong_answers())
+CAUGHT_BY_CHANCE = {
+    ("memory_layout.reorder_kernel", "only multiples of 32"),
+    ("caching_allocator.best_fit", TOO_SLOW),
+}
+"""Caught each time, but not each time by the same: the first, which has no guard at the edge,
+reads what lies behind its array; the second meets the limit wherever the machine is slow enough."""
 
 
 def told(name=None):
@@ -41,4 +48,9 @@ def test_the_run_takes_a_wrong_answer_out(emulator, name):
 @pytest.mark.full
 @pytest.mark.parametrize("name", IDS)
 def test_each_is_caught_as_the_table_says(emulator, name):
-    assert list(rows(wrong_answers([name]))) == told(name)
+    for found, expected in zip(rows(wrong_answers([name])), told(name), strict=True):
+        if found[:2] in CAUGHT_BY_CHANCE:
+            assert found[:2] == expected[:2]
+            assert any(found[2:]), found
+        else:
+            assert found == expected
