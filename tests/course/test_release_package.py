@@ -1,9 +1,12 @@
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
+from labkit.course.checking.stages import stage_exercises
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.exercises.release_package import look_up
 from labkit.course.libraries import address_of, holder_of, short
-from tests.course.answers import CATCHES, Answers
+from tests.course.answers import CATCHES, Answers, first_hint
 
 answers = Answers("release_package")
 
@@ -121,10 +124,26 @@ def twice(name, needs):
     return [*order, *needs[name], name] if needs[name] else order
 
 
+@answers.wrong("load_order", TOO_SLOW)
+def every_way(name, needs, above=()):
+    if name not in needs:
+        raise FileNotFoundError(name)
+    order = []
+    for other in needs[name]:
+        if other not in above:
+            order += [one for one in every_way(other, needs, (*above, name)) if one not in order]
+    return [*(one for one in order if one != name), name]
+
+
 @answers.wrong("load_order", "leaves out what is missing")
 def without_the_missing(name, needs):
     known = {one: [other for other in others if other in needs] for one, others in needs.items()}
     return load_order(name, known)
+
+
+def test_many_ways_to_one_library_have_a_hint_of_their_own():
+    graph = dict(stage_exercises(answers.exercises["load_order"]))["graph"]
+    assert "twice as many" in first_hint(replace(graph, seconds=1.0), every_way)
 
 
 # --- where a function lives

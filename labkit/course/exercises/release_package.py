@@ -5,6 +5,7 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from labkit.course.exercise import (
     handed_out,
 )
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
+from labkit.course.exercises._never_right import TOO_SLOW
 
 NOTEBOOK = "2_core_code/1_release_package"
 
@@ -155,8 +157,20 @@ def _cycle(rng: Rng, size: int) -> tuple[str, dict[str, list[str]]]:
     return start, needs
 
 
+def _floors(rng: Rng, size: int) -> tuple[str, dict[str, list[str]]]:
+    """Two libraries on each floor, and each needs both of the next: 2 ** floors ways lead down."""
+    names = [f"lib{number}" for number in range(1 + 6 * size)]
+    rng.shuffle(names)
+    floors = [names[:1], *(names[at : at + 2] for at in range(1, len(names), 2)), []]
+    return names[0], {one: list(below) for floor, below in pairwise(floors) for one in floor}
+
+
+def _graph_or_floors(rng: Rng, size: int) -> tuple[str, dict[str, list[str]]]:
+    return rng.choice((_some_needs, _floors))(rng, size)
+
+
 def _any_needs(rng: Rng, size: int) -> tuple[str, dict[str, list[str]]]:
-    return rng.choice((_some_needs, _chain, _missing, _cycle))(rng, size)
+    return rng.choice((_some_needs, _floors, _chain, _missing, _cycle))(rng, size)
 
 
 def _component(needs: dict[str, list[str]], name: str) -> set[str]:
@@ -168,6 +182,10 @@ def _component(needs: dict[str, list[str]], name: str) -> set[str]:
             found.add(one)
             waiting += needs[one]
     return found
+
+
+def _has_circle(needs: dict[str, list[str]]) -> bool:
+    return any(one in _component(needs, other) for one in needs for other in needs[one])
 
 
 def _judge_order(case: Case, got: Any) -> Any:
@@ -217,11 +235,16 @@ load_order = Exercise(
     minutes=12,
     stages=(
         Stage("chain", case=_chain, cases=20),
-        Stage("graph", case=_some_needs, cases=40),
+        Stage("graph", case=_graph_or_floors, cases=40),
         Stage("missing", case=_missing, cases=20),
         Stage("circle"),
     ),
     hints=(
+        Hint(
+            "Several ways lead to one library here, and yours goes through all of them: with each "
+            "floor twice as many. Note a library as seen, and load it once.",
+            when=lambda e: e.kind == "time" and not _has_circle(e.inputs[1]),
+        ),
         Hint(
             "Yours does not come to an end where two libraries need each other. Note a library as "
             "seen before you look at what it needs.",
@@ -245,6 +268,7 @@ load_order = Exercise(
         "loops for ever on a circle",
         "names a library twice",
         "leaves out what is missing",
+        TOO_SLOW,
     ),
 )
 
