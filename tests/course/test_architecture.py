@@ -94,7 +94,19 @@ def within(entry, key):
     return next((k for keys, k in entry.get("dispatch", {}).items() if key in keys), None)
 
 
+def first_overload(name, key, entries):
+    base = name.partition(".")[0]
+    first = next(one for one in entries if one.partition(".")[0] == base)
+    return kernel_of(name, key, {**entries, name: entries[first]})
+
+
+def no_dispatch_is_the_cpu(name, key, entries):
+    return kernel_of(name, key, entries, formula=key == "CPU")
+
+
 for why, answer in [
+    ("takes the first overload of the name", first_overload),
+    ("serves the CPU alone where there is no dispatch", no_dispatch_is_the_cpu),
     ("takes a row for one key", lambda *asked: kernel_of(*asked, row=lambda e, k: row(e, k, "\n"))),
     ("finds a key inside of a longer one", lambda *asked: kernel_of(*asked, row=within)),
     ("ignores structured_delegate", lambda *asked: kernel_of(*asked, delegates=False)),

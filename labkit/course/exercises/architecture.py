@@ -150,6 +150,12 @@ def usual() -> list[str]:
     )
 
 
+def _overloads(name: str) -> list[str]:
+    """At most four operators with the same name before the dot."""
+    base = name.partition(".")[0]
+    return [one for one in operators() if one.partition(".")[0] == base][:4]
+
+
 def _holder(entry: dict[str, Any], key: str) -> str:
     """Which rule answers for this operator and key; "" where none does."""
     if _in_table(entry, key):
@@ -181,6 +187,7 @@ def _asked(*rules: str) -> Callable[[Rng, int], tuple[str, str, dict[str, Any]]]
             if not rules or _holder(operators()[name], key) in rules:
                 break
         near = [name, operators()[name].get("structured_delegate", name), *rng.sample(names, 2)]
+        near = sorted({*near, *_overloads(name)})
         fields = ("func", "dispatch", "structured_delegate")
         return (
             name,
@@ -254,6 +261,8 @@ kernel_of = Exercise(
         "ignores structured_delegate",
         "treats a missing dispatch as None",
         "keeps the overload in the formula's name",
+        "takes the first overload of the name",
+        "serves the CPU alone where there is no dispatch",
     ),
 )
 
