@@ -203,6 +203,22 @@ for why, how in {
 }.items():
     answers.wrong("mbconv", why)(bottleneck(**how))
 
+
+@answers.wrong("mbconv", "mutates a weight")
+def gate_in_place(x, w, norm, stride, keep):
+    y = bottleneck()(x, w, norm, stride, keep)
+    w["expand"].sigmoid_()
+    return y
+
+
+@answers.wrong("mbconv", "mutates keep")
+def keep_in_place(x, w, norm, stride, keep):
+    y = bottleneck()(x, w, norm, stride, keep)
+    if keep is not None:
+        keep.clamp_(max=1)
+    return y
+
+
 test_answers = answers.tests()
 
 

@@ -98,7 +98,8 @@ def _bottleneck_truth(*question: Any) -> dict[str, Any]:
 
 def _drive_bottleneck(answer: Any, *question: Any) -> Any:
     x, w, norms, keep = _given(*question)
-    was = x.clone()
+    given = {"x": x, **w} | ({} if keep is None else {"keep": keep})
+    was = {name: one.clone() for name, one in given.items()}
     seen: dict[str, Any] = {}
 
     def norm(name: str, image: torch.Tensor) -> torch.Tensor:
@@ -110,7 +111,8 @@ def _drive_bottleneck(answer: Any, *question: Any) -> Any:
 
     with OneThread():
         y = answer(x, dict(w), norm, question[5], keep)
-    return {"norms": seen, "result": y, "changed": [] if torch.equal(x, was) else ["x"]}
+    changed = [name for name, one in given.items() if not torch.equal(one, was[name])]
+    return {"norms": seen, "result": y, "changed": changed}
 
 
 def _wrong_norm(name: str) -> Callable[[Any], bool]:
@@ -188,7 +190,8 @@ mbconv = Exercise(
     sizes=5,
     minutes=12,
     hints=(
-        Hint("You changed x. Make a new image instead.", when=lambda e: bool(e.value["changed"])),
+        Hint("You changed what you were given: x, a weight or keep, as `changed` says. Make a new "
+             "tensor instead.", when=lambda e: bool(e.value["changed"])),
         Hint("What the norm of \"wider\" was given is not right: it is the convolution of x alone.",
              when=_wrong_norm("wider")),
         Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
@@ -208,7 +211,8 @@ mbconv = Exercise(
         "skip although stride is 2", "drop scales in evaluation", "always adds no input",
         "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
         "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
-        "mutates the input", "lays keep along the width", "multiplies by keep without a sum",
+        "mutates the input", "mutates a weight", "mutates keep", "lays keep along the width",
+        "multiplies by keep without a sum",
     ),
     picture=_bottleneck_picture,
 )  # fmt: skip
