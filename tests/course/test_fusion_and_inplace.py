@@ -2,6 +2,7 @@
 
 import torch
 
+from labkit.course.exercises._never_right import CHANGES
 from tests.course.answers import FIRST, Answers, first_hint
 
 answers = Answers("fusion_and_inplace")
@@ -194,6 +195,19 @@ for words, change in (
     answers.wrong("folded", words)(lambda *given, change=change: folded(*given, **change))
 
 
+@answers.wrong("folded", CHANGES)
+def into_the_weights(w, b, gamma, beta, mean, variance, eps):
+    found = folded(w, b, gamma, beta, mean, variance, eps)
+    return w.copy_(found[0]), found[1]
+
+
+@answers.wrong("folded", CHANGES)
+def into_the_mean(w, b, gamma, beta, mean, variance, eps):
+    found = folded(w, b, gamma, beta, mean, variance, eps)
+    mean.zero_()
+    return found
+
+
 @answers.right("folded")
 def folded_by_hand(w, b, gamma, beta, mean, variance, eps):
     rows, shifts = [], []
@@ -224,6 +238,30 @@ def in_a_row(reads, layers, norms):
     names = list(reads)
     moved = {**reads, **{name: [names[names.index(name) - 1]] for name in norms}}
     return fold(moved, layers, norms)
+
+
+@answers.wrong("fold_norms", CHANGES)
+def into_the_layers(reads, layers, norms):
+    done = fold(reads, layers, norms)
+    for name, new in done.items():
+        layers[reads[name][0]] = new
+    return done
+
+
+@answers.wrong("fold_norms", CHANGES)
+def into_the_tensors(reads, layers, norms):
+    done = fold(reads, layers, norms)
+    for name, (weight, _) in done.items():
+        layers[reads[name][0]][0].copy_(weight)
+    return done
+
+
+@answers.wrong("fold_norms", CHANGES)
+def takes_the_norms_out(reads, layers, norms):
+    done = fold(reads, layers, norms)
+    for name in done:
+        del norms[name]
+    return done
 
 
 @answers.wrong("fold_norms", FIRST, make=True)
@@ -284,6 +322,8 @@ test_answers = answers.tests()
 
 def test_the_hint_is_about_what_went_wrong():
     one, many = answers.exercises["folded"], answers.exercises["fold_norms"]
+    assert "belong to the caller" in first_hint(many, into_the_layers)
+    assert "belong to the caller" in first_hint(one, into_the_weights)
     assert "a norm that trains" in first_hint(many, lambda *g: fold(*g, train=False))
     assert "has another reader" in first_hint(many, lambda *g: fold(*g, shared=False))
     assert "A `b` of None" in first_hint(one, lambda *g: folded(*g, none=False))

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._graph_steps import Reads, drawn
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import CHANGES, FIRST
 
 Layer = tuple[list[list[float]], list[float] | None]
 Norm = tuple[list[float], list[float], list[float], list[float], float]
@@ -56,6 +56,28 @@ def _rounded(value: Any) -> Any:
     return round(value, 9) + 0.0 if isinstance(value, (int, float)) else value
 
 
+@handed_out
+def _answered(answer: Any, given: list[Any]) -> Any:
+    """What the answer makes of it, rounded.
+
+    Raises   ValueError   what it was given is another one afterwards
+    """
+    before = _rounded(given)
+    found = _rounded(answer(*given))
+    if _rounded(given) != before:
+        raise ValueError("the answer changed a layer or a norm that it was given")
+    return found
+
+
+def _writes(evidence: Evidence) -> bool:
+    return evidence.kind == "raised" and "that it was given" in evidence.got
+
+
+WRITES = Hint("The layers and the norms belong to the caller: they are as before when you return. "
+              "`w * scale` is a new tensor, `w *= scale` writes into the old one.",
+              when=_writes)  # fmt: skip
+
+
 # --- folded
 
 
@@ -72,7 +94,7 @@ def _right_pair(w: Any, b: Any, *norm: Any) -> Any:
 
 
 def _drive_pair(answer: Any, *inputs: Any) -> Any:
-    return _rounded(answer(*_tensors(inputs)))
+    return _answered(answer, _tensors(inputs))
 
 
 def _parts(e: Any) -> tuple[bool, bool]:
@@ -95,6 +117,7 @@ folded = Exercise(
     cases=50,
     minutes=6,
     hints=(
+        WRITES,
         Hint("A `b` of None counts as 0. The mean is taken away all the same.",
              when=lambda e: e.inputs[1] is None),
         Hint("The weight is right, the bias is not. The norm takes `mean` away from `y`, so from "
@@ -107,7 +130,8 @@ folded = Exercise(
         "The weight is `w * scale[:, None, None, None]`, the bias `(b - mean) * scale + beta`.",
     ),
     must_fail=("ignores epsilon", "scales the weights by column", "forgets the mean",
-               "forgets the mean of a layer without a bias", "adds beta before it scales"),
+               "forgets the mean of a layer without a bias", "adds beta before it scales",
+               CHANGES),
 )  # fmt: skip
 
 
@@ -152,7 +176,7 @@ def _right_network(reads: Reads, layers: dict[str, Layer], norms: dict[str, Any]
 
 def _drive_network(answer: Any, reads: Any, layers: Any, norms: Any) -> Any:
     made = [{name: tuple(_tensors(one)) for name, one in each.items()} for each in (layers, norms)]
-    return _rounded(answer(reads, *made))
+    return _answered(answer, [reads, *made])
 
 
 def _network_picture(case: Any, got: Any, right: Any) -> Any:
@@ -185,6 +209,7 @@ fold_norms = Exercise(
     sizes=9,
     minutes=7,
     hints=(
+        WRITES,
         Hint("You folded a norm that trains.",
              when=lambda e: _more(e, asked=lambda name, layer, layers, norms: norms[name][-1])),
         Hint("You folded a norm that does not read a layer.",
@@ -197,6 +222,7 @@ fold_norms = Exercise(
         "reader, is `training` False?",
         "The layer's name is `reads[name][0]`; then `folded(*layers[layer], *numbers)`.",
     ),
-    must_fail=("matches by name order", "folds shared intermediates", "ignores train mode", FIRST),
+    must_fail=("matches by name order", "folds shared intermediates", "ignores train mode",
+               CHANGES, FIRST),
     picture=_network_picture,
 )  # fmt: skip
