@@ -1,6 +1,7 @@
 """Right and wrong answers to the exercises on mapped files."""
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,39 @@ class Sends(Mapped):
         return self.maps[path]
 
 
+class Seeks(Mapped):
+    """Reads what lies in order from files that stay open, by seek and read."""
+
+    numbers = None
+
+    def tensor(self, path, n):
+        array = self.open(path)
+        if np.isfortran(array):
+            return super().tensor(path, n)
+        self.numbers = self.numbers or {one: os.open(one, os.O_RDONLY) for one in self.paths}
+        os.lseek(self.numbers[path], array.offset + n * array[0].nbytes, os.SEEK_SET)
+        content = bytearray(os.read(self.numbers[path], array[0].nbytes))
+        return torch.from_numpy(np.frombuffer(content, array.dtype).reshape(array.shape[1:]))
+
+
+answers.wrong("mapped_dataset", "shares a file position")(Seeks)
+
+
+@answers.wrong("mapped_dataset", "shares a file position")
+class SeeksAndReopens(Seeks):
+    def __getstate__(self):
+        return {**self.__dict__, "numbers": None}
+
+
+@answers.right("mapped_dataset")
+class KeepsMaps(Mapped):
+    def open(self, path):
+        return self.maps.setdefault(path, np.load(path, mmap_mode="r"))
+
+    def __getstate__(self):
+        return {**self.__dict__, "maps": {}}
+
+
 @answers.wrong("mapped_dataset", "does not name the file")
 class Nameless(Mapped):
     names = False
@@ -209,6 +243,7 @@ class Catches(Mapped):
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["mapped_dataset"]
     assert "read-only memory" in first_hint(exercise, ReadOnly)
+    assert "one position for both" in first_hint(exercise, SeeksAndReopens)
     assert "travels as numbers" in first_hint(exercise, Sends)
     assert "compare the size" in first_hint(exercise, Trusts)
     assert "path in its text" in first_hint(exercise, Nameless)

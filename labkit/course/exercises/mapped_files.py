@@ -1,7 +1,9 @@
 """Files that are mapped: how large they have to be, which pages are read, and a data set."""
 
+import contextlib
 import io
 import math
+import os
 import pickle
 import tempfile
 import tracemalloc
@@ -165,8 +167,11 @@ def _drive_shards(answer: Any, shards: list[Shard], damage: Any) -> dict[str, An
         first = frames[0]
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        positions = _positions(paths)
         items = [frames[n].clone() for n in range(len(frames))]
         seen: dict[str, Any] = {"opening": opening, "most": most, "items": items}
+        now = _positions(paths)
+        seen["positions moved"] = any(now.get(one, at) != at for one, at in positions.items())
         seen |= _sent(frames)
         first += 1
         seen["again"] = frames[0].clone()
@@ -178,6 +183,19 @@ def _drive_shards(answer: Any, shards: list[Shard], damage: Any) -> dict[str, An
         except IndexError:
             seen["ends"] = True
         return seen
+
+
+@handed_out
+def _positions(paths: list[str]) -> dict[tuple[int, int], int]:
+    """(descriptor, file) -> the position of each of these files that is open in this process."""
+    ours = {(one.st_dev, one.st_ino) for one in map(os.stat, paths)}
+    found = {}
+    for descriptor in range(256):
+        with contextlib.suppress(OSError):  # not open
+            one = os.fstat(descriptor)
+            if (one.st_dev, one.st_ino) in ours:
+                found[descriptor, one.st_ino] = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return found
 
 
 @handed_out
@@ -245,6 +263,8 @@ def _judge_shards(case: Case, got: Any) -> Any:
             return Wrong(f"frame {at}", true)
     if not got["ends"]:
         return Wrong("[n] behind the last frame raises IndexError")
+    if got["positions moved"]:
+        return Wrong("no file stays open whose position moves: forked workers would share it")
     if got["paths changed"]:
         return Wrong("the list of paths stays as it was")
     if got["files changed"] or not torch.equal(got["again"], right[0]):
@@ -296,6 +316,9 @@ mapped_dataset = Exercise(
              stage="damaged files"),
         Hint("Map with np.load(path, mmap_mode=\"r\"), and copy one frame of it.", stage="mapped",
              when=lambda e: "read alone" in e.property or "reads no frame" in e.property),
+        Hint("A forked worker has the same open file as you, with one position for both: between "
+             "your seek and your read it may seek, too. Map instead, or open the file anew.",
+             when=lambda e: "position moves" in e.property),
         Hint("Something that [n] needs was not packed. Leave out the maps alone.",
              when=lambda e: "packed and unpacked" in e.property),
         Hint("The files keep the order of `paths`. Sort nothing, and change nothing in the list.",
@@ -314,6 +337,7 @@ mapped_dataset = Exercise(
         "ignores Fortran order",
         "trusts the header's shape",
         "sends the maps",
+        "shares a file position",
         "does not name the file",
         "the first shard only",
         "in the order of the alphabet",
