@@ -155,6 +155,11 @@ def first_row(*given):
     return backward()(*[each[:1].expand_as(each) for each in given])
 
 
+@answers.wrong("lltm_backward", "drops a batch of 1")
+def squeezed(*given):
+    return tuple(g.squeeze(0) if len(g) == 1 else g for g in backward()(*given))
+
+
 @answers.wrong("lltm_backward", "computes in float32")
 def in_float(*given):
     return tuple(g.double() for g in backward()(*[x.float() for x in given]))
@@ -206,6 +211,16 @@ answers.wrong("lltm_cuda_rung", "unguarded tail")(
 answers.wrong("lltm_cuda_rung", "takes the gates for three whole arrays")(
     changed(
         ("gates + i / width * 3 * width + i % width", "gates + i"), ("width]", "width * batch]")
+    )
+)
+answers.wrong("lltm_cuda_rung", "correct only in forward thread order")(
+    changed(
+        (
+            "    h[i] = tanhf(c) / (1 + expf(-out));",
+            """    const int p = i - 1;  // the thread before left its cell there
+    if (i > 0) h[p] = tanhf(cell[p]) / (1 + expf(-gates[p + (p / width * 2 + 1) * width]));
+    if (i == batch * width - 1) h[i] = tanhf(c) / (1 + expf(-out));""",
+        ),
     )
 )
 answers.wrong("lltm_cuda_rung", "elu without its lower half")(
