@@ -160,6 +160,13 @@ for why, answer in [
         "bytes of what the view shows",
         lambda t: metadata(t, nbytes=lambda t: t.numel() * t.element_size()),
     ),
+    (
+        "offset in bytes",
+        lambda t: (
+            metadata(t)
+            | ({"offset": t.storage_offset() * t.itemsize} if t.layout == torch.strided else {})
+        ),
+    ),
     ("fails on other layouts", lambda t: metadata(t) | {"strides": tuple(t.stride())}),
     (
         "says None of what is quantised",

@@ -155,6 +155,7 @@ metadata_dump = Exercise(
         "keys as text",
         "storage size in elements",
         "bytes of what the view shows",
+        "offset in bytes",
         "fails on other layouts",
         "says None of what is quantised",
         "fails in inference mode",
