@@ -45,6 +45,11 @@ def one_bit_off(word):
     return slot(word, first_bit=15)
 
 
+def one_slot_each(word):
+    functionality = (word >> 16).bit_length()
+    return functionality + slot(word) - slot(word & ~BACKEND_BITS)
+
+
 def asks_labkit(word):
     from labkit.core.dispatch_key_set import DispatchKeySet
 
@@ -63,6 +68,7 @@ for why, answer in [
     ("adds the backend to a feature with one slot", (difference, backend_everywhere)),
     ("off by one from the bit without Undefined", (difference, one_bit_off)),
     ("no backend bit means Undefined slot", (difference, undefined_without_backend)),
+    ("counts one slot for each feature below", (difference, one_slot_each)),
     (BANNED, (difference, asks_labkit)),
     (BANNED, (asks_torch, slot)),
     (CONSTANT, (difference, lambda word: 96)),

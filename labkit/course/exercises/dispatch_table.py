@@ -189,6 +189,7 @@ key_set_arithmetic = Exercise(
         "removal clears backend bits",
         "takes out the wrong bits",
         "adds the backend to a feature with one slot",
+        "counts one slot for each feature below",
         "off by one from the bit without Undefined",
         "no backend bit means Undefined slot",
         BANNED,
