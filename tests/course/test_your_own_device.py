@@ -285,4 +285,24 @@ class PerThread(Lab):
         return state.generators[state.device].random()
 
 
+@answers.wrong("guard_and_generator", "seeds the current device")
+class SeedsCurrent(Lab):
+    def seed(self, index, number):
+        super().seed(self.current()[0], number)
+
+
+@answers.wrong("guard_and_generator", "sets the stream of the current device")
+class StreamOfCurrent(Lab):
+    def stream(self, index, number):
+        return super().stream(self.current()[0], number)
+
+
+@answers.wrong("guard_and_generator", "swallows the error")
+class Swallows(Lab):
+    @contextlib.contextmanager
+    def device(self, index):
+        with super().device(index), contextlib.suppress(Exception):
+            yield
+
+
 test_answers = answers.tests()

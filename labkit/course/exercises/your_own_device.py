@@ -296,6 +296,9 @@ guard_and_generator = Exercise(
         "stream forgotten with the device",
         "goes back to device 0",
         "a generator for each thread",
+        "seeds the current device",
+        "sets the stream of the current device",
+        "swallows the error",
         "one stream for all devices",
     ),
 )
