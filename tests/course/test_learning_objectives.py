@@ -13,6 +13,7 @@ from labkit.course.benches import part_questions
 from labkit.course.benches.seeded_bugs import FAULTS, HEALTHY, planted, run
 from labkit.course.checks import outcomes
 from labkit.course.exercises._mini_graph import finished_engine
+from labkit.course.exercises._never_right import BANNED
 from labkit.course.exercises._objective_cases import NO_ENTRIES
 from labkit.course.exercises._ported import RUNNING_MAX
 from labkit.course.exercises.own_operator import compiler_is_ready
@@ -417,6 +418,12 @@ def apart(root):
             gradients[other.number] = gradients.get(other.number, 0.0) + part
             waiting[other.number] = other
     return order, gradients
+
+
+@answers.wrong("mini_engine", BANNED)
+def by_torch(root):
+    order, gradients = engine()(root)
+    return order, {at: torch.tensor(g, dtype=torch.float64).item() for at, g in gradients.items()}
 
 
 @answers.wrong("mini_engine", "calls the finished one")

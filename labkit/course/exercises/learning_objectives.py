@@ -18,6 +18,7 @@ from labkit.course.exercises._mini_graph import (
     edges,
     in_torch,
 )
+from labkit.course.exercises._never_right import BANNED
 from labkit.course.exercises._objective_cases import (
     KEYS,
     LISTS,
@@ -342,6 +343,7 @@ mini_engine = Exercise(
         "drops a gradient of 0",
         "takes the expression apart",
         "calls the finished one",
+        BANNED,
     ),
 )
 
