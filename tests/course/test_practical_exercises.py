@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.course.benches import kernel_bench
@@ -90,7 +91,7 @@ def note(events, text):
     return hook
 
 
-def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True):
+def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True, mode=Ops):
     def trace(f, x):
         events, saved = [], []
 
@@ -104,7 +105,7 @@ def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=T
                 events.append(f"unpack {place + 1}")
             return saved[place]
 
-        with Ops(events), saved_tensors_hooks(pack, unpack):
+        with mode(events), saved_tensors_hooks(pack, unpack):
             loss = f(x)
             if factor != 1:
                 loss = loss * factor
@@ -195,6 +196,30 @@ def twice(f, x):
     return tracing()(f, x)
 
 
+def one_of_each_name(root):
+    return list({node.name(): node for node in reversed(nodes_of(root))}.values())
+
+
+answers.wrong("trace_through_autograd", "takes nodes of one name for one node")(
+    tracing(one_of_each_name)
+)
+
+
+class Functions(TorchFunctionMode):
+    def __init__(self, events):
+        super().__init__()
+        self.events = events
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.events.append(f"op {func.__name__}")
+        return func(*args, **(kwargs or {}))
+
+
+answers.wrong("trace_through_autograd", "notes the functions of torch, not their operators")(
+    tracing(mode=Functions)
+)
+
+
 # --- analyse_the_dispatcher
 
 
@@ -268,7 +293,24 @@ def by_requires_grad(path, context):
     return torch.ones(2, 2, device=device, requires_grad=len(path) > 1)
 
 
+def registering():
+    """An `argument_for` that leaves autograd out of the product where the path has none."""
+    libraries = []
+
+    def argument_for(path, context):
+        while libraries:
+            libraries.pop()._destroy()
+        slot = "Meta" if path[-1] == "Meta" else "CPU"
+        if context != "inference_mode" and len(path) == 1:
+            libraries.append(torch.library.Library("aten", "IMPL"))
+            libraries[0].impl("mm", torch.library.fallthrough_kernel, f"Autograd{slot}")
+        return torch.ones(2, 2, device=slot.lower())
+
+    return argument_for
+
+
 ARGUMENTS = {
+    "registers kernels, so that any call takes the path": registering(),
     "always the same tensor": same,
     "meta everywhere": meta,
     "an inference tensor everywhere": inference,
@@ -424,6 +466,7 @@ WRONG = {
     "is right only for rows without gaps": ("j * col_step]", "j]"),
     "computes in float": ("    return at(", "    return (float)at("),
     "loops over the matrix itself": ("difference_at", "difference"),
+    "gives the border no gradient": ("return -d", "return j == 0 || j == cols - 1 ? 0.0 : -d"),
 }
 for name, (old, new) in WRONG.items():
     answers.wrong("write_a_cpp_operator", name)(changed(old, new))

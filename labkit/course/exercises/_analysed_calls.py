@@ -156,8 +156,8 @@ analyse_the_dispatcher = Exercise(
     cases=50,
     sizes=49,
     minutes=14,
-    rules=("the calls are not made: no explain_in",),
-    banned=("labkit.dispatch.contexts.explain_in",),
+    rules=("the calls are not made: no explain_in", "nothing is registered: no torch.library"),
+    banned=("labkit.dispatch.contexts.explain_in", "torch.library.*"),
     stages=(
         Stage("hops, plain", cases=3, case=_calls(("plain", "no_grad"), PAIRS[:1])),
         Stage("hops, who brings", cases=20, case=_calls(("plain", "no_grad", "inference_mode"))),
@@ -199,6 +199,7 @@ analyse_the_dispatcher = Exercise(
         "meta everywhere",
         "an inference tensor everywhere",
         "requires_grad decides the Autograd slot",
+        "registers kernels, so that any call takes the path",
         "catches every exception and returns a default",
     ),
 )  # fmt: skip

@@ -152,6 +152,8 @@ trace_through_autograd = Exercise(
         "leaves x without its gradient",
         "changes x",
         "calls f twice",
+        "notes the functions of torch, not their operators",
+        "takes nodes of one name for one node",
     ),
 )  # fmt: skip
 
@@ -299,6 +301,7 @@ write_a_cpp_operator = Exercise(
         "is right where the elements come in order",
         "loops over the matrix itself",
         "computes in float",
+        "gives the border no gradient",
     ),
 )  # fmt: skip
 
