@@ -354,6 +354,18 @@ class KeepsFailed(Graphed):
         return static, captured, y
 
 
+@answers.wrong("graphed_callable", "does not end a capture that failed")
+class NeverEnds(Graphed):
+    def captured(self, x):
+        static, captured = x.clone(), CUDAGraph()
+        self.function(static)
+        with cuda.Stream():
+            captured.capture_begin()
+            y = self.function(static)
+            captured.capture_end()
+        return static, captured, y
+
+
 test_answers = answers.tests()
 
 

@@ -368,6 +368,7 @@ graphed_callable = Exercise(
         "captures without memory of its own",
         "keys by shape only",
         "keeps a graph whose capture failed",
+        "does not end a capture that failed",
     ),
 )
 
