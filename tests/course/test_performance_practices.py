@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises on differences inside the noise."""
 
+import bisect
 import itertools
 import random
 import statistics
@@ -290,6 +291,14 @@ def first_small_gain(rows, slowest):
         if more[1] < one[1] / 0.95:
             return one[0]
     return fit[-1][0] if fit else None
+
+
+@answers.wrong("find_the_knee", "halves the list, as if rates never fell")
+def halved(rows, slowest):
+    fit = sorted(row for row in rows if row[2] <= slowest)
+    best = max((rate for _, rate, _ in fit), default=0)
+    at = bisect.bisect_left(fit, True, key=lambda row: row[1] >= 0.95 * best)
+    return fit[at][0] if at < len(fit) else None
 
 
 for why, wrong in {

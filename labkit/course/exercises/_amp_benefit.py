@@ -125,6 +125,7 @@ amp_benefit = Exercise(
         "time from the emulator",
         "a time from too few pairs",
         "turns the ratio round",
+        "one run of each",
         FIRST,
     ),
 )

@@ -121,7 +121,7 @@ find_the_knee = Exercise(
     ),
     must_fail=("the largest that fits", "the fastest", "stops at the first small gain",
                "ignores the limit", "the best of all rows", "the first of the list",
-               "more than 95 %", "less than slowest",
+               "more than 95 %", "less than slowest", "halves the list, as if rates never fell",
                "a number when nothing fits", CONSTANT, FIRST),
 )  # fmt: skip
 
