@@ -5,7 +5,7 @@ kernel turns into numbers of its own (`labkit.core.philox`).
 """
 
 import secrets
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class Generator:
         """The seed last given, as an unsigned number of 64 bits."""
         return self._seed
 
-    def manual_seed(self, seed: int) -> "Generator":
+    def manual_seed(self, seed: int) -> Self:
         """Start over from a seed; a negative one counts from 2 to the 64 downwards.
 
         Raises   RuntimeError   the seed does not fit 64 bits

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 import labkit.ops.all  # noqa: F401
-from labkit.core.device import Device
+from labkit.core import device_numbers
 from labkit.core.generator import Generator
-from labkit.core.philox import DeviceGenerator
 from labkit.ops.aten import aten
-from labkit.ops.random import device_distributions
 from tests.ops.differential import DTYPES, difference, to_lab
 
 A = torch.ops.aten
@@ -152,17 +150,15 @@ ON_A_GPU = {
 @pytest.mark.parametrize(("seed", "distribution"), ON_A_GPU)
 def test_device_numbers_are_those_of_a_gpu(seed, distribution):
     wanted = ON_A_GPU[seed, distribution]
-    source = DeviceGenerator(Device("cuda", 0)).manual_seed(seed)
-    convert = getattr(
-        device_distributions, "unit_singles" if distribution == "uniform" else "normal_singles"
-    )
-    found = device_distributions.draw(source, len(wanted), convert)
-    np.testing.assert_allclose(found, wanted, atol=6e-5)
+    source = Generator("cuda").manual_seed(seed)
+    x = to_lab(torch.zeros(len(wanted))).to("cuda")
+    getattr(x, f"{distribution}_")(generator=source)
+    np.testing.assert_allclose(x.cpu().numpy(), wanted, atol=6e-5)
     assert source.offset == 4
 
 
 def test_a_large_device_tensor_takes_several_turns_of_the_grid():
-    grid = device_distributions.grid_for(2_000_000)
+    grid = device_numbers.grid_for(2_000_000)
     assert grid.threads == 132 * 8 * 256
     assert (grid.turns, grid.increment) == (2, 8)
-    assert device_distributions.grid_for(1).threads == 256
+    assert device_numbers.grid_for(1).threads == 256

@@ -5,6 +5,7 @@ from labkit.ops.cuda import (  # noqa: F401
     blas,
     composed,
     convolution,
+    dropout,
     indexed,
     joining,
     normalization,

@@ -208,8 +208,8 @@ def bernoulli_p(self: TensorImpl, p: float, *, generator: Generator | None = Non
     return result
 
 
-def random_bounds(self: TensorImpl, low: int, high: int | None) -> tuple[int, int | None]:
-    """The range, checked against the tensor's type.
+def random_bounds(self: TensorImpl, low: int, high: int | None) -> tuple[int, int]:
+    """The range, checked against the tensor's type; without a high end it goes to the largest.
 
     Source   aten/src/ATen/native/DistributionTemplates.h  random_from_to_impl
     """
@@ -229,6 +229,10 @@ def random_bounds(self: TensorImpl, low: int, high: int | None) -> tuple[int, in
     for name, bound in (("from", low), ("to - 1", low if high is None else high - 1)):
         if not lowest <= bound <= highest:
             raise RuntimeError(f"{name} is out of bounds for {self.dtype.name}: {bound}")
+    if high is None:
+        high = 1 + largest_whole(self.dtype)
+        if low >= high:
+            raise RuntimeError(f"random_ expects 'from' below the largest value, got {low}")
     return low, high
 
 
@@ -241,15 +245,11 @@ def random_from_(
 ) -> TensorImpl:
     """Every element a whole number from low to before high; to the type's largest without one."""
     low, high = random_bounds(self, low, high)
-    if high is None:
-        high = 1 + _largest_whole(self.dtype)
-        if low >= high:
-            raise RuntimeError(f"random_ expects 'from' below the largest value, got {low}")
     span = high - low
     return fill(self, generator, lambda g, n: cpu_distributions.integers(g, n, span, low))
 
 
-def _largest_whole(dtype: DType) -> int:
+def largest_whole(dtype: DType) -> int:
     """Up to here every whole number has an element of its own."""
     if dtype.is_floating_point:
         return 1 << cpu_distributions.DIGITS[dtype]

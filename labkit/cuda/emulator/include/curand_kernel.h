@@ -2,6 +2,8 @@
 // so its numbers are other ones than XORWOW's.
 #pragma once
 
+#include "philox.cuh"  // of the kernel shelf
+
 struct curandStatePhilox4_32_10_t {
     unsigned counter[4], key[2], output[4];
     int next, has_normal;
@@ -15,15 +17,9 @@ typedef curandStatePhilox4_32_10_t curandStateXORWOW_t;
 
 namespace cuemu {
 CUEMU_INLINE void philox(curandStatePhilox4_32_10_t* state) {
-    unsigned c0 = state->counter[0], c1 = state->counter[1], c2 = state->counter[2], c3 = state->counter[3];
-    unsigned k0 = state->key[0], k1 = state->key[1];
-    for (int round = 0; round < 10; ++round) {
-        const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-        c0 = (unsigned)(b >> 32) ^ c1 ^ k0, c1 = (unsigned)b;
-        c2 = (unsigned)(a >> 32) ^ c3 ^ k1, c3 = (unsigned)a;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-    }
-    state->output[0] = c0, state->output[1] = c1, state->output[2] = c2, state->output[3] = c3;
+    const unsigned *c = state->counter, *k = state->key;
+    const uint4 words = philox4x32_10(make_uint4(c[0], c[1], c[2], c[3]), make_uint2(k[0], k[1]));
+    state->output[0] = words.x, state->output[1] = words.y, state->output[2] = words.z, state->output[3] = words.w;
 }
 CUEMU_INLINE void philox_advance(curandStatePhilox4_32_10_t* state, unsigned long long steps) {
     unsigned long long low = state->counter[0] | (unsigned long long)state->counter[1] << 32;

@@ -76,6 +76,9 @@ CUEMU_INLINE float rsqrt(float x) { return rsqrtf(x); }
 CUEMU_INLINE float exp10f_(float x) { return powf(10.0f, x); }
 CUEMU_INLINE float sinpif(float x) { return sinf(x * 3.14159265358979f); }
 CUEMU_INLINE float cospif(float x) { return cosf(x * 3.14159265358979f); }
+CUEMU_INLINE void sincospi(double x, double* sine, double* cosine) {
+    *sine = sin(x * 3.141592653589793), *cosine = cos(x * 3.141592653589793);
+}
 CUEMU_INLINE float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
 CUEMU_INLINE float fdividef(float x, float y) { return x / y; }
 CUEMU_INLINE float __saturatef(float x) { return x > 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; }
