@@ -1,8 +1,8 @@
 """The kernel of every operator that has none here: the host computes it, counted by operator.
 
 Storages come to the host whole, tensors are described over them as they were, the host's kernel
-runs, and what the schema says is written goes back. Random numbers are those of the device's own
-generator, so they are the ones that the same seed draws on the CPU.
+runs, and what the schema says is written goes back. Random numbers follow from the device's own
+generator: the same seed draws the same ones.
 
 Source   aten/src/ATen/native/CPUFallback.cpp  cpu_fallback
 Differs  results keep the strides that the host's kernel gave them; views of one storage stay
@@ -11,13 +11,14 @@ Differs  results keep the strides that the host's kernel gave them; views of one
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from labkit.core.strides import is_non_overlapping_and_dense
 from labkit.ops.fallback import NO_KERNEL
+from labkit.torch_device import randomness
 from labkit.torch_device.twins import NAME
 
 counts: Counter[str] = Counter()
@@ -50,7 +51,7 @@ def on_the_host(op: Any, args: Any, kwargs: dict[str, Any], why: str = NO_KERNEL
         if str(argument.type) == "Tensor" and not isinstance(args[i], torch.Tensor):
             host_args[i] = _number(args[i])
     seeded = torch.Tag.nondeterministic_seeded in op.tags
-    with detour.drawing_from(generator) if seeded else contextlib.nullcontext():
+    with randomness.on_the_host(generator) if seeded else contextlib.nullcontext():
         results = op(*host_args, **host_kwargs)
     for argument in op._schema.arguments:
         if argument.is_write and argument.name in given:
@@ -141,17 +142,6 @@ class _Detour:
             if isinstance(value, torch.Generator) and value.device.type == NAME:
                 return value
         return torch.lab.default_generators[self.device.index or 0]
-
-    @contextlib.contextmanager
-    def drawing_from(self, generator: torch.Generator) -> Iterator[None]:
-        """Inside, the host's default generator continues the device's."""
-        own = torch.default_generator.get_state()
-        torch.default_generator.set_state(generator.get_state())
-        try:
-            yield
-            generator.set_state(torch.default_generator.get_state())
-        finally:
-            torch.default_generator.set_state(own)
 
 
 def _described_as(tensor: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:

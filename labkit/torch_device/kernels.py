@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
+from labkit.core.device import Device
 from labkit.ops import all as operators  # noqa: F401  registers labkit's
 from labkit.ops.cuda import copying
 from labkit.ops.cuda.expressions import EXPRESSIONS
 from labkit.ops.cuda.ranges import fill_range
 from labkit.ops.cuda.registering import DEVICE_KERNELS
 from labkit.ops.pointwise.pointwise import ON_DEVICES, OPERATORS, wrapped_number
+from labkit.ops.random import device_distributions
 from labkit.torch_device import autocast
 from labkit.torch_device.copies import Copies
 from labkit.torch_device.fallback import on_the_host
@@ -49,9 +51,12 @@ WITH_OUTPUTS = {
 AS_THEY_ARE = (
     "dot", "max", "min", "nll_loss2d_forward", "nll_loss2d_backward", "embedding",
     "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
-    "native_batch_norm", "native_batch_norm_backward",
+    "native_batch_norm", "native_batch_norm_backward", "native_dropout",
 )  # fmt: skip
 """Operators that are not structured; labkit's result becomes PyTorch's tensor."""
+
+DRAW = ("uniform_", "normal_", "bernoulli_.float", "random_.from", "random_.to", "random_")
+"""Operators that fill a tensor with random numbers."""
 
 
 class Kernels:
@@ -75,6 +80,8 @@ class Kernels:
             self.serve(name, DEVICE_KERNELS[own], outputs=_outputs(name))
         for name in AS_THEY_ARE:
             self.serve(name, DEVICE_KERNELS[name])
+        for name in DRAW:
+            self.serve(name, device_distributions.filler(name, Device("cuda")))
         self.serve(
             "convolution_overrideable", DEVICE_KERNELS["convolution"],
             host=lambda *args: on_the_host(torch.ops.aten.convolution.default, args, {}),
@@ -87,7 +94,6 @@ class Kernels:
         )  # fmt: skip
         for name, cell in CELLS.items():
             self.library.impl(name, cell, KEY)
-        self.library.impl("native_dropout", native_dropout, KEY)
         self.library.impl("native_dropout_backward", native_dropout_backward, KEY)
         self.serve("arange.start_out", _arange, fits_output=_arange_fits)
 
@@ -187,18 +193,6 @@ def _arange_fits(start: Any, end: Any, step: Any = 1) -> torch.Size:
 
 def _arange(start: Any, end: Any, step: Any = 1, *, out: Any) -> Any:
     return fill_range(out, start, step)
-
-
-def native_dropout(
-    input: torch.Tensor,  # noqa: A002
-    p: float,
-    train: bool | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The input where the mask is true, scaled up; the mask is drawn as on the CPU."""
-    if not train or not p:
-        return input.clone(), torch.ones_like(input, dtype=torch.bool)
-    mask = torch.empty_like(input, dtype=torch.bool).bernoulli_(1 - p)
-    return input * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
 def native_dropout_backward(

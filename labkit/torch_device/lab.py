@@ -75,7 +75,7 @@ class Lab(ModuleType):
     # Random numbers
 
     def manual_seed(self, seed: int) -> None:
-        """The current device draws what the CPU draws after the same seed."""
+        """The current device's generator starts over; kernels draw as PyTorch's CUDA kernels do."""
         self.default_generators[self.current_device()].manual_seed(seed)
 
     def manual_seed_all(self, seed: int) -> None:

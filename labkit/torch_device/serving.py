@@ -1,5 +1,6 @@
 """One operator of PyTorch's, served by a function of labkit's."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from labkit.ops.fallback import NoKernel, refused
 from labkit.ops.pointwise.pointwise import wrapped_number
 from labkit.ops.tensors import copy
 from labkit.torch_device.fallback import OBSERVERS, on_the_host
+from labkit.torch_device.randomness import drawing
 from labkit.torch_device.twins import Twins
 from labkit.torch_shim.devices import Devices
 
@@ -22,8 +24,9 @@ class Served:
     """The kernel as PyTorch calls it.
 
     op        PyTorch's operator
-    function  takes twins of its arguments; raises `NoKernel`, before it has written anything, where
-              it cannot serve a call. Another one may take its place at any time
+    function  takes twins of its arguments, and a `generator` where the operator draws; raises
+              `NoKernel`, before it has written anything, where it cannot serve a call. Another one
+              may take its place at any time
     host      what serves such a call; by default the operator's own kernel for the host
     fits_output  makes the shape that `out` is given first, of the arguments
     outputs   names of outputs that the function does not take: its results are moved there
@@ -43,6 +46,7 @@ class Served:
         self._of_tensors = [
             i for i, kind in enumerate(types) if kind in ("Tensor", "Optional[Tensor]")
         ]
+        self._draws = torch.Tag.nondeterministic_seeded in self.op.tags
         name = self.op.name()
         self._names = name, f"{name}, a kernel of labkit's"
 
@@ -69,7 +73,10 @@ class Served:
         named = {key: twins.of(each) for key, each in kwargs.items() if key not in self.outputs}
         if twins.index is None:
             raise NoKernel("no argument is on the device")
-        with self.devices.serving(twins.index), refused():
+        with self.devices.serving(twins.index), refused(), contextlib.ExitStack() as inside:
+            if self._draws:
+                generator = drawing(kwargs.get("generator"), twins.index)
+                named["generator"] = inside.enter_context(generator)
             found = self.function(*given, **named)
             if not into:
                 return twins.back(found)

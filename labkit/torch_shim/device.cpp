@@ -7,8 +7,8 @@
 // Source   test/cpp_extensions/open_registration_extension/torch_openreg
 //          aten/src/ATen/detail/PrivateUse1HooksInterface.h
 //          c10/core/impl/DeviceGuardImplInterface.h
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
@@ -25,6 +25,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -276,26 +277,45 @@ void resize_storage(const c10::Storage& storage, size_t nbytes) {
 
 // ---- random numbers ----------------------------------------------------------------------------
 
-// A CPU generator under the device's name: the same seed draws the same numbers as on the CPU.
+// A seed, and how many numbers each thread of the kernels so far has used up: kernels make the
+// numbers of both. The state is 16 bytes, as `torch.cuda.get_rng_state()` has it.
+//
+// Source: aten/src/ATen/cuda/CUDAGeneratorImpl.cpp  CUDAGeneratorImpl
 struct LabGenerator final : c10::GeneratorImpl {
-    at::Generator inner = at::detail::createCPUGenerator();
+    uint64_t seed_ = c10::default_rng_seed_val, offset_ = 0;
 
     explicit LabGenerator(DeviceIndex index)
         : GeneratorImpl(Device(kLab, index), c10::DispatchKeySet(kKey)) {}
-    void set_current_seed(uint64_t seed) override { inner.set_current_seed(seed); }
-    void set_offset(uint64_t offset) override { inner.set_offset(offset); }
-    uint64_t get_offset() const override { return inner.get_offset(); }
-    uint64_t current_seed() const override { return inner.current_seed(); }
-    uint64_t seed() override { return inner.seed(); }
+    void set_current_seed(uint64_t seed) override { seed_ = seed, offset_ = 0; }
+    void set_offset(uint64_t offset) override {
+        TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4, got ", offset);
+        offset_ = offset;
+    }
+    uint64_t get_offset() const override { return offset_; }
+    uint64_t current_seed() const override { return seed_; }
+    uint64_t seed() override {
+        set_current_seed(c10::detail::getNonDeterministicRandom(true));
+        return seed_;
+    }
     void set_state(const c10::TensorImpl& state) override {
-        inner.unsafeGetGeneratorImpl()->set_state(state);
+        at::detail::check_rng_state(state);
+        const int64_t size = state.numel();
+        TORCH_CHECK(size == 8 || size == 16,
+                    "RNG state is wrong size: ", size, " bytes, expected 16");
+        uint64_t numbers[2] = {0, 0};
+        std::memcpy(numbers, state.data(), size);
+        set_offset(numbers[1]);
+        seed_ = numbers[0];
     }
     c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-        return inner.unsafeGetGeneratorImpl()->get_state();
+        const at::Tensor state = at::detail::empty_cpu({16}, at::kByte);
+        const uint64_t numbers[2] = {seed_, offset_};
+        std::memcpy(state.mutable_data_ptr(), numbers, sizeof numbers);
+        return state.getIntrusivePtr();
     }
     LabGenerator* clone_impl() const override {
         auto* copy = new LabGenerator(device().index());
-        copy->inner = inner.clone();
+        copy->seed_ = seed_, copy->offset_ = offset_;
         return copy;
     }
 };

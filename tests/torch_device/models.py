@@ -7,6 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from labkit.core import device_numbers
+from labkit.core.device import Device
+from labkit.core.philox import DeviceGenerator
+
+SEED = 1
+
 
 class Residual(nn.Module):
     """A block of ResNet-18: two convolutions, and the way around them."""
@@ -25,6 +31,21 @@ class Residual(nn.Module):
         y = self.norm2(self.second(y))
         y += self.around(x)
         return functional.relu(y, inplace=True)
+
+
+class Dropout(nn.Module):
+    """Dropout; on the CPU with the mask that the device draws after the seed of `losses`."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p, self.source = p, DeviceGenerator(Device("cuda", 0)).manual_seed(SEED)
+
+    def forward(self, x):
+        if x.device.type != "cpu":
+            return functional.dropout(x, self.p)
+        drawn = device_numbers.draw(self.source, x.numel(), device_numbers.unit_singles)
+        stays = torch.from_numpy(drawn < 1 - self.p).view(x.shape)
+        return x * stays * (1 / (1 - self.p))
 
 
 class Pooled(nn.Module):
@@ -105,6 +126,11 @@ def mlp():
     return model, torch.randn(12, 8), torch.randint(0, 5, (12,))
 
 
+def dropped():
+    model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), Dropout(0.3), nn.Linear(64, 5))
+    return model, torch.randn(12, 8), torch.randint(0, 5, (12,))
+
+
 def cnn():
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5)
@@ -147,7 +173,7 @@ def adamw(parameters):
 
 def losses(make, optimizer, steps, device):
     """The loss of each step, from the same start on every device."""
-    torch.manual_seed(1)
+    torch.manual_seed(SEED)
     model, x, target = (copy.copy(each).to(device) for each in make())
     stepping = optimizer(model.parameters())
     found = []

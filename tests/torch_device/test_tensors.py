@@ -18,15 +18,64 @@ def test_a_tensor_prints_with_its_device():
     assert str(torch.zeros(2, 0, device="lab")) == "tensor([], device='lab:0', size=(2, 0))"
 
 
+DRAWS = {
+    "randn": lambda m, device: m.randn(5, 3, device=device),
+    "many": lambda m, device: m.rand(300_000, device=device),
+    "float64": lambda m, device: m.rand(9, device=device, dtype=m.float64),
+    "float16": lambda m, device: m.rand(9, device=device, dtype=m.float16).float(),
+    "bfloat16": lambda m, device: m.randn(9, device=device, dtype=m.bfloat16).float(),
+    "with gaps": lambda m, device: m.zeros(4, 6, device=device).t()[:, ::2].normal_(2, 0.5),
+    "randint": lambda m, device: m.randint(-3, 10, (7,), device=device),
+    "wide": lambda m, device: m.randint(0, 1 << 40, (7,), device=device),
+    "random_": lambda m, device: m.empty(7, device=device, dtype=m.int32).random_(),
+    "bernoulli_": lambda m, device: m.empty(9, device=device).bernoulli_(0.3),
+    "dropout": lambda m, device: m.nn.functional.dropout(m.ones(9, device=device), 0.3),
+}
+"""What draws, on "lab" of PyTorch or on "cuda" of labkit."""
+
+
 @apart
-def test_the_same_seed_draws_the_cpus_numbers():
-    def draws(device):
-        torch.manual_seed(7)
-        x = [torch.randn(5, device=device), torch.rand(5, device=device)]
-        x += [torch.randperm(9, device=device), torch.empty(4, device=device).exponential_()]
+def test_the_same_seed_draws_labkits_own_numbers_and_the_host_draws_none():
+    import labkit
+
+    torch.manual_seed(2**40 + 3)
+    labkit.manual_seed(2**40 + 3)
+    with torch.lab.no_fallbacks():
+        for name, draw in DRAWS.items():
+            assert draw(torch, "lab").cpu().tolist() == draw(labkit, "cuda").tolist(), name
+
+
+@apart
+def test_a_host_that_draws_for_the_device_follows_its_generator():
+    def draws():
+        x = [torch.randperm(9, device="lab"), torch.empty(4, device="lab").exponential_()]
         return [each.tolist() for each in x]
 
-    assert draws("lab") == draws("cpu")
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    first, second = draws(), draws()
+    assert first != second
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.lab.manual_seed(7)
+    assert draws() == first
+
+
+@apart
+def test_a_state_is_a_seed_and_an_offset():
+    generator = torch.Generator("lab").manual_seed(2**40 + 3)
+    torch.rand(1_200_000, device="lab", generator=generator)
+    assert (generator.initial_seed(), generator.get_offset()) == (2**40 + 3, 8)
+    numbers = generator.get_state().view(torch.int64).tolist()
+    assert numbers == [2**40 + 3, 8]
+    other = generator.clone_state()
+    again = torch.rand(3, device="lab", generator=other)
+    assert torch.rand(3, device="lab", generator=generator).tolist() == again.tolist()
+    with pytest.raises(RuntimeError, match="wrong size: 5056 bytes, expected 16"):
+        generator.set_state(torch.get_rng_state())
+    with pytest.raises(RuntimeError, match="multiple of 4, got 6"):
+        generator.set_offset(6)
+    with pytest.raises(RuntimeError, match="'lab' device type for generator but found 'cpu'"):
+        torch.rand(3, device="lab", generator=torch.Generator())
 
 
 @apart

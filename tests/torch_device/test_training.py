@@ -11,7 +11,9 @@ from tests.torch_device.apart import apart
 LAST_BITS = 1e-5
 
 
-@pytest.mark.parametrize("make", ["mlp", "cnn", "resnet", "mbconv", "transformer", "nanogpt"])
+@pytest.mark.parametrize(
+    "make", ["mlp", "dropped", "cnn", "resnet", "mbconv", "transformer", "nanogpt"]
+)
 @apart
 def test_the_losses_are_the_cpus_and_nothing_falls_back(make):
     network = getattr(models, make)
@@ -31,7 +33,7 @@ def test_adam_trains_too():
 @pytest.mark.parametrize(
     "make, optimizer",
     [
-        ("mlp", "adamw"), ("cnn", "sgd"), ("resnet", "sgd"), ("mbconv", "sgd"),
+        ("mlp", "adamw"), ("dropped", "sgd"), ("cnn", "sgd"), ("resnet", "sgd"), ("mbconv", "sgd"),
         ("transformer", "sgd"), ("nanogpt", "sgd"),
     ],
 )  # fmt: skip
