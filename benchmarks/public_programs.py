@@ -1,0 +1,185 @@
+"""What the emulator makes of public CUDA programs, as they are: `public_programs.json` lists them.
+
+    python benchmarks/public_programs.py FOLDER [--only 'rodinia/*'] [--trace] [--json OUT]
+
+FOLDER holds one checkout a suite, named as the suite and at the commit the list names. Each program
+is run by `labkit run` in a copy of its folder, and is one of
+
+    passed         it ended with status 0 and printed nothing that the list says it must not
+    waived         it says itself that this device cannot run it
+    refused        the emulator named what it does not do
+    not_compiled   a compiler's error, which is the emulator's fault
+    failed         another status, a signal, or a line it must not print
+    too_long       more processor time than --cpu, its compilers' included
+    skipped        for the reason in the list
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+LIST = Path(__file__).with_suffix(".json")
+SOURCES = (".cu", ".cpp")
+QUIET_S = 120.0
+"""So long without using the processor, and a program waits for ever."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def programs():
+    """Every program of the list, with what its suite says for all."""
+    for suite, told in json.loads(LIST.read_text(encoding="utf-8")).items():
+        for program in told["programs"]:
+            folder = program["folder"]
+            name = program.get("name", folder.rpartition("/")[2])
+            yield {**told, "suite": suite, "name": name, **program}
+
+
+def command(program, root, folder, found, trace):
+    """`labkit run` with the program's files, read where they are."""
+    names = program.get("sources")
+    files = (
+        [folder / name for name in names]
+        if names
+        else sorted(f for f in folder.iterdir() if f.suffix in SOURCES)
+    )
+    options = [f"-I{root / place}" for place in program.get("include", [])]
+    options += [*program.get("options", []), "--json", str(found)] + ["--trace"] * trace
+    given = ["--", *program.get("arguments", [])]
+    return [sys.executable, "-m", "labkit.cli", "run", *options, *map(str, files), *given]
+
+
+def processor_s(pid):
+    """Seconds of processor time of a process and of all it has started."""
+    parents, times = {}, {}
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        try:
+            fields = (place / "stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        parents[int(place.name)] = int(fields[1])
+        times[int(place.name)] = sum(map(int, fields[11:15])) / TICKS
+    family = {pid}
+    while more := {p for p, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(times.get(one, 0.0) for one in family), family
+
+
+def limited(words, folder, output, limit_s):
+    """(status or None, seconds of processor time) of a command that is ended at its limit."""
+    process = subprocess.Popen(
+        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+    )
+    used, moved = 0.0, time.monotonic()
+    while process.poll() is None:
+        now, family = processor_s(process.pid)
+        if now > used + 0.01:
+            used, moved = max(used, now), time.monotonic()
+        if used > limit_s or time.monotonic() - moved > QUIET_S:
+            for one in family:
+                try:
+                    os.kill(one, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            process.wait()
+            return None, used
+        time.sleep(0.1)
+    return process.returncode, used
+
+
+def told_apart(program, status, text, found):
+    """(verdict, why) of a program that ended."""
+    refusal = re.search(r"the emulator does not run [^.\n]*|the emulator has no \w+", text)
+    if not found:
+        error = re.search(r"^.*(?:error:|undefined reference|labkit run:).*$", text, re.MULTILINE)
+        if refusal:
+            return "refused", refusal[0]
+        return "not_compiled", error[0] if error else text[-200:]
+    if status == program.get("waived_status"):
+        return "waived", last_line(text)
+    never = program.get("never")
+    line = re.search(f"^.*{never}.*$", text, re.MULTILINE) if never else None
+    if found["status"] == 0 and not line:
+        return "passed", ""
+    if refusal:
+        return "refused", refusal[0]
+    return "failed", f"status {found['status']}: {line[0] if line else last_line(text)}"
+
+
+def last_line(text):
+    """Of what the program printed itself."""
+    own = re.split(r"\n\n\S+: \d+ launch", text)[0].strip()
+    return own.rpartition("\n")[2][-200:]
+
+
+def examine(program, checkouts, trace, limit_s, outputs):
+    """The program's row of the results."""
+    row = {"name": f"{program['suite']}/{program['name']}", "verdict": "skipped", "findings": []}
+    root = (checkouts / program["suite"]).resolve()
+    folder = root / program["folder"]
+    if "skip" in program or not folder.is_dir():
+        return row | {"why": program.get("skip", f"{folder} is not there")}
+    with tempfile.TemporaryDirectory() as scratch:
+        here, out = Path(scratch, "here"), Path(scratch, "out")
+        shutil.copytree(folder, here, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        found = Path(scratch, "found.json")
+        with out.open("wb") as output:
+            words = command(program, root, folder, found, trace)
+            status, used = limited(words, here, output, limit_s)
+        text = out.read_text(encoding="utf-8", errors="replace")
+        told = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
+    if outputs:
+        (outputs / f"{row['name'].replace('/', '.')}.txt").write_text(text, encoding="utf-8")
+    verdict, why = told_apart(program, told.get("status"), text, told)
+    if status is None:
+        verdict, why = "too_long", f"ended after {used:.0f} s of processor time"
+    kept = [f"{one['file']}:{one['line']} {one['kind']}: {one['message']}" for one in
+            told.get("findings", [])]  # fmt: skip
+    kept = [one.replace(f"{root}/", "") for one in kept]
+    return row | {"verdict": verdict, "why": why, "cpu_s": round(used, 1), "findings": kept}
+
+
+def main():
+    """One line a program, then how many of each verdict."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="holds one checkout a suite")
+    parser.add_argument("--only", default="*", help="programs whose suite/name match")
+    parser.add_argument("--trace", action="store_true", help="watch each kernel's first launch")
+    parser.add_argument("--cpu", type=float, default=120.0, help="seconds of processor time each")
+    parser.add_argument("--json", type=Path, help="write the results there")
+    parser.add_argument("--outputs", type=Path, help="keep what each program printed in there")
+    arguments = parser.parse_args()
+    if arguments.outputs:
+        arguments.outputs.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for program in programs():
+        if not fnmatch.fnmatch(f"{program['suite']}/{program['name']}", arguments.only):
+            continue
+        rows.append(
+            examine(program, arguments.folder, arguments.trace, arguments.cpu, arguments.outputs)
+        )
+        row = rows[-1]
+        seconds = f"{row.get('cpu_s', 0):6.1f} s"
+        print(f"{row['name']:45} {row['verdict']:13} {seconds}  {row['why'][:110]}", flush=True)
+        for finding in row["findings"]:
+            print(f"    {finding[:160]}", flush=True)
+    counts = Counter(row["verdict"] for row in rows)
+    others = [f"{count} {verdict}" for verdict, count in counts.items() if verdict != "passed"]
+    print(", ".join([f"{counts['passed']} of {len(rows)} passed", *others]))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
