@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.cuda.driver import DeviceProperties
 from labkit.cuda.emulator.arena import GRANULARITY, Arena, wanted_bytes
-from labkit.cuda.emulator.capture import Captures, checked
+from labkit.cuda.emulator.capture import Capture, Captures, checked
 from labkit.cuda.emulator.events import Events
 from labkit.cuda.emulator.forked import close_to_children
 from labkit.cuda.emulator.launching import perform
@@ -367,6 +367,10 @@ class EmulatorDriver:
     def stream_is_capturing(self, stream: int) -> bool:
         """True while what the stream is given becomes a graph."""
         return self._captures.of(stream) is not None
+
+    def capture_of(self, stream: int) -> Capture | None:
+        """The graph in the making that the stream takes part in."""
+        return self._captures.of(stream)
 
     def capture_relaxed(self) -> contextlib.AbstractContextManager[None]:
         """Inside, this thread may allocate although a stream captures."""

@@ -1,6 +1,7 @@
 """Launches and what a program asks about its kernels and the device."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.module import Function
 from labkit.cuda.errors import CudaError, InvalidLaunchError, KernelFailure
 from labkit.cuda.launch import as_dim3, check_launch
-from labkit.cuda.operation import Operation
+from labkit.cuda.operation import Node, Operation
 from labkit.cuda.programs.result import ProgramFinding
 from labkit.cuda.programs.session import Session
 from labkit.cuda.programs.wire import Answer, Question
@@ -68,28 +69,55 @@ class LaunchCalls:
         self._limits: dict[tuple[int, int], int] = {}
 
     def cudaLaunchKernel(self, question: Question) -> Answer:
-        session, wanted = self._session, Wanted.read(question.data)
-        shared, stream = question.numbers[2], session.stream(question.numbers[3])
-        session.result.launches += 1
-        number = session.result.launches
-        function = session.module.kernel((question.numbers[0], question.numbers[1]), wanted.spoken)
+        place, shared = (question.numbers[0], question.numbers[1]), question.numbers[2]
+        operation = self.operation(place, Wanted.read(question.data), shared)
+        self.submit(operation, self._session.stream(question.numbers[3]))
+        return Answer()
+
+    def operation(self, place: tuple[int, int], wanted: Wanted, shared: int) -> Operation:
+        """The launch of the kernel whose text and thunk lie there in the host's build.
+
+        Raises   Reported   a GPU would not launch it
+        """
+        session = self._session
+        function = session.module.kernel(place, wanted.spoken)
         try:
             self._check(function, wanted, shared)
         except InvalidLaunchError as error:
+            session.result.launches += 1
             text = str(error).removeprefix(f"{error.code}: ")
+            number = session.result.launches
             self._found("launch_configuration", text, wanted, number, function.name)
             raise Reported(error.code) from None
-        operation = Operation(
+        return Operation(
             "kernel", function.name, function=function, grid=wanted.grid, block=wanted.block,
-            args=wanted.args, shared_bytes=shared, cooperative=bool(wanted.cooperative),
+            args=wanted.args, shared_bytes=shared, cooperative=wanted.cooperative,
         )  # fmt: skip
-        key = (function.place, wanted.grid, wanted.block)
-        if session.trace and key not in self._seen and not wanted.cooperative:
-            self._seen.add(key)
-            self._traced(operation, wanted, stream, number)
+
+    def submit(self, operation: Operation, stream: int, *, within: bool = False) -> None:
+        """The operation is queued; a launch that is watched has run, as all queued before it.
+
+        within   another operation, behind which the rest of the queue has to wait
+        """
+        if operation.kind != "kernel" or self._driver.capture_of(stream) is not None:
+            self._driver.submit(stream, operation)
+            return
+        self._session.result.launches += 1
+        if self._is_new(operation):
+            self._seen.add(_size(operation))
+            if not within:
+                self._driver.synchronize()
+            self._traced(operation, stream, self._session.result.launches)
         else:
             self._driver.launch(operation, stream)
-        return Answer()
+
+    def watches(self, nodes: Sequence[Node]) -> bool:
+        """Whether one of a graph's nodes is a launch to watch."""
+        return any(self._is_new(node.operation) for node in nodes)
+
+    def _is_new(self, operation: Operation) -> bool:
+        wanted = self._session.trace and operation.kind == "kernel" and not operation.cooperative
+        return wanted and _size(operation) not in self._seen
 
     def _found(self, kind: str, message: str, wanted: Wanted, number: int, kernel: str) -> None:
         file = self._session.module.program.named(wanted.file)
@@ -118,13 +146,12 @@ class LaunchCalls:
         usual = max(0, device.shared_memory_per_block - function.static_shared_bytes)
         return max(usual, self._limits.get(function.place, 0))
 
-    def _traced(self, operation: Operation, wanted: Wanted, stream: int, number: int) -> None:
-        """The launch has run, watched, after everything that was queued before it."""
+    def _traced(self, operation: Operation, stream: int, number: int) -> None:
+        """The launch has run, watched."""
         session, function = self._session, operation.function
-        self._driver.synchronize()
         try:
             report = Trace(max_events=MOST_EVENTS).run(
-                self._driver, operation, self._extents(function, wanted), stream
+                self._driver, operation, self._extents(function, operation.args), stream
             )
         except KernelFailure as error:
             error.report["launch"] = number
@@ -158,10 +185,10 @@ class LaunchCalls:
         text = self._session.module.program.text_of(main)
         return replace(report, file=main, source=text) if text else report
 
-    def _extents(self, function: Function, wanted: Wanted) -> list[Extent]:
+    def _extents(self, function: Function, args: Sequence[bytes]) -> list[Extent]:
         """What the arguments point to, named as the kernel names it."""
         found: dict[int, Extent] = {}
-        for param, value in zip(function.signature.params, wanted.args, strict=True):
+        for param, value in zip(function.signature.params, args, strict=True):
             if param.kind == ParamKind.POINTER:
                 owner = self._driver.arena.owner_of(int.from_bytes(value, "little"))
                 if owner is not None:
@@ -234,6 +261,10 @@ class LaunchCalls:
                 self._driver.arena.free(address)
             self._session.allocated_at.clear()
         return Answer()
+
+
+def _size(operation: Operation) -> tuple[Any, Dim3, Dim3]:
+    return operation.function.place, operation.grid, operation.block
 
 
 class Reported(CudaError):

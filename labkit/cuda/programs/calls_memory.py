@@ -14,6 +14,8 @@ POISONED_AT_MOST = 64 << 20
 _SIDES = {
     0: ("host", "host"), 1: ("host", "device"), 2: ("device", "host"), 3: ("device", "device"),
 }  # fmt: skip
+_NOW, _LATER = 1, 2
+"""The program copies itself: before the call returns, or as a node of a graph."""
 _TYPES = {"": 0, "pinned": 1, "device": 2, "managed": 3}
 
 
@@ -38,7 +40,15 @@ class MemoryCalls:
         self._session.allocated_at[address] = (question.name, question.site)
         return Answer((address,))
 
-    cudaMallocAsync = cudaMallocPitch = cudaMalloc
+    cudaMallocPitch = cudaMalloc
+
+    def cudaMallocAsync(self, question: Question) -> Answer:
+        size, stream = question.numbers[0], self._session.stream(question.numbers[1])
+        if self._session.driver.capture_of(stream) is None:
+            return self.cudaMalloc(question)
+        address = self._session.driver.arena.malloc(size)
+        self._session.graph_memory[address] = size
+        return Answer((address,))
 
     def _share(self, question: Question, kind: str) -> Answer:
         size = question.numbers[0]
@@ -60,7 +70,7 @@ class MemoryCalls:
 
     def cudaFree(self, question: Question) -> Answer:
         address = question.numbers[0]
-        if address == 0:
+        if address == 0 or address in self._session.graph_memory:
             return Answer()
         driver = self._session.driver
         if address not in driver.arena.allocations:
@@ -118,9 +128,11 @@ class MemoryCalls:
         for address, pitch, what in spans:
             driver.transfers.check(address, pitch * (height - 1) + width, what)
         if not (driver.arena.contains(to) and driver.arena.contains(source)):
+            if driver.capture_of(stream) is not None:
+                return Answer((_LATER,))
             driver.submit(stream, Operation("empty", "memcpy"))
             driver.stream_synchronize(stream)
-            return Answer((1,))
+            return Answer((_NOW,))
         rows = 1 if to_pitch == from_pitch == width else height
         length = width * (height // rows)
         for row in range(rows):

@@ -1,34 +1,38 @@
-"""Streams, events and graphs, as a program asks for them."""
+"""Streams and events, as a program asks for them."""
 
-import itertools
-from typing import Any
-
-from labkit.cuda.errors import CudaError, InvalidValueError
+from labkit.cuda.errors import CudaError
 from labkit.cuda.operation import Operation
 from labkit.cuda.programs.session import Session
 from labkit.cuda.programs.wire import Answer, Question
 
 _NON_BLOCKING = 1
+_LEAST, _GREATEST = 0, -5
 
 
 class StreamCalls:
-    """The runtime's stream, event and graph functions."""
+    """The runtime's stream and event functions."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._driver = session, session.driver
-        self._graphs: dict[int, Any] = {}
-        self._numbers = itertools.count(1)
+        self._created_as: dict[int, tuple[int, int]] = {}
+        """Stream -> (flags, priority)."""
 
     def cudaStreamCreate(self, question: Question) -> Answer:
-        non_blocking = bool(question.numbers[0] & _NON_BLOCKING)
-        return Answer(
-            (self._session.stream_handle(self._driver.stream_create(non_blocking=non_blocking)),)
-        )
+        flags, priority = question.numbers[:2]
+        stream = self._driver.stream_create(non_blocking=bool(flags & _NON_BLOCKING))
+        self._created_as[stream] = flags, min(_LEAST, max(_GREATEST, priority))
+        return Answer((self._session.stream_handle(stream),))
 
     cudaStreamCreateWithFlags = cudaStreamCreateWithPriority = cudaStreamCreate
 
     def _stream(self, question: Question, position: int = 0) -> int:
         return self._session.stream(question.numbers[position])
+
+    def cudaStreamGetFlags(self, question: Question) -> Answer:
+        return Answer(self._created_as.get(self._stream(question), (0, 0))[:1])
+
+    def cudaStreamGetPriority(self, question: Question) -> Answer:
+        return Answer(self._created_as.get(self._stream(question), (0, 0))[1:])
 
     def cudaStreamDestroy(self, question: Question) -> Answer:
         self._driver.stream_destroy(self._stream(question))
@@ -82,28 +86,3 @@ class StreamCalls:
     def cudaEventElapsedTime(self, question: Question) -> Answer:
         start, end = question.numbers[:2]
         return Answer((int(self._driver.event_elapsed_ms(start, end)),))
-
-    def cudaStreamBeginCapture(self, question: Question) -> Answer:
-        self._driver.stream_begin_capture(self._stream(question))
-        return Answer()
-
-    def cudaStreamEndCapture(self, question: Question) -> Answer:
-        return self._kept(self._driver.stream_end_capture(self._stream(question)))
-
-    def cudaGraphInstantiate(self, question: Question) -> Answer:
-        return self._kept(self._driver.graph_instantiate(self._graph(question)))
-
-    def cudaGraphLaunch(self, question: Question) -> Answer:
-        self._driver.graph_launch(self._graph(question), self._stream(question, 1))
-        return Answer()
-
-    def _kept(self, graph: Any) -> Answer:
-        number = next(self._numbers)
-        self._graphs[number] = graph
-        return Answer((number,))
-
-    def _graph(self, question: Question) -> Any:
-        graph = self._graphs.get(question.numbers[0])
-        if graph is None:
-            raise InvalidValueError("there is no such graph", "cudaErrorInvalidResourceHandle")
-        return graph

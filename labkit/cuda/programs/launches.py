@@ -161,13 +161,17 @@ def _count(arguments: str) -> int:
 
 
 def _casts(stripped: str, texts: dict[str, list[KernelText]]) -> list[tuple[int, int, str]]:
-    """`(void*)kernel` as an argument of the runtime loses its cast, which hides the parameters."""
-    found = []
+    """`(void*)kernel` hides the parameters: the runtime's own calls get it without the cast, and
+    what keeps it for later gets an operator that remembers them.
+    """
+    calls = []
     for call in _TAKES_KERNEL.finditer(stripped):
         opening = stripped.find("(", call.end())
-        end = closing(stripped, opening, "()")
-        for cast in _TO_VOID.finditer(stripped, opening + 1, end):
-            word = re.match(r"\(?\s*&?\s*(\w+)", stripped[cast.end() : end])
-            if word and word[1] in texts:
-                found.append((*cast.span(), ""))
+        calls.append((opening, closing(stripped, opening, "()")))
+    found = []
+    for cast in _TO_VOID.finditer(stripped):
+        word = re.match(r"\(?\s*&?\s*(\w+)", stripped[cast.end() :])
+        if word and word[1] in texts:
+            direct = any(start < cast.start() < end for start, end in calls)
+            found.append((*cast.span(), "" if direct else "cuemu::Known() ->* "))
     return found

@@ -30,6 +30,8 @@ class Session:
     failed: str = ""
     allocated_at: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Address -> (call, site) of everything not freed yet."""
+    graph_memory: dict[int, int] = field(default_factory=dict)
+    """Address -> bytes of what graphs allocate, which is theirs as long as the program runs."""
 
     @property
     def path(self) -> str:
@@ -99,5 +101,5 @@ def calls_of(*holders: object) -> dict[str, Call]:
         name: getattr(holder, name)
         for holder in holders
         for name in dir(holder)
-        if name.startswith(("cuda", "cublas"))
+        if name.startswith(("cuda", "cublas", "cuemu"))
     }

@@ -24,6 +24,9 @@ Answer ask(const char* name, const void* site, std::initializer_list<int64_t> nu
 cudaError_t tell(const char* name, const void* site, std::initializer_list<int64_t> numbers, const void* data = nullptr,
                  size_t size = 0);
 cudaError_t noted(cudaError_t error);
+// Part of a graph: the copy happens whenever the graph comes to it.
+cudaError_t copy_later(const void* site, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                       size_t height, cudaStream_t stream);
 void expect_calls();  // host functions may be called from now on
 
 char* window(const void* device);       // where this process reaches device memory; null: no device address

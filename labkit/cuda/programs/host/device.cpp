@@ -1,30 +1,13 @@
 // Devices, streams, events, graphs and launches.
-#include "../../emulator/include/cuemu/abi.h"
-
 #include <string.h>
 
-#include <string>
-
-#include "ask.h"
+#include "kernels.h"
 
 using cuemu::ask;
 using cuemu::noted;
 using cuemu::number;
+using cuemu::place;
 using cuemu::tell;
-
-namespace cuemu {
-struct Config {  // of cuemu/host/launch.h
-    dim3 grid, block;
-    size_t shared_bytes;
-    cudaStream_t stream;
-    const char *name, *file;
-    int line, cooperative;
-};
-struct Argument {
-    const void* value;
-    size_t size;
-};
-}  // namespace cuemu
 
 extern "C" {
 
@@ -46,6 +29,7 @@ cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
 }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { return *least = 0, *greatest = -5, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
@@ -91,8 +75,8 @@ cudaError_t cudaThreadSynchronize() { return tell("cudaThreadSynchronize", CUEMU
 cudaError_t cudaDeviceReset() { return tell("cudaDeviceReset", CUEMU_SITE, {}); }
 
 // Streams and events are labkit's numbers in the place of pointers.
-static cudaError_t made(const char* name, const void* site, void* handle, int64_t flags) {
-    const cuemu::Answer answer = ask(name, site, {flags});
+static cudaError_t made(const char* name, const void* site, void* handle, int64_t flags, int64_t priority = 0) {
+    const cuemu::Answer answer = ask(name, site, {flags, priority});
     if (!answer.error) *static_cast<int64_t*>(handle) = answer.values[0];
     return noted(answer.error);
 }
@@ -100,9 +84,19 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) { return made("cudaStreamCrea
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
     return made("cudaStreamCreateWithFlags", CUEMU_SITE, stream, flags);
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-    return made("cudaStreamCreateWithPriority", CUEMU_SITE, stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+    return made("cudaStreamCreateWithPriority", CUEMU_SITE, stream, flags, priority);
 }
+static cuemu::Answer about(const char* name, const void* site, cudaStream_t stream) { return ask(name, site, {number(stream)}); }
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    const cuemu::Answer answer = about("cudaStreamGetPriority", CUEMU_SITE, stream);
+    return *priority = static_cast<int>(answer.values[0]), noted(answer.error);
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+    const cuemu::Answer answer = about("cudaStreamGetFlags", CUEMU_SITE, stream);
+    return *flags = static_cast<unsigned>(answer.values[0]), noted(answer.error);
+}
+cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return made("cudaEventCreate", CUEMU_SITE, event, 0); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
     return made("cudaEventCreateWithFlags", CUEMU_SITE, event, flags);
@@ -133,38 +127,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     return noted(answer.error);
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    return tell("cudaStreamBeginCapture", CUEMU_SITE, {number(stream)});
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-    return made("cudaStreamEndCapture", CUEMU_SITE, graph, number(stream));
-}
-cudaError_t cuemu_instantiate(cudaGraphExec_t* executable, cudaGraph_t graph) {
-    return made("cudaGraphInstantiate", CUEMU_SITE, executable, number(graph));
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-    return tell("cudaGraphLaunch", CUEMU_SITE, {number(executable), number(stream)});
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
-
-// Kernels are named by where the host's build has them and their thunks.
-static int64_t place(const void* symbol) { return static_cast<int64_t>(cuemu::offset_of(symbol)); }
-
-static void append(std::string& body, uint32_t value) { body.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
-
 cudaError_t cuemu_launch(const void* kernel, const void* thunk, const cuemu::Config* config,
                          const cuemu::Argument* arguments, unsigned count) {
-    std::string body;
-    for (const uint32_t size : {config->grid.x, config->grid.y, config->grid.z, config->block.x, config->block.y,
-                                config->block.z, static_cast<uint32_t>(config->line), static_cast<uint32_t>(config->cooperative),
-                                static_cast<uint32_t>(strlen(config->name)), static_cast<uint32_t>(strlen(config->file)), count}) {
-        append(body, size);
-    }
-    for (unsigned i = 0; i < count; ++i) append(body, static_cast<uint32_t>(arguments[i].size));
-    body += config->name;
-    body += config->file;
-    for (unsigned i = 0; i < count; ++i) body.append(static_cast<const char*>(arguments[i].value), arguments[i].size);
+    const std::string body = cuemu::launch_body(*config, arguments, count);
     return tell("cudaLaunchKernel", CUEMU_SITE,
                 {place(kernel), place(thunk), static_cast<int64_t>(config->shared_bytes), number(config->stream)}, body.data(),
                 body.size());

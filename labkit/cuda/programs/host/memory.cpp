@@ -29,8 +29,8 @@ static cudaError_t freed(const char* name, const void* site, void* pointer) {
 }
 
 cudaError_t cudaMalloc(void** pointer, size_t size) { return allocated("cudaMalloc", CUEMU_SITE, pointer, size); }
-cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) {
-    return allocated("cudaMallocAsync", CUEMU_SITE, pointer, size);
+cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t stream) {
+    return allocated("cudaMallocAsync", CUEMU_SITE, pointer, size, number(stream));
 }
 cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned flags) {
     return allocated("cudaMallocManaged", CUEMU_SITE, pointer, size, flags);
@@ -85,6 +85,7 @@ static cudaError_t copied(const char* name, const void* site, void* to, size_t t
         ask(name, site, {number(to), number(from), static_cast<int64_t>(width), static_cast<int64_t>(height),
                          static_cast<int64_t>(to_pitch), static_cast<int64_t>(from_pitch), kind, number(stream), wait});
     if (answer.error || !answer.values[0]) return noted(answer.error);
+    if (answer.values[0] == 2) return cuemu::copy_later(site, to, to_pitch, from, from_pitch, width, height, stream);
     char* const target = cuemu::window(to) ? cuemu::window(to) : static_cast<char*>(to);
     const char* const source = cuemu::window(from) ? cuemu::window(from) : static_cast<const char*>(from);
     for (size_t row = 0; row < height; ++row) memmove(target + row * to_pitch, source + row * from_pitch, width);

@@ -76,6 +76,23 @@ __attribute__((always_inline)) inline void launch_deduced(F lambda, const Config
 template <class... A> constexpr const void* thunk_of(void (*)(A...)) { return &Thunk<A...>::thunk; }
 }  // namespace cuemu
 
+// `(void*)kernel`, which hides the parameters: labkit/cuda/programs/launches.py writes
+// `cuemu::Known() ->* kernel`, which remembers them.
+extern "C" void* cuemu_known(const void* kernel, const void* thunk);
+extern "C" cudaError_t cuemu_launch_known(const void* kernel, const cuemu::Config* config, void** arguments);
+extern "C" const void* cuemu_thunk(const void* kernel);
+namespace cuemu {
+struct Known {};
+template <class... A> inline void* operator->*(Known, void (*kernel)(A...)) {
+#ifdef CUEMU_HOST
+    return cuemu_known((const void*)kernel, thunk_of(kernel));
+#else
+    return (void*)kernel;
+#endif
+}
+template <class T> inline void* operator->*(Known, T value) { return (void*)value; }  // another thing of that name
+}  // namespace cuemu
+
 #define CUEMU_OF_KERNEL template <class... A> __attribute__((always_inline)) inline cudaError_t
 CUEMU_OF_KERNEL cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(A...)) {
     return cuemu_attributes(attributes, (const void*)kernel, cuemu::thunk_of(kernel));
@@ -99,6 +116,31 @@ CUEMU_OF_KERNEL cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, void (
                                                    int limit = 0) {
     return cuemu_best_block(grid, block, (const void*)kernel, cuemu::thunk_of(kernel), shared_bytes, limit);
 }
+// The same of a kernel that has become a void*.
+#define CUEMU_OF_KNOWN __attribute__((always_inline)) inline cudaError_t
+CUEMU_OF_KNOWN cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+    return cuemu_attributes(attributes, kernel, cuemu_thunk(kernel));
+}
+CUEMU_OF_KNOWN cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    return cuemu_set_dynamic_shared(kernel, cuemu_thunk(kernel), value);
+}
+CUEMU_OF_KNOWN cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+CUEMU_OF_KNOWN cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_size, size_t shared_bytes) {
+    return cuemu_occupancy(blocks, kernel, cuemu_thunk(kernel), block_size, shared_bytes);
+}
+CUEMU_OF_KNOWN cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0,
+                                cudaStream_t stream = 0, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const cuemu::Config config = {grid, block, shared_bytes, stream, "", file, line, 0};
+    return cuemu_launch_known(kernel, &config, arguments);
+}
+CUEMU_OF_KNOWN cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                           size_t shared_bytes = 0, cudaStream_t stream = 0,
+                                           const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const cuemu::Config config = {grid, block, shared_bytes, stream, "", file, line, 1};
+    return cuemu_launch_known(kernel, &config, arguments);
+}
+#undef CUEMU_OF_KNOWN
 // cudaLaunchKernel and its cooperative sister: arguments by address.
 template <class... A>
 inline cudaError_t cuemu_launch_by_address(void (*kernel)(A...), const cuemu::Config& config, void** arguments) {
