@@ -62,7 +62,11 @@ def test_a_cast_that_hides_a_kernel_is_gone():
     assert rewritten("cudaLaunchKernel((void*)k, g, b, (void**)args)") == (
         "cudaLaunchKernel(k, g, b, (void**)args)"
     )
-    assert rewritten("cudaMemcpy((void*)k, 0)") == "cudaMemcpy((void*)k, 0)"
+
+
+def test_a_kernel_kept_as_a_pointer_remembers_its_parameters():
+    assert rewritten("params.func = (void*)k;") == "params.func = cuemu::Known() ->* k;"
+    assert rewritten("cudaMemcpy((void*)x, 0)") == "cudaMemcpy((void*)x, 0)"
 
 
 def test_a_kernel_that_launches_is_refused_with_its_line():

@@ -78,12 +78,10 @@ uint64_t Executor::warp_op(int op, uint32_t mask, uint64_t value, uint32_t opera
 
 void Executor::complete_if_all_here(unsigned w) {
     Warp& warp = warps[w];
-    for (uint32_t left = warp.waiting; left;) {  // divergent lanes may wait in several groups
+    for (uint32_t left = warp.waiting; left; left &= left - 1) {  // divergent lanes may wait in several groups
         const unsigned first = static_cast<unsigned>(__builtin_ctz(left));
         const Thread& leader = threads[w * kWarp + first];
         const uint32_t group = leader.mask & warp.alive;
-        left &= ~group;
-        left &= ~(1u << first);
         if ((warp.waiting & group) != group) continue;
         bool agree = true;
         for (uint32_t rest = group; rest && agree; rest &= rest - 1) {
@@ -91,7 +89,9 @@ void Executor::complete_if_all_here(unsigned w) {
             agree = (lane.mask & warp.alive) == group && lane.op == leader.op &&
                     (lane.op != CUEMU_GATHER || lane.site == leader.site);
         }
-        if (agree) complete(w, group);
+        if (!agree) continue;
+        complete(w, group);
+        left &= ~group | (1u << first);
     }
 }
 
