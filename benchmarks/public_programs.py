@@ -52,7 +52,7 @@ def command(program, root, folder, found, trace):
         if names
         else sorted(f for f in folder.iterdir() if f.suffix in SOURCES)
     )
-    options = [f"-I{root / place}" for place in program.get("include", [])]
+    options = [f"-I{root / place}" for place in (*program.get("include", []), program["folder"])]
     options += [*program.get("options", []), "--json", str(found)] + ["--trace"] * trace
     given = ["--", *program.get("arguments", [])]
     return [sys.executable, "-m", "labkit.cli", "run", *options, *map(str, files), *given]
@@ -102,7 +102,7 @@ def told_apart(program, status, text, found):
     """(verdict, why) of a program that ended."""
     refusal = re.search(r"the emulator does not run [^.\n]*|the emulator has no \w+", text)
     if not found:
-        error = re.search(r"^.*(?:error:|undefined reference|labkit run:).*$", text, re.MULTILINE)
+        error = re.search(r"^.*(?:error:|undefined reference).*$", text, re.MULTILINE)
         if refusal:
             return "refused", refusal[0]
         return "not_compiled", error[0] if error else text[-200:]

@@ -72,3 +72,8 @@ def test_a_kernel_kept_as_a_pointer_remembers_its_parameters():
 def test_a_kernel_that_launches_is_refused_with_its_line():
     with pytest.raises(UnsupportedFeatureError, match=r"file.cu:2: .*dynamic parallelism"):
         rewritten("__global__ void k(int n) {\n  k<<<1, 1>>>(n);\n}")
+
+
+def test_angle_brackets_with_room_between_them_are_a_launch():
+    assert rewritten("k << < 1, n >> > (x);") == rewritten("k <<< 1, n >>> (x);")
+    assert rewritten("f<A<B<C>> >(x); i << 3; j < 4;") == "f<A<B<C>> >(x); i << 3; j < 4;"

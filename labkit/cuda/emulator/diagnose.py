@@ -37,7 +37,13 @@ _LIBRARIES = {
     r"cuda_pipeline\w*\.h": "asynchronous copies (cuda_pipeline.h)",
     r"mpi\.h": "MPI",
     r"nccl\.h": "NCCL",
+    r"GL/.*|GLFW/.*|vulkan/.*|EGL/.*": "graphics",
 }
+_LIBRARY_NAME = re.compile(
+    r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>cublas\w+|CUBLAS\w+)'"
+    r"[^\n]*(?:not declared|not name a type|not been declared)",
+    re.MULTILINE,
+)
 _DRIVER_NAME = re.compile(
     r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>CU[a-z]\w*|cu[A-Z]\w*|CUDA_[A-Z]\w*)'"
     r"[^\n]*(?:not declared|not name a type|not been declared)",
@@ -85,6 +91,8 @@ def _missing(stderr: str) -> UnsupportedFeatureError | None:
         for pattern, feature in _LIBRARIES.items():
             if re.fullmatch(pattern, header["name"]):
                 return unsupported(feature, header["where"])
+    if found := _LIBRARY_NAME.search(stderr):
+        return unsupported(f"this part of cuBLAS ({found['name']})", found["where"])
     if found := _DRIVER_NAME.search(stderr):
         return unsupported(f"the driver API ({found['name']})", found["where"])
     if found := _RUNTIME_NAME.search(stderr):

@@ -42,7 +42,7 @@ class Program:
     """The sources of a program, read but not compiled.
 
     sources   .cu, .cpp and .c files
-    options   -D, -U, -I, -std=, -l, -L and -O as nvcc takes them
+    options   -D, -U, -I, -std=, -l, -L, -O and -Xcompiler= as nvcc takes them
     text      of the first source, which is then no file
     """
 
@@ -94,7 +94,7 @@ class Program:
         flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
         flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
         flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
-        flags += self.ahead(which)
+        flags += [*self.ahead(which), *(self.of_host() if which == "host" else [])]
         key = [*texts, *(file.name for file in self.files), *flags, *self._libraries()]
         key += [compiler.path, compiler.version, build.tree_hash(INCLUDE), build.tree_hash(HOST)]
         key += [str(INCLUDE), *self.surroundings()]
@@ -103,6 +103,17 @@ class Program:
             _Making(self, which, compiler, flags, texts, target).run()
 
         return compile_cache.kept(f"program-{which}", key, make, "" if which == "host" else ".so")
+
+    def for_c(self) -> list[str]:
+        """Flags for a file in C, which knows nothing of CUDA: nvcc hands it to a C compiler."""
+        chosen = [option for option in self.options if option.startswith(("-D", "-U", "-I"))]
+        return ["-x", "c", "-O2", "-g1", "-fPIC", "-pthread", "-w", *chosen, *self.of_host()]
+
+    def of_host(self) -> list[str]:
+        """What -Xcompiler hands to the host's compiler, and to its linker."""
+        head = "-Xcompiler="
+        given = [option.removeprefix(head) for option in self.options if option.startswith(head)]
+        return [one for words in given for one in words.split(",")]
 
     def ahead(self, which: Pass) -> Sequence[str]:
         """Flags for headers that stand before every file, and for where they are."""
@@ -158,7 +169,11 @@ class _Making:
         for file, text in zip(self.program.files, self.texts, strict=True):
             body = file.with_includes(text, places)
             places[file.path].write_text(f'#line 1 "{file.name}"\n{body}', encoding="utf-8")
-        units = [(file, places[file.path]) for file in self.program.files if file.is_source]
+        units = [
+            (file, places[file.path])
+            for file in self.program.files
+            if file.is_source and (self.which == "host" or not file.is_c)
+        ]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             objects = list(pool.map(lambda unit: self.compiled(*unit), units))
         objects.append(self.tail(objects))
@@ -167,7 +182,8 @@ class _Making:
     def compiled(self, file: SourceFile, place: Path) -> Path:
         target = place.with_suffix(".o")
         search = [f"-iquote{file.path.parent}", f"-iquote{KERNELS}", f"-I{INCLUDE}"]
-        arguments = [*self.flags, *search, "-c", str(place), "-o", str(target)]
+        flags = self.program.for_c() if file.is_c else self.flags
+        arguments = [*flags, *search, "-c", str(place), "-o", str(target)]
         told = build.run_compiler(self.compiler, arguments)
         if told.returncode:
             raise diagnose.compile_error(told.stderr, file.name, str(place), [])
@@ -209,6 +225,8 @@ class _Making:
     def linked(self, objects: Sequence[Path]) -> None:
         libraries = [*self.program._libraries(), "-lm", "-pthread", "-ldl"]
         how = self.program.linking(self.which, self.compiler)
+        if self.which == "host":
+            libraries += self.program.of_host()
         arguments = [*map(str, objects), *how, "-o", str(self.target), *libraries]
         told = build.run_compiler(self.compiler, arguments)
         if told.returncode:

@@ -43,6 +43,10 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-std", dest="standard", metavar="c++17", help="c++14, c++17 (default) or c++20"
     )
+    parser.add_argument(
+        "-Xcompiler", dest="of_host", action="append", default=[], metavar="=OPTION",
+        help="for the host's compiler and linker, such as -Xcompiler=-fopenmp",
+    )  # fmt: skip
     parser.add_argument("-l", dest="libraries", action="append", default=[], metavar="LIBRARY")
 
 
@@ -50,6 +54,7 @@ def build_options(arguments: argparse.Namespace) -> list[str]:
     """What `add_build_arguments` was given, as the compiler takes it."""
     options = [f"-D{one}" for one in arguments.defines] + [f"-I{one}" for one in arguments.include]
     options += [f"-l{one}" for one in arguments.libraries]
+    options += [f"-Xcompiler={one}" for one in arguments.of_host]
     return options + ([f"-std={arguments.standard}"] if arguments.standard else [])
 
 

@@ -26,6 +26,11 @@ class SourceFile:
     is_source: bool
     includes: tuple[tuple[int, int, Path], ...]
 
+    @property
+    def is_c(self) -> bool:
+        """Whether it is C, and no C++."""
+        return self.path.suffix == ".c"
+
     def with_includes(self, text: str, places: Mapping[Path, Path]) -> str:
         """The text, whose include lines lead to where those files have been written to."""
         targets = [target for _, _, target in self.includes]

@@ -25,6 +25,21 @@ class Launch:
     end: int
 
 
+_SPACED = re.compile(r"<<[ \t]+<")
+_SPACED_END = re.compile(r">>[ \t]+>")
+
+
+def joined(code: str) -> str:
+    """The code with `k << < grid, block >> > (n)`, as old formatters write it, in one piece."""
+    stripped = blanked(code)
+    edits = []
+    for opening in _SPACED.finditer(stripped):
+        end = _SPACED_END.search(stripped, opening.end())
+        if end and ";" not in stripped[opening.end() : end.start()]:
+            edits += [(*opening.span(), "<<<"), (*end.span(), ">>>")]
+    return edited(code, edits)
+
+
 def launches(stripped: str) -> Iterator[Launch]:
     """Every launch of a text without comments and strings, in order of their `<<<`."""
     at = stripped.find("<<<")
@@ -101,6 +116,7 @@ def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
     texts: dict[str, list[KernelText]] = {}
     for kernel in kernels:
         texts.setdefault(kernel.name, []).append(kernel)
+    code = joined(code)
     stripped = blanked(code)
     bodies = [
         (match.end() - 1, closing(stripped, match.end() - 1, "{}"))
