@@ -10,10 +10,12 @@ from typing import Any
 from labkit.cuda.emulator.module import Function
 from labkit.cuda.emulator.transfers import Transfers
 from labkit.cuda.emulator.worker import Command, Worker, WorkerDied, WorkerRefused
-from labkit.cuda.errors import KernelFailure
+from labkit.cuda.errors import InvalidLaunchError, KernelFailure
 from labkit.cuda.operation import Operation
 
 _LAUNCH = struct.Struct("<QII3I3IIIQII")
+MOST_PARAMETER_BYTES = 32_764
+"""Of one launch, since CUDA 12.1; 4,096 before."""
 _ORDERS = {"forward": 0, "reverse": 1}
 
 
@@ -58,6 +60,12 @@ def launch_message(operation: Operation, *, trace: bool = False, tail: bytes = b
         values += bytes(-len(values) % min(16, max(1, len(arg) & -len(arg))))
         offsets.append(len(values))
         values += arg
+    if len(values) > MOST_PARAMETER_BYTES:
+        raise InvalidLaunchError(
+            f"{operation.name}: its parameters take {len(values):,} bytes, a launch has room for "
+            f"{MOST_PARAMETER_BYTES:,}",
+            "cudaErrorInvalidValue",
+        )
     seeded = isinstance(order, int)
     head = _LAUNCH.pack(
         handle, function.module.index_of(function, trace=trace), _how(operation),

@@ -65,7 +65,7 @@ void run_launch(const std::string& body, bool traced) {
     launch.block_count = static_cast<uint64_t>(launch.grid.x) * launch.grid.y * launch.grid.z;
     const auto* offsets = reinterpret_cast<const uint32_t*>(message + 1);
     const char* values = reinterpret_cast<const char*>(offsets + message->arg_count);
-    alignas(64) static char parameters[8192];  // CUDA's limit is 4 KiB, 32 KiB since 12.1
+    alignas(64) static char parameters[32768];  // MOST_PARAMETER_BYTES of labkit/cuda/emulator/launching.py fit
     memcpy(parameters, values, message->arg_bytes);
     std::vector<void*> args(message->arg_count + 1);
     for (uint32_t i = 0; i < message->arg_count; ++i) args[i] = parameters + offsets[i];
