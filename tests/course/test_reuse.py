@@ -248,6 +248,36 @@ def keeps(layers, budget):
     return [(0, len(layers), False)]
 
 
+def plans(count, at=0):
+    if at == count:
+        yield []
+    for end in range(at + 1, count + 1):
+        for rest in plans(count, end):
+            yield from ([(at, end, again), *rest] for again in (False, True))
+
+
+def costs(layers, parts):
+    """(the most bytes at once, the work done again)."""
+    most = kept = work = 0
+    for start, end, again in parts:
+        inside, entry = sum(saved for saved, _, _ in layers[start:end]), layers[start][1]
+        most = max(most, kept + inside + again * entry)
+        kept += entry if again else inside
+        work += again * sum(work for _, _, work in layers[start:end])
+    return most, work
+
+
+@answers.wrong(
+    "checkpoint_policy",
+    "is right on small cases and exceeds the size limit on large ones (quadratic, recursive or "
+    "waiting for ever)",
+)
+def tries_every_plan(layers, budget):
+    found = ((*costs(layers, parts), parts) for parts in plans(len(layers)))
+    fit = ((work, parts) for most, work, parts in found if most <= budget)
+    return min(fit, default=(0, None))[1]
+
+
 def test_mistakes_get_their_hints():
     adapt, disk = answers.exercises["adaptive_batches"], answers.exercises["disk_cache"]
     assert "nothing smaller" in first_hint(adapt, adaptive(ends=False))

@@ -4,13 +4,20 @@ from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.pipeline.memory.checkpointing import DoesNotFit, Layer, plan
 
 Layers = list[tuple[int, int, int]]
 
 
+SIZES = 7
+"""The largest size: its chains are too long to try every plan."""
+
+
 def _chain(rng: Rng, size: int, equal: bool = False, roomy: bool = False) -> tuple[Layers, int]:
     count = 1 + size + rng.randint(0, 2)
+    if size == SIZES and not (equal or roomy):
+        count = 22
     one = (rng.randint(5, 20), rng.randint(1, 5), rng.randint(1, 9))
     layers = [one if equal else (rng.randint(1, 30), rng.randint(1, 9), rng.randint(1, 20))
               for _ in range(count)]  # fmt: skip
@@ -65,7 +72,7 @@ checkpoint_policy = Exercise(
     rung="boss",
     minutes=30,
     cases=60,
-    sizes=7,
+    sizes=SIZES,
     seconds=5,
     stages=(
         Stage("room for all", case=lambda rng, size: _chain(rng, size, roomy=True), cases=10),
@@ -75,6 +82,9 @@ checkpoint_policy = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("Trying every plan takes about three times as long with each layer more. From the "
+             "front: for each place, keep for each number of bytes the least work so far.",
+             when=lambda e: e.kind == "time"),
         Hint("Too many bytes: backward of a part that is computed again has its entry, all that "
              "its layers save, and what is kept in front of it.",
              when=lambda e: "at most" in e.property),
@@ -90,5 +100,6 @@ checkpoint_policy = Exercise(
         "looks at the bytes of forward only",
         "greedy: the largest layers first",
         "keeps everything",
+        TOO_SLOW,
     ),
 )  # fmt: skip
