@@ -30,8 +30,9 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from labkit.bench import Bench, Count
 from labkit.pipeline.adaptive import adaptive
+from labkit.pipeline.bands import InBands
 from labkit.pipeline.batch_search import largest_batch
-from labkit.pipeline.enhancer import Enhancer, postprocess, preprocess, trained
+from labkit.pipeline.enhancer import Enhancer, as_numbers, postprocess, preprocess, trained
 from labkit.pipeline.frames import Encoder, film_of, read_frames, write_film
 from labkit.pipeline.memory.capped import CappedMemory
 from labkit.pipeline.memory.checkpointing import Checkpointed, Part, measured, plan, saved_bytes
@@ -44,6 +45,8 @@ PICTURES = [Scene(height=270, width=480).recorded(index % 8).tobytes() for index
 GOAL_OF_TWO, GOAL_OF_THREE = 1 / 0.95, 1 / 0.90
 FILM = Scene(height=270, width=480, frames=16)
 SIZES = {"1080p": (1080, 1920), "4K": (2160, 3840), "8K": (4320, 7680)}
+BYTES_OF_A_PIXEL = 200
+"""Of a frame computed whole: two layers' results, each in two orders, and what comes and goes."""
 
 
 def packed(share: float) -> Callable[[bytes], bytes]:
@@ -309,24 +312,28 @@ def job_questions(job: Job) -> Iterator[Bench]:
 
 
 def pixel_questions() -> Iterator[Bench]:
-    """A pixel of a large frame beside one of a small frame, where memory is large enough."""
-    model = Enhancer()
+    """A pixel of a large frame beside one of a small frame, and what bands gain or cost a frame."""
+    whole = Enhancer()
+    in_bands = InBands(whole)
     room = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def on(height: int, width: int) -> Callable[[], object]:
-        frame = torch.rand(1, 3, height, width)
+    def on(model: nn.Module, height: int, width: int) -> Callable[[], object]:
+        frame = as_numbers(torch.randint(0, 256, (1, height, width, 3), dtype=torch.uint8))
         return torch.inference_mode()(lambda: model(frame))
 
     small = 540 * 960
     for name, (height, width) in SIZES.items():
         pixels = height * width
-        if 4 * pixels * 3 * 8 > room:
+        if pixels * BYTES_OF_A_PIXEL > room:
             print(f"  a pixel at {name}: skipped, {room >> 20} MiB of memory are free")
             continue
+        large = on(in_bands, height, width)
         yield Bench(
-            f"a pixel at {name} / at 540p", on(height, width), on(540, 960), 2.0, 1, pixels, "cpu",
+            f"a pixel at {name} / at 540p", large, on(in_bands, 540, 960), 2.0, 1, pixels, "cpu",
             small,
         )  # fmt: skip
+        alone = on(whole, height, width)
+        yield Bench(f"a {name} frame, in bands / whole", large, alone, None, 1, pixels, "cpu")
 
 
 def BENCHES() -> Iterator[Bench | Count]:

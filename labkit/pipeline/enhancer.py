@@ -36,12 +36,12 @@ def preprocess(frames: Sequence[Frame], device: torch.device | str = "cpu") -> T
 
 def as_numbers(pixels: Tensor) -> Tensor:
     """Bytes [N, H, W, 3], as frames have them, to floats [N, 3, H, W] from 0 to 1."""
-    return pixels.permute(0, 3, 1, 2).float() / 255
+    return pixels.permute(0, 3, 1, 2).float().div_(255)  # of a copy: bytes are no floats
 
 
 def postprocess(frames: Tensor) -> list[Frame]:
     """The frames of a tensor, as bytes."""
-    pixels = (frames.float().clamp(0, 1) * 255).round().to(torch.uint8)
+    pixels = frames.float().clamp(0, 1).mul_(255).round_().to(torch.uint8)
     return list(pixels.permute(0, 2, 3, 1).contiguous().cpu().numpy())
 
 

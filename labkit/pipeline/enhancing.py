@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.pipeline import engines
+from labkit.pipeline.bands import InBands
 from labkit.pipeline.coarse import CoarseFirst
 from labkit.pipeline.enhancer import as_numbers, postprocess
 from labkit.pipeline.frames import Encoder, Film, VideoError
@@ -125,11 +126,12 @@ class Enhancing:
             return GraphRunner(self.model)
         if compute.engine != "none":
             return _Engine(self.model, compute.engine)
+        model = InBands(self.model) if self.device.type == "cpu" else self.model
         if processing.coarse_unless_detailed is not None:
-            return CoarseFirst(self.model, processing.coarse_unless_detailed)
+            return CoarseFirst(model, processing.coarse_unless_detailed)
         if processing.reuse_unless_moved is not None:
-            return Reusing(self.model, processing.reuse_unless_moved)
-        network: Stage = self.model
+            return Reusing(model, processing.reuse_unless_moved)
+        network: Stage = model
         return network
 
 

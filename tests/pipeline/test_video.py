@@ -71,6 +71,13 @@ def test_the_job_does_what_the_naive_program_does(film, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mkv", "naive.mkv", "out.mkv"]
 
 
+def test_the_job_does_what_the_naive_program_does_with_frames_larger_than_a_band(tmp_path):
+    make_example(tmp_path / "in.mkv", Scene(height=300, width=500, frames=2))
+    video.naive(tmp_path / "in.mkv", tmp_path / "naive.mkv", trained(2, 1))
+    assert enhance_film(tmp_path / "in.mkv", tmp_path / "out.mkv", QUICK) == 2
+    assert (pictures(tmp_path / "out.mkv") == pictures(tmp_path / "naive.mkv")).all()
+
+
 @pytest.mark.parametrize(
     "changes", [{"batch_size": 4}, {"overlap": True}, {"overlap": True, "batch_size": 3}]
 )
