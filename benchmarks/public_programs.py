@@ -12,6 +12,8 @@ is run by `labkit run` in a copy of its folder, and is one of
     failed         another status, a signal, or a line it must not print
     too_long       more processor time than --cpu, its compilers' included
     skipped        for the reason in the list
+
+The list says what is expected, where it has been seen; another verdict is marked with `!`.
 """
 
 import argparse
@@ -171,7 +173,10 @@ def main():
         )
         row = rows[-1]
         seconds = f"{row.get('cpu_s', 0):6.1f} s"
-        print(f"{row['name']:45} {row['verdict']:13} {seconds}  {row['why'][:110]}", flush=True)
+        mark = "!" if row["verdict"] != program.get("expected", row["verdict"]) else " "
+        print(
+            f"{mark} {row['name']:43} {row['verdict']:13} {seconds}  {row['why'][:110]}", flush=True
+        )
         for finding in row["findings"]:
             print(f"    {finding[:160]}", flush=True)
     counts = Counter(row["verdict"] for row in rows)
