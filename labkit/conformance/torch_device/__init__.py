@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from labkit.conformance.report import Comparison, InputError, Size
+from labkit.core.host_compiler import installed
 
 NOT_MODELLED = (
     "sparse and quantised tensors on the device",
@@ -19,12 +20,16 @@ NOT_MODELLED = (
 
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
-    """One comparison per question: forward, backward, in place, with `out=`.
+    """One comparison per question: forward, backward, in place, with `out=`, in 4 threads at once.
+
+    On the emulator samples run on two devices in turn. Host code cannot touch their memory: one
+    access of it would end the process.
 
     Raises   InputError   the other process did not answer
     """
     command = [sys.executable, "-m", "labkit.conformance.torch_device.samples", str(seed), size]
-    settings = {"LABKIT_CUDA": os.environ.get("LABKIT_CUDA", "emulator"), "LABKIT_DEVICES": "1"}
+    driver = os.environ.get("LABKIT_CUDA", "emulator")
+    settings = {"LABKIT_CUDA": driver, "LABKIT_DEVICES": "2" if _has_two(driver) else "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | settings
     ) as process:
@@ -33,3 +38,8 @@ def compare(seed: int, size: Size) -> Iterator[Comparison]:
             yield Comparison(**json.loads(line))
     if process.returncode:
         raise InputError(f"{' '.join(command)} ended with status {process.returncode}")
+
+
+def _has_two(driver: str) -> bool:
+    """Whether there can be two devices: of the emulator, and with the shim that is compiled."""
+    return driver == "emulator" and bool(installed("c++"))

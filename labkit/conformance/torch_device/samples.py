@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -23,7 +24,9 @@ from labkit.conformance.report import Comparison, Size
 
 ENTRIES = {"small": 30, "full": 10_000}
 SAMPLES = {"small": 2, "full": 12}
-QUESTIONS = ("forward", "backward", "in place", "out=")
+THREADS = 4
+AT_ONCE = f"{THREADS} threads at once"
+QUESTIONS = ("forward", "backward", "in place", "out=", AT_ONCE)
 DTYPES = (torch.float32, torch.int64, torch.bool)
 WITHOUT_OUT = {"fft.ihfft2", "fft.ihfftn", "mode"}
 """Entries whose `out` PyTorch's own code leaves as it is, or refuses, except on CPU and CUDA."""
@@ -49,8 +52,10 @@ class Tally:
         self.without: Counter[str] = Counter()
         """Operator -> how often the host computed it."""
 
-    def ask(self, question: str, where: str, run: Callable[[Any], Any], moved: Move) -> None:
-        """Run it on both sides; what the CPU refuses is not asked.
+    def ask(
+        self, question: str, where: str, run: Callable[[Any], Any], moved: Move, place: str
+    ) -> None:
+        """Run it on the CPU and on the device `place`; what the CPU refuses is not asked.
 
         The device draws other random numbers than the CPU, as a GPU does: where the CPU drew any,
         shapes and types are compared alone.
@@ -60,15 +65,51 @@ class Tally:
                 expected = _answer(run, moved("cpu"))
         except Exception:
             return
+        values = not draws.drew
+        self.note(question, where, lambda: _compared(expected, run, moved, place, values))
+
+    def ask_at_once(self, where: str, run: Callable[[Any], Any], moved: Move) -> None:
+        """Run it in several threads, on the devices in turn; what draws is not asked."""
+        try:
+            with _Draws() as draws:
+                expected = _answer(run, moved("cpu"))
+        except Exception:
+            return
+        if draws.drew:
+            return
+        on = [f"lab:{i % torch.lab.device_count()}" for i in range(THREADS)]
+
+        def all_of_them() -> str:
+            with ThreadPoolExecutor(THREADS) as pool:
+                return next(filter(None, pool.map(one, on)), "")
+
+        def one(place: str) -> str:
+            return _compared(expected, run, moved, place)
+
+        self.note(AT_ONCE, where, all_of_them)
+
+    def note(self, question: str, where: str, ask: Callable[[], str]) -> None:
+        """Count what `ask` finds different, an exception included."""
         self.compared[question] += 1
         try:
-            found = _answer(run, moved("lab"))
-            trouble = difference(expected, found, values=not draws.drew)
+            trouble = ask()
         except Exception as error:
             trouble = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         self.equal[question] += not trouble
         if trouble:
             self.different[question].append(f"  {where}\n  {trouble}")
+
+
+def _compared(
+    expected: list[Any], run: Callable[[Any], Any], moved: Move, place: str, values: bool = True
+) -> str:
+    """What differs on a device, or where a result is instead of there; "" when nothing does."""
+    found = _answer(run, moved(place))
+    at = {str(each.device) for each in found if isinstance(each, torch.Tensor)}
+    elsewhere = at - {place, "cpu"}
+    if elsewhere:
+        return f"results on {', '.join(sorted(elsewhere))}, of arguments on {place}"
+    return difference(expected, found, values)
 
 
 def _answer(run: Callable[[Any], Any], arguments: Any) -> list[Any]:
@@ -137,8 +178,10 @@ def difference(expected: list[Any], found: list[Any], values: bool = True) -> st
     return ""
 
 
-def ask_about(info: Any, where: str, sample: Any, tally: Tally) -> None:
-    """All questions about one sample of an entry."""
+def ask_about(
+    info: Any, where: str, sample: Any, tally: Tally, place: str, at_once: bool = True
+) -> None:
+    """All questions about one sample of an entry, on one device, and `at_once` on all of them."""
     uninitialised = info.name in UNINITIALISED
 
     def forward(moved: Any) -> Any:
@@ -166,15 +209,17 @@ def ask_about(info: Any, where: str, sample: Any, tally: Tally) -> None:
             return out
 
     moved = partial(_moved, sample, info.name in INDEX_ON_THE_CPU)
-    tally.ask("forward", where, forward, moved)
+    tally.ask("forward", where, forward, moved, place)
     if sample.kwargs.get("out") is not None or uninitialised:
         return
+    if at_once:
+        tally.ask_at_once(where, backward if info.supports_autograd else forward, moved)
     if info.supports_autograd:
-        tally.ask("backward", where, backward, moved)
+        tally.ask("backward", where, backward, moved, place)
     if info.get_inplace() is not None and not sample.broadcasts_input:
-        tally.ask("in place", where, in_place, moved)
+        tally.ask("in place", where, in_place, moved, place)
     if info.supports_out and info.name not in WITHOUT_OUT:
-        tally.ask("out=", where, into, moved)
+        tally.ask("out=", where, into, moved, place)
 
 
 def _differentiable(value: Any) -> bool:
@@ -206,9 +251,16 @@ def run(seed: int, size: Size, entries: list[Any] | None = None) -> Tally:
     for info in chosen:
         for number, sample in enumerate(samples_of(info, SAMPLES[size], rng)):
             tally.entries.add(name_of(info))
-            ask_about(info, f"{name_of(info)}, sample {number}, seed {seed}", sample, tally)
+            place = f"lab:{number % torch.lab.device_count()}"
+            where = f"{name_of(info)}, sample {number}, seed {seed}, on {place}"
+            ask_about(info, where, sample, tally, place, size == "full" or not number)
     tally.without = Counter(torch.lab.fallbacks())
     return tally
+
+
+def _devices() -> str:
+    count = torch.lab.device_count()
+    return "the device" if count == 1 else f"{count} devices"
 
 
 def comparisons(tally: Tally) -> list[Comparison]:
@@ -217,7 +269,7 @@ def comparisons(tally: Tally) -> list[Comparison]:
     detours = f"{len(tally.without)} operators were computed on the host: {computed}, ..."
     return [
         Comparison(
-            f"{question} on the device, {len(tally.entries)} entries of op_db",
+            f"{question} on {_devices()}, {len(tally.entries)} entries of op_db",
             tally.compared[question],
             tally.equal[question],
             next(iter(tally.different[question]), None),
