@@ -1,97 +1,180 @@
 """Right and wrong answers to the exercises on memory that is used twice."""
 
+import sys
 import zlib
 
 import pytest
 import torch
 
-from labkit.course.checks import outcomes
 from labkit.course.exercise import Case
-from tests.course.answers import Answers, catches, first_hint
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("reuse")
 
 # --- tensor_pool
 
 
+def bucket(nbytes):
+    return 1 << (nbytes - 1).bit_length()
+
+
 def pool(
-    streams=True,
+    may=lambda on, stream, event: on == stream or event.done(),
+    mark=lambda stream: stream,
+    early=False,
+    fits=lambda have, want: have == want,
+    size=bucket,
     trims=True,
     newest=False,
     last=False,
     spare=0,
-    fits=lambda have, want: have == want,
+    reuses=True,
+    counts=True,
 ):
     class Pool:
-        def __init__(self, make, limit):
-            self.make, self.limit, self.idle = make, limit, []
+        def __init__(self, device, limit):
+            self.device, self.limit, self.idle, self.marks = device, limit, [], {}
+            self.made = self.reused = 0
 
         def lend(self, nbytes, stream):
+            buffer = self.found(size(nbytes), stream)
+            self.marks[id(buffer)] = self.device.record(mark(stream))
+            return buffer
+
+        def found(self, nbytes, stream):
             places = list(enumerate(self.idle))
-            for at, (buffer, on) in reversed(places) if last else places:
-                if fits(len(buffer), nbytes) and (on == stream or not streams):
+            for at, (buffer, on, event) in reversed(places) if last else places:
+                if reuses and fits(len(buffer), nbytes) and may(on, stream, event):
+                    self.reused += 1
                     return self.idle.pop(at)[0]
-            return self.make(nbytes)
+            self.made += 1 if counts else nbytes
+            return self.device.make(nbytes)
 
         def give_back(self, buffer, stream):
-            self.idle.append((buffer, stream))
-            while trims and sum(len(one) for one, _ in self.idle) > self.limit - spare:
+            event = self.marks[id(buffer)] if early else self.device.record(mark(stream))
+            self.idle.append((buffer, stream, event))
+            self.trim(self.limit - spare)
+
+        def trim(self, limit):
+            while trims and sum(len(one) for one, _, _ in self.idle) > limit and self.idle:
                 self.idle.pop(-1 if newest else 0)
 
     return Pool
 
 
+POOLS = {
+    "reuses on any stream": (pool(may=lambda *_: True), "still queued"),
+    "returns while in use on a stream": (
+        pool(may=lambda on, stream, event: on != stream or event.done()), "An idle buffer fitted"),
+    "asks the event of the wrong stream": (pool(mark=lambda stream: 0), "An idle buffer fitted"),
+    "is right in forward queue order only": (pool(early=True), "still queued"),
+    "never lends to the other stream": (pool(may=lambda on, stream, event: on == stream),
+                                        "or its event is done"),
+    "never trims": (pool(trims=False), "should have been dropped"),
+    "drops the newest": (pool(newest=True), "rop the one given back first"),
+    "never reuses": (pool(reuses=False), "An idle buffer fitted"),
+    "exact shapes only": (pool(size=lambda nbytes: nbytes), "An idle buffer fitted"),
+    "lends what is larger, too": (pool(fits=lambda have, want: have >= want), "another size"),
+    "lends the one given back last": (pool(last=True), "given back first"),
+    "counts what was asked": (pool(counts=False), "what was counted"),
+}  # fmt: skip
 answers.right("tensor_pool")(pool())
-answers.wrong("tensor_pool", "reuses on any stream")(pool(streams=False))
-answers.wrong("tensor_pool", "never trims")(pool(trims=False))
-answers.wrong("tensor_pool", "drops the newest")(pool(newest=True))
-answers.wrong("tensor_pool", "lends the one given back last")(pool(last=True))
-answers.wrong("tensor_pool", "never reuses")(pool(fits=lambda have, want: False))
-answers.wrong("tensor_pool", "lends what is larger, too")(
-    pool(fits=lambda have, want: have >= want)
-)
+for why, (wrong, _) in POOLS.items():
+    answers.wrong("tensor_pool", why)(wrong)
 
 
 @answers.wrong("tensor_pool", "one tensor per key")
-class OnePerKey:
-    def __init__(self, make, limit):
-        self.make, self.found = make, {}
+class OnePerKey(pool()):
+    def found(self, nbytes, stream):
+        for buffer in self.device.made:
+            if len(buffer) == nbytes:
+                self.reused += 1
+                return buffer
+        return super().found(nbytes, stream)
 
-    def lend(self, nbytes, stream):
-        if nbytes not in self.found:
-            self.found[nbytes] = self.make(nbytes)
-        return self.found[nbytes]
 
-    def give_back(self, buffer, stream):
-        pass
+# --- used_after_return
+
+
+def fill(buffer):
+    buffer[:] = bytes([0xA5]) * len(buffer)
+
+
+def look_at(part):
+    def look(buffer):
+        if any(byte != 0xA5 for byte in buffer[part]):
+            raise RuntimeError("used after return")
+
+    return look
+
+
+def summed():
+    sums = {}
+
+    def keep(buffer):
+        sums[id(buffer)] = zlib.crc32(buffer)
+
+    def look(buffer):
+        if sums[id(buffer)] != zlib.crc32(buffer):
+            raise RuntimeError("used after return")
+
+    return keep, look
+
+
+def counted(buffer):
+    if sys.getrefcount(buffer) > 6:
+        raise RuntimeError("somebody still has it")
+
+
+def resized(buffer):
+    """A bytearray cannot grow while somebody has a view of it."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        raise RuntimeError("somebody has a view") from None
+    buffer.pop()
+    look_at(slice(None))(buffer)
+
+
+answers.right("used_after_return")((fill, look_at(slice(None))))
+for why, wrong in {
+    "weak detection by reference count": (fill, counted),
+    "looks at the first byte only": (fill, look_at(slice(1))),
+    "keeps a checksum, and fills nothing": summed(),
+    "fills, and never looks": (fill, lambda buffer: None),
+    "raises for whoever keeps a part": (fill, resized),
+}.items():
+    answers.wrong("used_after_return", why)(wrong)
 
 
 # --- warm-ups
 
 
 def first_fit(idle, wanted, places=lambda idle: range(len(idle))):
-    return next((at for at in places(idle) if wanted(idle[at])), None)
+    return next((at for at in places(idle) if wanted(*idle[at])), None)
 
 
-answers.right("first_fit")(lambda idle, n, stream: first_fit(idle, lambda one: one == (n, stream)))
+answers.right("first_fit")(
+    lambda idle, n, s: first_fit(idle, lambda size, on, done: size == n and (on == s or done))
+)
 for why, wrong in {
-    "any stream": lambda idle, n, stream: first_fit(idle, lambda one: one[0] == n),
-    "what is larger, too": lambda idle, n, s: first_fit(idle, lambda o: o[0] >= n and o[1] == s),
-    "the last one": lambda idle, n, stream: first_fit(
-        idle, lambda one: one == (n, stream), lambda idle: reversed(range(len(idle)))
+    "any stream": lambda idle, n, s: first_fit(idle, lambda size, on, done: size == n),
+    "this stream only": lambda idle, n, s: first_fit(
+        idle, lambda size, on, done: (size, on) == (n, s)
     ),
-    "fails when nothing fits": lambda idle, n, stream: idle.index((n, stream)),
+    "only what is done": lambda idle, n, s: first_fit(
+        idle, lambda size, on, done: size == n and done
+    ),
+    "what is larger, too": lambda idle, n, s: first_fit(
+        idle, lambda size, on, done: size >= n and (on == s or done)
+    ),
+    "the last one": lambda idle, n, s: first_fit(
+        idle,
+        lambda size, on, done: size == n and (on == s or done),
+        lambda idle: reversed(range(len(idle))),
+    ),
 }.items():
     answers.wrong("first_fit", why)(wrong)
-
-answers.right("cache_key")(lambda film, frame, s: repr((film, frame, sorted(s.items()))))
-for why, wrong in {
-    "the frame number only": lambda film, frame, s: f"frame_{frame}",
-    "without the settings": lambda film, frame, s: repr((film, frame)),
-    "only joins the texts": lambda film, frame, s: f"{film}{frame}{sorted(s.items())}",
-    "keeps the order of the settings": lambda film, frame, s: repr((film, frame, s)),
-}.items():
-    answers.wrong("cache_key", why)(wrong)
 
 answers.right("next_size")(lambda fits, fails: (fits + fails) // 2 if fails - fits > 1 else None)
 for why, wrong in {
@@ -101,45 +184,6 @@ for why, wrong in {
     "one more than what fitted": lambda fits, fails: fits + 1 if fails - fits > 1 else None,
 }.items():
     answers.wrong("next_size", why)(wrong)
-
-# --- disk_cache
-
-
-def cached(check=lambda c: zlib.crc32(c).to_bytes(4, "big"), atomic=True, safe=True, deletes=False,
-           short=False):  # fmt: skip
-    def store(folder, name, content):
-        data = check(content) + content
-        if deletes and folder.read(name) is not None:
-            folder.rename(name, "gone")
-        if not atomic:
-            folder.write(name, data)
-            return
-        folder.write(name + ".new", data)
-        folder.rename(name + ".new", name)
-
-    def load(folder, name):
-        data = folder.read(name)
-        if data is None and safe:
-            return None
-        size = len(check(b""))
-        if short and len(data) < size:
-            raise ValueError("not enough bytes")
-        return data[size:] if data[:size] == check(data[size:]) and len(data) >= size else None
-
-    return store, load
-
-
-answers.right("disk_cache")(cached())
-answers.wrong("disk_cache", "writes under the final name")(cached(atomic=False))
-answers.wrong("disk_cache", "has no checksum")(cached(check=lambda content: b""))
-answers.wrong("disk_cache", "knows the length only")(
-    cached(check=lambda content: len(content).to_bytes(4, "big"))
-)
-answers.wrong("disk_cache", "fails on an empty folder")(cached(safe=False))
-answers.wrong("disk_cache", "deletes before it writes")(cached(deletes=True))
-answers.wrong("disk_cache", "catches every exception and returns a default")(
-    (cached()[0], catches(lambda folder, name: folder.read(name)[4:]))
-)
 
 # --- adaptive_batches
 
@@ -279,34 +323,31 @@ def tries_every_plan(layers, budget):
 
 
 def test_mistakes_get_their_hints():
-    adapt, disk = answers.exercises["adaptive_batches"], answers.exercises["disk_cache"]
+    adapt = answers.exercises["adaptive_batches"]
     assert "nothing smaller" in first_hint(adapt, adaptive(ends=False))
     assert "smallest size that failed" in first_hint(adapt, adaptive(remembers=False))
-    assert "then rename" in first_hint(disk, cached(atomic=False))
-    assert "checksum" in first_hint(disk, cached(check=lambda content: b""))
-    assert "raised an error" in first_hint(disk, cached(short=True))
-    assert "nothing is stored" in first_hint(disk, cached(safe=False))
     assert "did not end" in first_hint(adapt, adaptive(falls=False))
-    keys = answers.exercises["cache_key"]
-    assert "where one ends" in first_hint(keys, lambda film, n, s: f"{film}{n}{sorted(s.items())}")
-    assert "all settings in it" in first_hint(keys, lambda film, n, s: repr((film, n)))
+    fits, debug = answers.exercises["first_fit"], answers.exercises["used_after_return"]
+    any_stream = answers.wrongs["first_fit"][0][1]()
+    assert "work there is not done" in first_hint(fits, any_stream)
+    assert "keep a name is no use" in first_hint(debug, (fill, counted))
+    assert "Look at every byte" in first_hint(debug, (fill, look_at(slice(1))))
+    assert "a late reader" in first_hint(debug, summed())
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (pool(streams=False), "on the other stream"),
-        (pool(fits=lambda have, want: have >= want), "another size"),
-        (pool(fits=lambda have, want: False), "`make` was called"),
-        (pool(trims=False), "should have been dropped"),
-        (pool(newest=True), "rop the one given back first"),
-        (pool(spare=100), "should still be idle"),
-        (pool(last=True), "given back first"),
-        (OnePerKey, "still had it"),
-    ],
+    ("wrong", "said"), [*POOLS.values(), (OnePerKey, "still had it"), (pool(spare=128), "still be")]
 )
 def test_mistakes_of_a_pool_get_their_hints(wrong, said):
     assert said in first_hint(answers.exercises["tensor_pool"], wrong)
+
+
+def test_work_that_nothing_orders_is_drawn():
+    exercise = answers.exercises["tensor_pool"]
+    case = exercise.make(5, exercise.cases - 1, exercise.sizes)
+    for wrong, races in ((pool(may=lambda *_: True), True), (pool(), False)):
+        drawn = exercise.picture(case, exercise.drive(wrong, *case.inputs), None)
+        assert ("race" in repr(drawn)) is races
 
 
 test_answers = answers.tests()
@@ -317,17 +358,3 @@ def test_a_plan_over_the_budget_is_told_how_many_bytes_it_needs():
     for layers, told in (([(3, 1, 1), (16, 1, 1)], "no plan fits"), ([(9, 1, 1)] * 2, "needs 19")):
         wrong = boss.judge(Case((layers, 12)), [(0, 2, True)])
         assert told in wrong.property
-
-
-def test_a_pool_may_keep_the_stream_of_lend_or_of_give_back():
-    class ByLend(pool()):
-        def lend(self, nbytes, stream):
-            buffer = super().lend(nbytes, stream)
-            self.streams = {**getattr(self, "streams", {}), id(buffer): stream}
-            return buffer
-
-        def give_back(self, buffer, stream):
-            super().give_back(buffer, self.streams[id(buffer)])
-
-    found = outcomes(answers.exercises["tensor_pool"], ByLend, 7)
-    assert [stage.state for stage in found] == ["done"] * 3

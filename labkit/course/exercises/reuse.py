@@ -1,130 +1,15 @@
-"""Memory used twice: a pool that lends, a cache that survives, batches that adapt, a plan."""
+"""Memory used twice: a pool that lends, batches that adapt, a plan for checkpoints."""
 
 from typing import Any
 
 import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
-from labkit.course.exercises._borrowers import tensor_pool
-from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._borrowers import tensor_pool, used_after_return
 from labkit.course.exercises._policies import checkpoint_policy
-from labkit.course.exercises._reuse_steps import cache_key, first_fit, next_size
+from labkit.course.exercises._reuse_steps import first_fit, next_size
 
 NOTEBOOK = "5_optimization/4_memory"
-
-# --- disk_cache
-
-
-class Died(BaseException):
-    """The process was killed."""
-
-
-class Folder:
-    """Files by name. The process may be killed in any of its calls.
-
-    dies_at   the number of the call, from 1; a write then leaves the first half
-    """
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.dies_at = self.calls = 0
-
-    def write(self, name: str, content: bytes) -> None:
-        """The file has this content."""
-        if self._dies():
-            self.files[name] = bytes(content[: len(content) // 2])
-            raise Died
-        self.files[name] = bytes(content)
-
-    def rename(self, old: str, new: str) -> None:
-        """The file has the new name, at once; what had it before is gone."""
-        if self._dies():
-            raise Died
-        self.files[new] = self.files.pop(old)
-
-    def read(self, name: str) -> bytes | None:
-        """The content, or None."""
-        return self.files.get(name)
-
-    def _dies(self) -> bool:
-        self.calls += 1
-        return self.calls == self.dies_at
-
-
-def _stored(rng: Rng, size: int, damage: str = "") -> tuple[bytes, bytes, str, int]:
-    old, new = (rng.randbytes(rng.randint(1, 4 + 8 * size)) for _ in range(2))
-    kind = damage or rng.choice(("none", "killed", "cut", "flipped", "longer"))
-    return old, new, kind, rng.randint(0, 10**6)
-
-
-def _drive_cache(answer: Any, old: bytes, new: bytes, damage: str, where: int) -> Any:
-    """What load gives after what happened to the file."""
-    store, load = answer
-    folder = Folder()
-    if load(folder, "frame") is not None:
-        return "something, from an empty folder"
-    store(folder, "frame", old)
-    if damage == "killed":
-        folder.dies_at = folder.calls + 1 + where % folder.calls
-    try:
-        store(folder, "frame", new)
-    except Died:
-        found = load(folder, "frame")
-        return "the old or the new one" if found in (old, new) else found
-    content = folder.files.get("frame", b"")
-    at = where % max(1, len(content))
-    if damage == "cut":
-        folder.files["frame"] = content[:at]
-    elif damage == "longer":
-        folder.files["frame"] = content + b"?"
-    elif damage == "flipped" and content:
-        folder.files["frame"] = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
-    return load(folder, "frame")
-
-
-def _right_cache(old: bytes, new: bytes, damage: str, where: int) -> Any:
-    return {"none": new, "killed": "the old or the new one"}.get(damage)
-
-
-disk_cache = Exercise(
-    id="reuse.disk_cache",
-    case=_stored,
-    expected=_right_cache,
-    drive=_drive_cache,
-    minutes=12,
-    cases=80,
-    stages=(
-        Stage("there and back", case=lambda rng, size: _stored(rng, size, "none"), cases=10),
-        Stage("killed", case=lambda rng, size: _stored(rng, size, "killed"), cases=15),
-        Stage("damaged", case=lambda rng, size: _stored(rng, size, rng.choice(
-            ("cut", "flipped", "longer"))), cases=40),
-        Stage("together"),
-    ),
-    rules=("zlib.crc32 or hashlib is allowed; no torch, no labkit",),
-    banned=TORCH_AND_LABKIT,
-    hints=(
-        Hint("`read` gave None: nothing is stored under this name yet. Then load gives None, too.",
-             when=lambda e: e.kind == "raised" and "NoneType" in e.got),
-        Hint("The process was killed, and load gave neither the old content nor the new: half a "
-             "file had the final name, or two files did not belong together. Write one file under "
-             "another name, then rename it.", when=lambda e: e.inputs[2] == "killed"),
-        Hint("load raised an error on a damaged file. It gives None: look first whether all bytes "
-             "that you take apart are there.", when=lambda e: e.kind == "raised"
-             and e.inputs[2] in ("cut", "flipped", "longer")),
-        Hint("A damaged file was taken for whole. Put a checksum of the content in front of it, "
-             "and look at it in load.", when=lambda e: e.inputs[2] in ("cut", "flipped", "longer")),
-        "zlib.crc32(content).to_bytes(4) gives four bytes.",
-        "load returns None for everything that is not exactly what store has written.",
-    ),
-    must_fail=(
-        "writes under the final name",
-        "has no checksum",
-        "knows the length only",
-        "fails on an empty folder",
-        "deletes before it writes",
-        "catches every exception and returns a default",
-    ),
-)  # fmt: skip
 
 # --- adaptive_batches
 
@@ -236,8 +121,7 @@ adaptive_batches = Exercise(
 EXERCISES = (
     first_fit,
     tensor_pool,
-    cache_key,
-    disk_cache,
+    used_after_return,
     next_size,
     adaptive_batches,
     checkpoint_policy,
