@@ -8,7 +8,7 @@ from typing import Any
 
 from labkit.course.checking import own_process
 from labkit.course.checking.digest import digest
-from labkit.course.checking.guard import is_running, trip
+from labkit.course.checking.guard import Guard, is_running, trip
 from labkit.course.checking.keeper import kept_for_all
 from labkit.course.checking.stages import stage_exercises
 from labkit.course.checking.tester import SHOWN, Tester
@@ -86,6 +86,11 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
 
 def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
     """What became of every stage; the failing cases of the first wrong one are the smallest."""
+    with Guard(exercise).sealing():
+        return _outcomes(exercise, answer, seed)
+
+
+def _outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
     found: list[Outcome] = []
     stopped = False
     for name, part in stage_exercises(exercise):

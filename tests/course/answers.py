@@ -16,6 +16,7 @@
 has no wrong answer.
 """
 
+import contextlib
 import gc
 import sys
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.course import exercises
+from labkit.course.checking.guard import Guard
 from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Raises
 
@@ -109,6 +111,7 @@ class Answers:
 
         @pytest.mark.parametrize(("exercise", "why", "make", "seed"), list(self.cases()))
         def test_answers(exercise, why, make, seed):
+            out_of_reach.of(exercise)
             if why:
                 assert failing_cases(exercise, make(), seed, search=False), (
                     f"passes though it {why}"
@@ -118,6 +121,31 @@ class Answers:
                 assert stage.state == "done", (stage.name, *(f.rows() for f in stage.failures))
 
         return test_answers
+
+
+class OutOfReach:
+    """What an exercise forbids is put away once for all its answers, one test after the other.
+
+    A library has thousands of functions and modules: that took a fifth of these tests' time.
+    """
+
+    def __init__(self):
+        self.id, self.sealing = "", contextlib.ExitStack()
+
+    def of(self, exercise):
+        """What this exercise forbids is out of reach of answers until `end`."""
+        if self.id != exercise.id:
+            self.end()
+            self.id = exercise.id
+            self.sealing.enter_context(Guard(exercise).sealing())
+
+    def end(self):
+        """Everything is as it was; called when the next test asks no answer of this exercise."""
+        self.id = ""
+        self.sealing.close()
+
+
+out_of_reach = OutOfReach()
 
 
 def at_seeds(seeds, case, name):

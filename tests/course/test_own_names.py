@@ -92,3 +92,14 @@ def test_what_no_verdict_needs_stays_changed():
         assert toys.filled == 3
     finally:
         del toys.filled
+
+
+def test_what_has_changed_since_an_earlier_check_is_what_counts(monkeypatch):
+    OwnNames(toys.add_up)
+    monkeypatch.setattr(toys, "outer_sum", lambda a, b: 0)
+    monkeypatch.setattr(toys, "come", lambda: 1, raising=False)
+    had = toys.outer_sum, toys.come
+    names = OwnNames(toys.add_up)
+    toys.outer_sum = toys.come = None
+    names.put_back()
+    assert (toys.outer_sum, toys.come) == had

@@ -191,13 +191,12 @@ class Guard:
             from torch.utils._python_dispatch import _disable_current_modes
 
             functions[inspect.unwrap(_disable_current_modes)] = "torch's mode switch"
-        away = that_ask(functions.items(), refuse)
+        self.away = [that_ask(functions.items(), refuse)]
         for name in exercise.banned:
             found, others = banned(name, refuse)
-            away += found
+            self.away.append(found)
             for other in others:
                 self._forbid(*other)
-        self.away = list({asking.function: (asking, code) for asking, code in away}.values())
         self.names = OwnNames(exercise)
         self.others = frozenset(sys._current_frames()) - {threading.get_ident()}
 
@@ -209,9 +208,14 @@ class Guard:
 
     @contextlib.contextmanager
     def sealing(self) -> Iterator[None]:
-        """Around all cases: what is out of reach answers no answer."""
+        """Around all cases, or several checks: what is out of reach answers no answer.
+
+        Inside of another one only what is not yet out of reach is put away.
+        """
         finder = _BannedImports(self.everything)
-        with sealed(self.libraries, _current, _refuse_attribute), put_away(self.away):
+        with sealed(self.libraries, _current, _refuse_attribute), contextlib.ExitStack() as away:
+            for drawer in self.away:
+                away.enter_context(put_away(drawer))
             sys.meta_path.insert(0, finder)
             try:
                 yield

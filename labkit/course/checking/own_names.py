@@ -7,8 +7,8 @@ changed. Guarded are the ways that look like answers.
 import random
 import sys
 import types
-from collections.abc import Iterator
-from operator import is_
+from collections.abc import Iterator, Sequence
+from operator import call, is_
 from typing import Any
 
 from labkit.course.exercise import Exercise
@@ -39,39 +39,60 @@ class OwnNames:
     """What the checker and one exercise call by name, as it was when this was made."""
 
     def __init__(self, exercise: Exercise) -> None:
-        fields = vars(exercise)
-        self.names = [_Names(owner, found) for owner, found in _owners(exercise)]
-        self.fields, self.had_fields = fields, dict(fields)
+        own = (*CHECKER, exercise.case.__module__)
+        modules = tuple(sys.modules[name] for name in own if name in sys.modules)
+        known = _known.get(modules)
+        if known is None or not known.are_as_they_were():
+            known = _known[modules] = _Names([*_owners(modules)])
+        self.names = known
+        self.fields, self.had_fields = vars(exercise), dict(vars(exercise))
 
     def put_back(self) -> None:
         """Every name means again what it meant."""
-        for names in self.names:
-            names.put_back()
+        self.names.put_back()
         self.fields.update(self.had_fields)
 
 
-class _Names:
-    """Some names of one module or class."""
+_Owners = list[tuple[Any, dict[str, Any]]]
+"""Modules and classes, each with some of its names and what they mean."""
 
-    def __init__(self, owner: Any, names: dict[str, Any]) -> None:
-        self.owner, self.now = owner, vars(owner)
-        self.size, self.names, self.values = len(self.now), [*names], [*names.values()]
+
+class _Names:
+    """Names and what they mean, in one row: after every call of an answer all are compared."""
+
+    def __init__(self, owners: _Owners) -> None:
+        self.sizes = [(vars(owner), len(vars(owner))) for owner, _ in owners]
+        self.classes = [(owner, len(vars(owner)), n) for owner, n in owners if _is_class(owner)]
+        self.rows = [(owner, name, n[name]) for owner, n in owners for name in n]
+        self.reads = [vars(owner).get for owner, _, _ in self.rows]
+        self.names = [name for _, name, _ in self.rows]
+        self.values = [value for _, _, value in self.rows]
+
+    def are_as_they_were(self) -> bool:
+        """Whether a search would find these very names again: no other name has come."""
+        return self._mean_the_same() and all(len(now) == size for now, size in self.sizes)
 
     def put_back(self) -> None:
         """They mean what they meant; and no new name of a class hides one of a base."""
-        if not all(map(is_, map(self.now.get, self.names), self.values)):
-            for name, value in zip(self.names, self.values, strict=True):
-                if self.now.get(name) is not value:
-                    setattr(self.owner, name, value)
-        if isinstance(self.owner, type) and len(self.now) != self.size:
-            for name in [n for n, v in self.now.items() if n not in self.names and _does(v)]:
-                delattr(self.owner, name)
+        if not self._mean_the_same():
+            for owner, name, value in self.rows:
+                if vars(owner).get(name) is not value:
+                    setattr(owner, name, value)
+        for kind, size, names in self.classes:
+            if len(vars(kind)) != size:
+                for name in [n for n, v in vars(kind).items() if n not in names and _does(v)]:
+                    delattr(kind, name)
+
+    def _mean_the_same(self) -> bool:
+        return all(map(is_, map(call, self.reads, self.names), self.values))
 
 
-def _owners(exercise: Exercise) -> Iterator[tuple[Any, dict[str, Any]]]:
+_known: dict[tuple[types.ModuleType, ...], _Names] = {}
+"""What was found in these modules: found again only when some of it has changed."""
+
+
+def _owners(modules: Sequence[types.ModuleType]) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Modules and classes, each with the names of it that a verdict may need."""
-    own = (*CHECKER, exercise.case.__module__)
-    modules = [sys.modules[name] for name in own if name in sys.modules]
     mentioned: set[str] = set()
     libraries: set[types.ModuleType] = set()
     for module in modules:
@@ -86,6 +107,10 @@ def _owners(exercise: Exercise) -> Iterator[tuple[Any, dict[str, Any]]]:
     for library in libraries - set(modules):
         yield library, {n: v for n, v in vars(library).items() if n in mentioned and _does(v)}
     yield random.Random, _code_of(random.Random)
+
+
+def _is_class(owner: Any) -> bool:
+    return isinstance(owner, type)
 
 
 def _code_of(kind: type) -> dict[str, Any]:

@@ -53,17 +53,29 @@ Drawer = list[tuple[Asking, types.CodeType]]
 """Functions that can be put away together, each with the code it then holds."""
 
 
+_out: set[int] = set()
+"""Which drawers are put away now, by their ids."""
+
+
 @contextlib.contextmanager
 def put_away(functions: Drawer) -> Iterator[None]:
-    """The functions ask inside, and hold afterwards what they held before."""
+    """The functions ask inside, and hold afterwards what they held before.
+
+    A drawer that is away already stays so: who asks several checks puts it away once for them all.
+    """
+    if id(functions) in _out:
+        yield
+        return
     for asking, _ in functions:
         asking.code = asking.function.__code__
         vars(asking).pop("original", None)  # it may have been changed since it was last put away
     try:
         for asking, code in functions:
             asking.function.__code__ = code
+        _out.add(id(functions))
         yield
     finally:
+        _out.discard(id(functions))
         for asking, _ in functions:
             asking.function.__code__ = asking.code
 
@@ -136,11 +148,17 @@ def banned(name: str, ask: Ask) -> tuple[Drawer, list[Member]]:
         return _sorted([(name, *member) for member in _of_name(name)], ask)
     if root in IN_C:
         return [], []
+    return _of_modules(root, _loaded(root, len(sys.modules), next(reversed(sys.modules))), ask)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(root: str, count: int, last: str) -> tuple[str, ...]:
+    """The modules of a library that an answer might rebuild; asked again when more are loaded."""
     modules = (m for m in sys.modules if m == root or m.startswith(f"{root}."))
-    return _of_modules(root, tuple(sorted(m for m in modules if not m.startswith(NO_ANSWERS))), ask)
+    return tuple(sorted(m for m in modules if not m.startswith(NO_ANSWERS)))
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=4)
 def _of_modules(root: str, modules: tuple[str, ...], ask: Ask) -> tuple[Drawer, list[Member]]:
     """Kept until more are loaded: there are hundreds of modules, and a check asks every stage."""
     members = (member for name in modules for member in _members(sys.modules[name]))

@@ -32,7 +32,7 @@ def sealed(
     """While `running` is not empty, loaded modules tell `ask` which attribute of them is wanted.
 
     What a library asks of itself, and labkit of it, goes unasked: a destructor or a driver may
-    run in the middle of an answer.
+    run in the middle of an answer. What is sealed already stays so.
     """
     inside = tuple(f"{library}." for library in libraries)
     modules = {
@@ -45,6 +45,8 @@ def sealed(
     for module in modules.values():
         if isinstance(module, types.ModuleType):
             kind = type(module)
+            if hasattr(kind, "asks_answers"):  # an outer check has sealed it
+                continue
             if kind not in kinds:
                 kinds[kind] = _asking(kind, {"labkit", *libraries}, running, ask)
             changed.append((module, kind))
@@ -66,7 +68,7 @@ def _asking(
                 ask(f"{types.ModuleType.__getattribute__(module, '__name__')}.{name}")
         return kind.__getattribute__(module, name)  # type: ignore[call-arg, arg-type]
 
-    return type(kind.__name__, (kind,), {"__getattribute__": attribute})
+    return type(kind.__name__, (kind,), {"__getattribute__": attribute, "asks_answers": True})
 
 
 def held(answer: Any, libraries: Collection[str]) -> str:
