@@ -70,8 +70,9 @@ VIEWPORT = {"width": 1280, "height": 900}
 
 
 def pytest_collection_modifyitems(items):
+    here = str(Path(__file__).parent) + os.sep
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.browser)
 
 

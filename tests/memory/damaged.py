@@ -89,9 +89,9 @@ def synthetic(count, seed=0, share_lists=False, metadata=True, protocol=4):
     return pickle.dumps(snapshot, protocol)
 
 
-def in_a_small_process(name):
-    """What the function of that name in this file returns, asked in a fresh Python."""
-    code = f"import json; from {__name__} import {name}; print(json.dumps({name}()))"
+def in_a_small_process(name, module=__name__):
+    """What the function of that name in a module returns, asked in a fresh Python."""
+    code = f"import json; from {module} import {name}; print(json.dumps({name}()))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,6 +1,7 @@
 """An exercise not begun shows its card: it is no attempt, costs no hint, and stops no notebook."""
 
 import ast
+import functools
 import itertools
 
 import pytest
@@ -17,12 +18,16 @@ def given(cells, stub):
     named = {node.id for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.Name)}
     before = [cell for cell in cells if "exercise" not in tags(cell)]
     nodes = [
-        (node, "backstage" in tags(cell))
-        for cell in before
-        for node in ast.parse(cell["source"]).body
+        (node, "backstage" in tags(cell)) for cell in before for node in statements(cell["source"])
     ]
     found = [node for node, hidden in nodes if stands_alone(node, hidden) or named & bound(node)]
     return "\n".join(map(ast.unparse, found))
+
+
+@functools.cache
+def statements(source):
+    """What a cell is made of: every later stub of its notebook asks."""
+    return ast.parse(source).body
 
 
 def bound(node):

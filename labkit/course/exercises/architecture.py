@@ -1,5 +1,6 @@
 """Architecture: the part of a file, what a formula keeps, a kernel, what a tensor carries."""
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -80,12 +81,13 @@ OTHERWISE = re.compile(r"\.|not_implemented|result\d|_p\b|_t\b")
 
 def _formula_of(rng: Rng, size: int) -> tuple[str, list[str]]:
     """A formula of PyTorch's list with the names of the arguments of its operator."""
-    name = rng.choice(sorted(_plain_formulas()))
-    return _plain_formulas()[name]
+    formula, arguments = rng.choice(_plain_formulas())
+    return formula, [*arguments]
 
 
-def _plain_formulas() -> dict[str, tuple[str, list[str]]]:
-    """Name -> one of its formulas and its arguments, where names are kept whole."""
+@functools.cache
+def _plain_formulas() -> list[tuple[str, list[str]]]:
+    """Of each operator, in the order of names: a formula and its arguments, names kept whole."""
     found = {}
     for name, entry in formulas().items():
         if entry["name"].partition("-> ")[2] not in ("Tensor", "Tensor(a)", "Tensor(a!)"):
@@ -95,7 +97,7 @@ def _plain_formulas() -> dict[str, tuple[str, list[str]]]:
             fits = key in arguments and isinstance(formula, str) and not OTHERWISE.search(formula)
             if fits:
                 found[name] = (formula, arguments)
-    return found
+    return [found[name] for name in sorted(found)]
 
 
 def _kept(formula: str, arguments: list[str]) -> list[str]:
@@ -141,6 +143,7 @@ KEYS = ("CPU", "CUDA", "SparseCPU", "QuantizedCPU", "MkldnnCPU")
 OTHER_COMPOSITES = re.compile(r"Composite(Explicit|Implicit)Autograd[A-Z]")
 
 
+@functools.cache
 def usual() -> list[str]:
     """The operators with no row for one of the rarer composite keys."""
     return sorted(
