@@ -139,8 +139,8 @@ def test_more_static_shared_memory_than_ptxas_allows_is_refused():
 
 @pytest.mark.parametrize("word", ["__asm__", "__asm", "asm"])
 def test_assembly_is_refused_in_every_spelling(word):
-    with pytest.raises(UnsupportedFeatureError, match=r"kernel\.cu:2: .*inline PTX"):
-        cuda.RawModule(f'extern "C" __global__ void k() {{\n{word}("nop"); }}').compile()
+    with pytest.raises(UnsupportedFeatureError, match=r"kernel\.cu:2: .*inline PTX: nop"):
+        cuda.RawModule(f'extern "C" __global__ void k() {{\n{word}("nop;"); }}').compile()
 
 
 CALLS = [

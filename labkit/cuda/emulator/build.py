@@ -15,6 +15,7 @@ from labkit.core import compile_cache, cpu_time, host_compiler
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CudaError
+from labkit.cuda.ptx import translate as ptx
 from labkit.cuda.source import KERNELS
 
 HERE = Path(__file__).parent
@@ -251,7 +252,7 @@ def _translation_unit(
     trace: bool,
 ) -> str:
     """The learner's text, nearly untouched and line for line, then what exports its kernels."""
-    code = cuda_source.noinline(code)
+    code = ptx.as_cpp(cuda_source.noinline(code))
     if trace:
         code = cuda_source.stored_results(code)
     elif not compiler.is_clang:

@@ -7,7 +7,7 @@ from labkit.cuda.errors import CompileError, UnsupportedFeatureError
 from labkit.cuda.source import Source
 
 UNSUPPORTED = {
-    "inline_PTX": "inline PTX (asm)",
+    "inline_PTX": "inline PTX (asm) in a header: in the file itself it would do",
     "__activemask": "__activemask(): which lanes are together is the hardware's choice; pass a "
     "mask you computed, or 0xffffffff",
     "textures": "textures",
@@ -18,9 +18,6 @@ UNSUPPORTED = {
     "host_API": "the host API inside a .cu file: labkit allocates, copies and launches from Python",
     "managed_memory": "managed memory (__managed__)",
     "address_space_queries": "address space queries and casts",
-    "asynchronous_copies": "asynchronous copies to shared memory (cp.async, memcpy_async)",
-    "device_barriers": "cuda::barrier and other libcu++ synchronisation objects",
-    "tensor_core_PTX": "mma.sync and wgmma through PTX: use nvcuda::wmma, or a real GPU",
     "alloca": "alloca",
     "wmma_type": "a wmma fragment of this type or shape: half and bfloat16 inputs with float or "
     "half accumulators, 16x16x16, 32x8x16 and 8x32x16 are emulated",
@@ -34,7 +31,6 @@ _LIBRARIES = {
     r"cu(?:fft|sparse|solver|dnn)\w*\.h": "NVIDIA's mathematical libraries",
     r"cub/.*": "this part of cub; its block and warp collectives are there",
     r"cuda/.*|nv/.*": "this part of libcu++",
-    r"cuda_pipeline\w*\.h": "asynchronous copies (cuda_pipeline.h)",
     r"mpi\.h": "MPI",
     r"nccl\.h": "NCCL",
     r"GL/.*|GLFW/.*|vulkan/.*|EGL/.*": "graphics",
@@ -42,6 +38,12 @@ _LIBRARIES = {
 _LIBRARY_NAME = re.compile(
     r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>cublas\w+|CUBLAS\w+)'"
     r"[^\n]*(?:not declared|not name a type|not been declared)",
+    re.MULTILINE,
+)
+REFUSED_CALL = "cuemu_refused_"
+_REFUSED = re.compile(
+    rf"^(?P<where>[^\n]*?:\d+):\d+: error: call to '[^\n]*{REFUSED_CALL}[^\n]*error: "
+    r"(?P<what>[^\n]*)",
     re.MULTILINE,
 )
 _DRIVER_NAME = re.compile(
@@ -56,10 +58,7 @@ _RUNTIME_NAME = re.compile(
 )
 _BEFORE = (
     (r"<<<", "dynamic_parallelism"),
-    (r"#\s*include\s*<cuda/(?:barrier|pipeline|semaphore|latch|atomic|std/.*)>", "device_barriers"),
-    (r"#\s*include\s*<cuda_pipeline(?:_primitives)?\.h>", "asynchronous_copies"),
     (r"\bint\s+main\s*\(", "host_API"),
-    (r"\b(?:__asm|__asm__)\b", "inline_PTX"),
 )
 
 
@@ -93,6 +92,8 @@ def _missing(stderr: str) -> UnsupportedFeatureError | None:
                 return unsupported(feature, header["where"])
     if found := _LIBRARY_NAME.search(stderr):
         return unsupported(f"this part of cuBLAS ({found['name']})", found["where"])
+    if found := _REFUSED.search(stderr):
+        return unsupported(found["what"].strip(), found["where"])
     if found := _DRIVER_NAME.search(stderr):
         return unsupported(f"the driver API ({found['name']})", found["where"])
     if found := _RUNTIME_NAME.search(stderr):

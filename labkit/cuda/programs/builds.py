@@ -14,6 +14,7 @@ from labkit.cuda.emulator.build import INCLUDE, Compiler
 from labkit.cuda.errors import CompileError, InvalidValueError
 from labkit.cuda.programs import launches, symbols
 from labkit.cuda.programs.includes import SourceFile, read_files
+from labkit.cuda.ptx import translate as ptx
 from labkit.cuda.source import KERNELS, KernelText
 
 HOST = Path(__file__).parent / "host"
@@ -34,6 +35,8 @@ _DYNAMIC_BYTES = {
     "fast": build.DYNAMIC_SHARED_LIMIT,
     "trace": build.DYNAMIC_SHARED_LIMIT,
 }
+_HOST_ONLY = (".cpp", ".cc", ".cxx", ".c")
+"""Files whose `asm` is the host's."""
 _ELSEWHERE = {"cuemu_state", "threadIdx", "blockIdx", "blockDim", "gridDim"}
 
 
@@ -144,6 +147,7 @@ class Program:
     def _translated(self, file: SourceFile, which: Pass) -> str:
         text = cuda_source.noinline(file.text)
         text = launches.as_calls(text, self.kernels, file.name)
+        text = ptx.as_cpp(text) if file.path.suffix not in _HOST_ONLY else text
         if which == "trace":
             return cuda_source.stored_results(text)
         return cuda_source.gcc_unroll(text)

@@ -1,5 +1,6 @@
 // Groups of threads: blocks, tiles, the lanes that are together, and grids launched cooperatively.
 #pragma once
+#include "cuemu/copies.h"
 
 #define this_multi_grid cuemu_unsupported_multi_grid
 #define this_cluster cuemu_unsupported_thread_block_clusters
@@ -216,12 +217,23 @@ template <class Group, class T> CUEMU_INLINE T exclusive_scan(const Group& group
     return exclusive_scan(group, value, plus<T>());
 }
 
-// Copies that a GPU makes in the background are plain ones here, by all threads of the group.
-template <class Group, class T, class Shape> CUEMU_INLINE void memcpy_async(const Group& group, T* to, const T* from, Shape bytes) {
-    const size_t count = (size_t)bytes / sizeof(T);
-    for (size_t i = group.thread_rank(); i < count; i += group.size()) to[i] = from[i];
+// Copies that a GPU makes in the background; a wait is for those of the whole group.
+template <class Group, class T, class Size>
+CUEMU_INLINE void memcpy_async(const Group& group, T* to, const T* from, Size bytes) {
+    cuemu::copy_share((unsigned)group.thread_rank(), (unsigned)group.size(), to, from, (size_t)bytes);
+    cuemu_copy_commit();
 }
-template <class Group> CUEMU_INLINE void wait(const Group& group) { group.sync(); }
-template <unsigned Stages, class Group> CUEMU_INLINE void wait_prior(const Group& group) { group.sync(); }
+template <class Group, class T, class To, class From>
+CUEMU_INLINE void memcpy_async(const Group& group, T* to, To room, const T* from, From count) {
+    memcpy_async(group, to, from, ((size_t)room < (size_t)count ? (size_t)room : (size_t)count) * sizeof(T));
+}
+template <class Group> CUEMU_INLINE void wait(const Group& group) {
+    cuemu_block_copy_wait(0, 1);
+    group.sync();
+}
+template <unsigned Stages, class Group> CUEMU_INLINE void wait_prior(const Group& group) {
+    cuemu_block_copy_wait(Stages, 0);
+    group.sync();
+}
 
 }  // namespace cooperative_groups

@@ -91,7 +91,9 @@ template <class T> __attribute__((always_inline)) inline T&& stored(T&& result) 
 #include "cuemu/warp.h"
 #include "cuemu/atomics.h"
 #include "cuemu/math.h"
+#include "cuemu/shared_window.h"
 #include "cuemu/unsupported.h"
 #ifdef CUEMU_PROGRAM
 #include "cuemu/host/launch.h"
+#include "cuemu/host/textures.h"
 #endif

@@ -75,7 +75,6 @@ template <class D, class A, class B, class C, bool a_rows, bool b_rows> struct C
         C* c[32];
         for (int i = 0; i < 32; ++i) {
             const Call* call = static_cast<const Call*>(handed[i]);
-            if (!call) cuemu_trap();  // a lane is missing: the hardware's result would be undefined
             d[i] = call->d, a[i] = const_cast<A*>(call->a), b[i] = const_cast<B*>(call->b), c[i] = const_cast<C*>(call->c);
         }
         for (int row = 0; row < D::rows; ++row) {

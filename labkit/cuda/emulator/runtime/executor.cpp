@@ -39,6 +39,7 @@ void Executor::run_block(Launch& the_launch, uint64_t linear_block) {
                              static_cast<unsigned>(linear_block / plane)};
     thread_count = extent.x * extent.y * extent.z;
     launch->module->poison_shared(launch->shared_bytes);
+    copies.block_begins();
     if (!launch->plain) {
         if (memcmp(&indexed_for_, &extent, sizeof(extent)) != 0) {
             for (unsigned t = 0; t < thread_count; ++t) {
@@ -206,13 +207,15 @@ void Executor::report_deadlock() {
     uint3 first_thread{};
     for (unsigned t = 0; t < thread_count; ++t) {
         const Thread& thread = threads[t];
-        if (thread.wait != Wait::kBarrier && thread.wait != Wait::kWarpOp) continue;
+        if (!thread.waits()) continue;
         if (!first_site) first_site = thread.site, first_thread = thread.idx;
         details.begin('{');
         details.field("thread", thread.idx);
         details.field("site", launch->module->offset(thread.site));
-        details.field("waits_for", thread.wait == Wait::kBarrier ? "__syncthreads" : "warp operation");
-        details.field("mask", static_cast<uint64_t>(thread.wait == Wait::kBarrier ? 0 : thread.mask));
+        details.field("waits_for", thread.wait == Wait::kBarrier  ? "__syncthreads"
+                                   : thread.wait == Wait::kPhase ? "a phase of its barrier"
+                                                                 : "warp operation");
+        details.field("mask", static_cast<uint64_t>(thread.wait == Wait::kWarpOp ? thread.mask : 0));
         details.end('}');
     }
     details.end(']');

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../include/cuemu/abi.h"
+#include "copies.h"
 #include "fiber.h"
 
 namespace cuemu {
@@ -16,7 +17,7 @@ class Tracer;
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kWarp = 32;
 
-enum class Wait : uint8_t { kNone, kFresh, kReady, kBarrier, kWarpOp, kDone };
+enum class Wait : uint8_t { kNone, kFresh, kReady, kBarrier, kWarpOp, kPhase, kDone };
 
 struct Thread {
     Fiber* fiber;
@@ -27,7 +28,8 @@ struct Thread {
     uint32_t mask;  // of the warp operation it waits in
     int op, width;
     uint32_t operand;
-    uint64_t value, result;
+    uint64_t value, result;  // of a phase waited for: its barrier
+    bool waits() const { return wait == Wait::kBarrier || wait == Wait::kWarpOp || wait == Wait::kPhase; }
     unsigned lane() const { return index % kWarp; }
     unsigned warp() const { return index / kWarp; }
 };
@@ -74,6 +76,8 @@ class Executor {
     int barrier(int kind, int predicate, const void* site);
     uint64_t warp_op(int op, uint32_t mask, uint64_t value, uint32_t operand, int width,
                      const void* site);
+    uint32_t arrive(CuemuPhases& barrier, uint32_t count, bool drops, const void* site);
+    void wait_for(CuemuPhases& barrier, uint32_t phase, const void* site);
     void yield();
     void grid_barrier(const void* site);
 
@@ -84,6 +88,7 @@ class Executor {
     unsigned thread_count = 0, warp_count = 0;
     uint64_t steps = 0;
     uint64_t block_linear = 0;
+    Copies copies;
     std::string printed;
     uint64_t unprinted = 0;  // bytes of it that were not kept
 
@@ -99,6 +104,7 @@ class Executor {
     void complete_if_all_here(unsigned warp);
     bool release_gathered();
     void complete(unsigned warp, uint32_t lanes);
+    bool whole_warp(unsigned warp, uint32_t lanes, const Thread& leader);
     void report_deadlock();
     void reset_fibers();
     void set_order();

@@ -90,7 +90,7 @@ void Tracer::deadlock(Executor& e, const std::string& details) {
     settle();
     for (unsigned t = 0; t < e.thread_count; ++t) {
         const Thread& thread = e.threads[t];
-        if (thread.wait != Wait::kBarrier && thread.wait != Wait::kWarpOp) continue;
+        if (!thread.waits()) continue;
         if (Finding* finding = add("deadlock", module_.offset(thread.site), 0)) {
             finding->block = cuemu_state.block_idx, finding->thread = thread.idx;
             finding->message = "every thread that is left waits for one that never comes";

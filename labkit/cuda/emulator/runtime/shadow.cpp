@@ -68,15 +68,20 @@ void RaceShadow::merge(Seen& into, const Seen& from) {
 
 void RaceShadow::atomic(unsigned thread, uint64_t address) {
     if (!fences_used_) return;
-    Seen& released = released_[address];
-    Seen& acquired = acquired_[thread];
-    merge(acquired, released);
-    if (!fenced_[thread]) return;
-    merge(released, acquired);
+    acquire(thread, address);
+    if (fenced_[thread]) release(thread, address);
+}
+
+void RaceShadow::release(unsigned thread, uint64_t at) {
+    fences_used_ = true;
+    Seen& released = released_[at];
+    merge(released, acquired_[thread]);
     merge(released, block_acquired_);
     released[key(block_, thread)] = sequence_;
     released[key(block_, kEveryone)] = epoch_start_;
 }
+
+void RaceShadow::acquire(unsigned thread, uint64_t at) { merge(acquired_[thread], released_[at]); }
 
 bool RaceShadow::seen(const Seen& map, const Touch& earlier) const {
     if (map.empty()) return false;

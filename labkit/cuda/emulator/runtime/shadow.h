@@ -48,6 +48,9 @@ class RaceShadow {
     void syncwarp(unsigned warp, uint32_t group);
     void fence(unsigned thread);
     void atomic(unsigned thread, uint64_t address);  // may release, may acquire
+    // What the thread did so far is known to whoever acquires the same key later.
+    void release(unsigned thread, uint64_t key);
+    void acquire(unsigned thread, uint64_t key);
     // The earlier access that this one races with, if any.
     // Shared memory is new in every block, so what earlier blocks did there does not count.
     bool access(uint64_t address, unsigned size, bool shared, unsigned thread, bool writes, bool atomic,
@@ -86,7 +89,7 @@ class RaceShadow {
     uint32_t trace_epoch_, epoch_, first_epoch_ = 0, sequence_ = 0, epoch_start_ = 0;
     uint64_t block_ = 0;
     bool fences_used_ = false, full_ = false;
-    std::unordered_map<uint64_t, Seen> released_;   // by address of the atomic
+    std::unordered_map<uint64_t, Seen> released_;   // by key: an atomic's address, or a barrier's phase
     std::unordered_map<unsigned, Seen> acquired_;   // by thread of this block
     Seen block_acquired_;
     std::vector<uint8_t> fenced_;

@@ -355,4 +355,23 @@ void Tracer::fence(Executor& e, int) {
     if (recording_) shadow_.fence(e.current->index);
 }
 
+namespace {
+uint64_t key_of(const CuemuPhases& barrier, uint32_t phase) {  // no address: those are multiples of 4
+    return reinterpret_cast<uint64_t>(&barrier) + 1 + (static_cast<uint64_t>(phase) << 48);
+}
+}  // namespace
+
+// What was done before arriving in a phase is known behind a wait for that phase.
+void Tracer::arrives(Executor& e, CuemuPhases& barrier, const void* site) {
+    settle();
+    access(&barrier.expected, sizeof(barrier.expected), kRead, site);
+    access(&barrier.left, sizeof(barrier.left), kAtomic, site);
+    if (recording_) shadow_.release(e.current->index, key_of(barrier, barrier.phase));
+}
+
+void Tracer::waited(Executor& e, const CuemuPhases& barrier, uint32_t phase) {
+    settle();
+    if (recording_) shadow_.acquire(e.current->index, key_of(barrier, phase));
+}
+
 }  // namespace cuemu

@@ -106,6 +106,8 @@ class Tracer {
     void shifts_too_far(unsigned bits, int64_t places, const void* site);
     void divides_by_zero(const void* site);
     void fence(Executor& e, int scope);
+    void arrives(Executor& e, CuemuPhases& barrier, const void* site);
+    void waited(Executor& e, const CuemuPhases& barrier, uint32_t phase);
     void deadlock(Executor& e, const std::string& details);
     const void* last_site() const { return last_site_; }
     std::string report(const std::string& failure, const std::string& printed);

@@ -112,6 +112,19 @@ bool Executor::release_gathered() {
     return false;
 }
 
+// A matrix operation is the whole warp's: without a lane nothing is defined. False: a lane was cut
+// short, which has been told.
+bool Executor::whole_warp(unsigned w, uint32_t group, const Thread& leader) {
+    if (group == ~0u) return true;
+    if (parked_) return false;
+    const std::string absent = std::to_string(__builtin_ctz(~group));
+    const std::string message = "a matrix operation takes all 32 lanes of a warp, and lane " + absent + " of warp " +
+                                std::to_string(w) + " is not there";
+    if (!launch->tracer) fail("warp_mask", message, leader.site);
+    launch->tracer->finding_here(*this, "warp_mask", message, leader.site);
+    return false;
+}
+
 void Executor::complete(unsigned w, uint32_t group) {
     Thread* lanes = &threads[w * kWarp];
     Thread& leader = lanes[__builtin_ctz(group)];
@@ -129,6 +142,7 @@ void Executor::complete(unsigned w, uint32_t group) {
             }
             break;
         case CUEMU_CALL: {
+            if (!whole_warp(w, group, leader)) break;
             void* handed[kWarp] = {};
             for (uint32_t rest = group; rest; rest &= rest - 1) {
                 const int lane = __builtin_ctz(rest);

@@ -57,6 +57,12 @@ const char* cudaGetErrorString(cudaError_t error) {
     }
 CUEMU_DEVICE_ONLY(int, cuemu_block_barrier, (int, int))
 CUEMU_DEVICE_ONLY(uint64_t, cuemu_block_warp, (int, uint32_t, uint64_t, uint32_t, int))
+CUEMU_DEVICE_ONLY(void, cuemu_copy, (void*, const void*, uint32_t, uint32_t))
+CUEMU_DEVICE_ONLY(void, cuemu_copy_commit, ())
+CUEMU_DEVICE_ONLY(void, cuemu_block_copy_wait, (uint32_t, int))
+CUEMU_DEVICE_ONLY(uint32_t, cuemu_block_arrive, (CuemuPhases*, uint32_t, int))
+CUEMU_DEVICE_ONLY(void, cuemu_block_wait, (CuemuPhases*, uint32_t))
+CUEMU_DEVICE_ONLY(void*, cuemu_shared_base, ())
 CUEMU_DEVICE_ONLY(void, cuemu_yield, ())
 CUEMU_DEVICE_ONLY(uint64_t, cuemu_clock, ())
 CUEMU_DEVICE_ONLY([[noreturn]] void, cuemu_trap, ())

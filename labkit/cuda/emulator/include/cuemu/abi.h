@@ -49,11 +49,23 @@ enum CuemuWarpOp : int {
 // CUEMU_CALL: the last lane runs `function(lanes)` once; lanes[i] is what lane i passed as value.
 typedef void (*CuemuWarpCall)(void* const* lanes);
 
+// A barrier in memory: `expected` arrivals are a phase.
+struct CuemuPhases {
+    uint32_t expected, left, phase;
+};
+
 extern "C" {
 // A module that refers to none of these three cannot block, and runs as a plain loop.
 void cuemu_block_grid();  // waits for the whole grid
 int cuemu_block_barrier(int kind, int predicate);
 uint64_t cuemu_block_warp(int op, uint32_t mask, uint64_t value, uint32_t operand, int width);
+// A copy to shared memory that nobody may rely on before the wait: of `size` bytes, the last `zeros`
+// being 0. The wait makes all but the latest `groups` of those committed; with `all`, the others, too.
+void cuemu_copy(void* to, const void* from, uint32_t size, uint32_t zeros);
+void cuemu_copy_commit();
+void cuemu_block_copy_wait(uint32_t groups, int all);
+uint32_t cuemu_block_arrive(CuemuPhases* barrier, uint32_t count, int drops);  // the phase arrived in
+void cuemu_block_wait(CuemuPhases* barrier, uint32_t phase);                    // until it is over
 void cuemu_yield();
 uint64_t cuemu_clock();
 [[noreturn]] void cuemu_trap();

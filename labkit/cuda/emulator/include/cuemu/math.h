@@ -231,7 +231,6 @@ CUEMU_STORE(__stcs)
 CUEMU_STORE(__stwt)
 #define __builtin_assume(condition) ((void)0)
 #define __isShared(p) cuemu_unsupported_address_space_queries
-#define __cvta_generic_to_shared(p) cuemu_unsupported_address_space_queries
 
 namespace cuemu {
 template <class A, class B> struct Wider { using type = decltype(A() + B()); };
