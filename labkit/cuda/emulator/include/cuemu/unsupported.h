@@ -3,6 +3,7 @@
 #pragma once
 #define asm cuemu_unsupported_inline_PTX
 #define __activemask cuemu_unsupported___activemask
+#ifndef CUEMU_PROGRAM  // a kernel's file has no host code
 #define tex1D cuemu_unsupported_textures
 #define tex2D cuemu_unsupported_textures
 #define tex3D cuemu_unsupported_textures
@@ -11,7 +12,6 @@
 #define cudaSurfaceObject_t cuemu_unsupported_surfaces
 #define surf2Dread cuemu_unsupported_surfaces
 #define surf2Dwrite cuemu_unsupported_surfaces
-#ifndef CUEMU_PROGRAM  // a kernel's file has no host code
 #define cudaLaunchKernel cuemu_unsupported_dynamic_parallelism
 #define cudaDeviceSynchronize cuemu_unsupported_dynamic_parallelism
 #define cudaGetLastError cuemu_unsupported_dynamic_parallelism
