@@ -24,6 +24,7 @@ REFUSED = {
     "surf2Dwrite(1, 2, 3, 4);": "surfaces",
     "k<<<1, 1>>>(x);": "dynamic parallelism",
     "int* p; cudaMalloc(&p, 4);": "host API",
+    "static __managed__ int m;": "managed memory",
     "bool s = __isShared(x);": "address space",
     "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 4, float> f;": "wmma fragment",
 }

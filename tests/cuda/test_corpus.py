@@ -95,8 +95,8 @@ def trace(modules, case, order):
 
 
 def test_the_corpus_is_as_large_as_it_says():
-    assert len(DEFECTS) >= 40
-    assert len(CLEAN) >= 40
+    assert len(DEFECTS) >= 80
+    assert len(CLEAN) >= 80
     assert all(case.line for case in DEFECTS)
     assert len({case.name for case in CASES}) == len(CASES)
     written = sum(path.read_text().count("\n//: ") for path in CORPUS.glob("*.cu"))

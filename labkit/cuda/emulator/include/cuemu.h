@@ -95,5 +95,6 @@ template <class T> __attribute__((always_inline)) inline T&& stored(T&& result) 
 #include "cuemu/unsupported.h"
 #ifdef CUEMU_PROGRAM
 #include "cuemu/host/launch.h"
+#include "cuemu/host/pools.h"
 #include "cuemu/host/textures.h"
 #endif

@@ -215,6 +215,19 @@ CUEMU_INLINE unsigned __sad(int x, int y, unsigned z) {
     return z + (unsigned)(x < y ? (long long)y - x : (long long)x - y);
 }
 
+// Four bytes at once: |x - y|, added up or byte by byte.
+CUEMU_INLINE unsigned __usad4(unsigned x, unsigned y) {
+    unsigned sum = 0;
+    for (int i = 0; i < 32; i += 8) sum += __sad((int)(x >> i & 0xff), (int)(y >> i & 0xff), 0);
+    return sum;
+}
+CUEMU_INLINE unsigned __vsadu4(unsigned x, unsigned y) { return __usad4(x, y); }
+CUEMU_INLINE unsigned __vabsdiffu4(unsigned x, unsigned y) {
+    unsigned all = 0;
+    for (int i = 0; i < 32; i += 8) all |= __sad((int)(x >> i & 0xff), (int)(y >> i & 0xff), 0) << i;
+    return all;
+}
+
 #define CUEMU_LOAD(NAME) \
     template <class T> CUEMU_INLINE T NAME(const T* address) { return *address; }
 CUEMU_LOAD(__ldg)
