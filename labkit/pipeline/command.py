@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         line = ProgressLine(sys.stderr)
         started = time.perf_counter()
         try:
-            enhance_film(arguments.source, arguments.target, settings, line, timer)
+            enhance_film(arguments.source, arguments.target, settings, line, timer, line.training)
         finally:
             line.end()
         if arguments.profile:
@@ -96,8 +96,9 @@ def _kept(target: str | None) -> str:
 class ProgressLine:
     """One line that counts: frames, their rate since the first one of this run, memory.
 
-    Before the first frame, the network is trained: that is no frame's time. A terminal's line is
-    written over itself, five times a second; elsewhere one follows in ten seconds.
+    Before the first frame, the network is trained, and its steps count: that is no frame's time.
+    A terminal's line is written over itself, five times a second; elsewhere one follows in ten
+    seconds.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -110,6 +111,16 @@ class ProgressLine:
         now = time.perf_counter()
         self.first = self.first or (now, progress.finished)
         self.text = self.line(progress, now - self.first[0], progress.finished - self.first[1])
+        self._due(now)
+
+    def training(self, step: int, steps: int) -> None:
+        """So many steps of the network's training are finished; the first line comes at once."""
+        self.text = f"training the network: step {step}/{steps}"
+        if step == 0:
+            self._say()
+        self._due(time.perf_counter())
+
+    def _due(self, now: float) -> None:
         if now - self.said >= (0.2 if self.live else 10):
             self.said = now
             self._say()

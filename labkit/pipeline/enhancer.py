@@ -1,6 +1,6 @@
 """The network of the video job: three small convolutions that make a dark, noisy frame right."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,12 +45,19 @@ def postprocess(frames: Tensor) -> list[Frame]:
     return list(pixels.permute(0, 2, 3, 1).contiguous().cpu().numpy())
 
 
-def trained(channels: int = 8, steps: int = 100, seed: int = 0) -> Enhancer:
+def trained(
+    channels: int = 8,
+    steps: int = 100,
+    seed: int = 0,
+    report: Callable[[int], None] = lambda step: None,
+) -> Enhancer:
     """A network that has learnt the difference between recorded and true frames.
 
     The same arguments give the same weights. The random state of the caller stays as it was. One
     thread computes: for such small steps, two that wait for each other on a busy machine take 100
     times as long.
+
+    report  called before each step with the number of finished ones
     """
     scene = Scene(height=48, width=64, seed=seed + 1)
     with one_thread(), torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -58,6 +65,7 @@ def trained(channels: int = 8, steps: int = 100, seed: int = 0) -> Enhancer:
         model = Enhancer(channels)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for step in range(steps):
+            report(step)
             indices = range(4 * step, 4 * step + 4)
             dark = preprocess([scene.recorded(index) for index in indices])
             truth = preprocess([scene.truth(index) for index in indices])

@@ -65,11 +65,15 @@ def enhance_film(
     settings: Settings | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     timer: Timer | None = None,
+    training: Callable[[int, int], None] = lambda step, steps: None,
 ) -> int:
     """The film at `target` is the one at `source`, made better; returns its number of frames.
 
     While it works, finished frames lie in `<target>.unfinished`. Stopped in any way, even killed,
     the same call goes on behind the last of them; only a finished film gets the name `target`.
+
+    report    called after each frame
+    training  called with the finished and all steps while a new job's network is trained
 
     Raises   VideoError   a file cannot be read, or belongs to a job with other settings
              OSError      no room; every finished frame is kept
@@ -84,7 +88,7 @@ def enhance_film(
         raise VideoError(contradiction)
     with _journal_of(target) as journal, Computing(settings.compute) as device:
         with timer("train"):
-            model = _begun(journal, _job(source, film, settings), settings.model)
+            model = _begun(journal, _job(source, film, settings), settings.model, training)
         resumed = len(journal) - 1
         batches = batches_of(source, settings.processing, resumed, timer)
         job = Enhancing(model.to(device), film, settings, device, timer)
@@ -149,7 +153,9 @@ def _journal_of(target: str | Path) -> Journal:
         raise VideoError(str(error)) from None
 
 
-def _begun(journal: Journal, job: dict[str, Any], settings: Model) -> Enhancer:
+def _begun(
+    journal: Journal, job: dict[str, Any], settings: Model, training: Callable[[int, int], None]
+) -> Enhancer:
     """The journal's first record is this job and its network; the network is returned.
 
     Raises   VideoError   the journal belongs to another job
@@ -164,7 +170,8 @@ def _begun(journal: Journal, job: dict[str, Any], settings: Model) -> Enhancer:
             )
         model.load_state_dict(torch.load(io.BytesIO(weights), weights_only=True))
     else:
-        model = trained(settings.channels, settings.train_steps, settings.seed)
+        steps = settings.train_steps
+        model = trained(settings.channels, steps, settings.seed, lambda step: training(step, steps))
         file = io.BytesIO()
         torch.save(model.state_dict(), file)
         journal.append(json.dumps(job).encode() + b"\n" + file.getvalue())

@@ -38,6 +38,7 @@ def test_the_command_profiles_and_interrupted_says_what_is_kept(film, tmp_path, 
     target = str(tmp_path / "out.mkv")
     assert cli.main(["video", str(film), target, "--config", str(config), "--profile"]) == 0
     said = capsys.readouterr()
+    assert said.err.splitlines()[0] == "training the network: step 0/1"
     assert "frame 11/11" in said.err
     for name in ("decode", "network", "encode", "three stages side by side: at most"):
         assert name in said.out
@@ -56,6 +57,17 @@ def test_the_rate_is_of_frames_and_not_of_the_training_before_them(monkeypatch):
     assert rates == [False, True, True]
     assert line.text.startswith("frame 10/20, ")
     assert line.text.endswith("7 of an earlier run")
+
+
+def test_training_is_told_at_once_and_then_now_and_again(monkeypatch):
+    now = iter((0.0, 1.0, 9.0, 11.0, 12.0))
+    monkeypatch.setattr(command.time, "perf_counter", lambda: next(now))
+    said = io.StringIO()
+    line = command.ProgressLine(said)
+    for step in range(4):
+        line.training(step, 100)
+    lines = said.getvalue().splitlines()
+    assert lines == [f"training the network: step {step}/100" for step in (0, 2)]
 
 
 @pytest.mark.parametrize(
