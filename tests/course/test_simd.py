@@ -120,6 +120,22 @@ def by_reduce(numbers, lanes):
     return summed([*np.add.reduce(rows, axis=0), *numbers[whole:]])
 
 
+@answers.wrong("lane_sum", "the last full register goes to the rest")
+def one_register_less(numbers, lanes):
+    values, partial, at = np.array(numbers, np.float32), np.zeros(lanes, np.float32), 0
+    while at + lanes < len(values):
+        partial += values[at : at + lanes]
+        at += lanes
+    return summed([*partial, *values[at:]])
+
+
+@answers.wrong("lane_sum", "adds the lanes in double precision")
+def rounds_the_total_late(numbers, lanes):
+    whole = len(numbers) - len(numbers) % lanes
+    total = sum(float(summed(numbers[lane:whole:lanes])) for lane in range(lanes))
+    return summed([np.float32(total), *numbers[whole:]])
+
+
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["lane_sum"]
     stages = dict(stage_exercises(exercise))
@@ -134,6 +150,12 @@ def test_mistakes_get_their_hints():
     assert "//" in first_hint(count, lambda count, lanes: count // lanes / 1 + count % lanes)
     assert "Lane 0 adds" in first_hint(exercise, blocks)
     assert "goes to the end" in first_hint(exercise, rest_in_lanes)
+    assert "another number of lanes" in first_hint(
+        exercise, lambda numbers, lanes: lane_sum(numbers, 8)
+    )
+    assert "last full register" in first_hint(stages["full vectors"], one_register_less)
+    assert "Round the total" in first_hint(stages["full vectors"], rounds_the_total_late)
+    assert "alone" in first_hint(count, lambda count, lanes: max(1, count // lanes) + count % lanes)
     assert set(stages) == {"one lane", "full vectors", "a rest"}
 
 

@@ -52,6 +52,8 @@ instructions = Exercise(
     hints=(
         Hint("The number is right, but it is a float: `//` divides to a whole number.",
              when=lambda e: e.value == e.right),
+        Hint("These do not fill one vector: each of them is added alone.",
+             when=lambda e: e.inputs[0] < e.inputs[1]),
         Hint("What is left over does not fill a vector: each of these numbers is added alone.",
              stage="any count"),
         "An instruction takes one full vector.",
@@ -68,10 +70,7 @@ def lane_sum_right(numbers: list[float], lanes: int) -> np.float32:
     values = np.array(numbers, np.float32)
     whole = len(values) - len(values) % lanes
     total = np.float32(0)
-    partial = np.zeros(lanes, np.float32)
-    for at in range(0, whole, lanes):
-        partial += values[at : at + lanes]
-    for value in [*partial, *values[whole:]]:
+    for value in [*_lanes_of(values[:whole], lanes), *values[whole:]]:
         total = np.float32(total + value)
     return total
 
@@ -95,13 +94,45 @@ def _judge_sum(case: Case, got: Any) -> Any:
     return None
 
 
+def _in_other_lanes(numbers: list[float], lanes: int) -> list[float]:
+    """Nothing for few numbers, where orders may give the same sum by chance."""
+    if len(numbers) < 20:
+        return []
+    return [float(lane_sum_right(numbers, n)) for n in (1, 2, 3, 4, 8, 16) if n != lanes]
+
+
+def _one_register_less(numbers: list[float], lanes: int) -> float | None:
+    """The last full register goes to the rest, if nothing else does."""
+    if len(numbers) % lanes or not numbers:
+        return None
+    partial = _lanes_of(np.array(numbers[:-lanes], np.float32), lanes)
+    return float(lane_sum_right([*partial, *numbers[-lanes:]], 1))
+
+
+def _rounded_late(numbers: list[float], lanes: int) -> list[float]:
+    """The sums of right lanes, and the rest, in double precision."""
+    values = np.array(numbers, np.float32)
+    whole = len(values) - len(values) % lanes
+    parts = [*map(float, _lanes_of(values[:whole], lanes))]
+    rest = [*map(float, values[whole:])]
+    total = sum(parts)
+    return [sum(rest, total), float(np.float32(sum(rest, total))),
+            float(lane_sum_right([np.float32(total), *rest], 1))]  # fmt: skip
+
+
+def _lanes_of(values: Any, lanes: int) -> Any:
+    """What is left in each lane; `values` fill whole registers."""
+    partial = np.zeros(lanes, np.float32)
+    for at in range(0, len(values), lanes):
+        partial += values[at : at + lanes]
+    return partial
+
+
 def _other_orders(numbers: list[float], lanes: int) -> list[float]:
     """The sum with right lanes, which are added backwards, and in pairs."""
     values = np.array(numbers, np.float32)
     whole = len(values) - len(values) % lanes
-    partial = np.zeros(lanes, np.float32)
-    for at in range(0, whole, lanes):
-        partial += values[at : at + lanes]
+    partial = _lanes_of(values[:whole], lanes)
     pairs = partial
     while len(pairs) > 1:
         even = len(pairs) // 2 * 2
@@ -143,6 +174,12 @@ lane_sum = Exercise(
     rules=("NumPy may be used, torch and labkit not",),
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("The last full register is a vector, too: `at + lanes <= len(numbers)`.",
+             when=lambda e: e.value == _one_register_less(*e.inputs)),
+        Hint("Your lanes are right. Round the total to np.float32 after each of them.",
+             when=lambda e: e.value in _rounded_late(*e.inputs)),
+        Hint("{got} is the sum in another number of lanes: take the second argument.",
+             when=lambda e: e.value in _in_other_lanes(*e.inputs)),
         Hint("Your lanes are right. Add them in their order: lane 0 first, then lane 1 and so on.",
              when=lambda e: e.value in _other_orders(*e.inputs)),
         Hint("One number after the other, each sum an np.float32: np.sum adds in another order, "
@@ -158,7 +195,8 @@ lane_sum = Exercise(
     must_fail=("float64", "one lane", "a block for each lane", "forgets the rest",
                "the rest goes into the lanes", "np.sum", "the lanes backwards",
                "the lanes in pairs", "the rest first", "rounds at the end",
-               "adds a column by np.add.reduce"),
+               "adds a column by np.add.reduce", "the last full register goes to the rest",
+               "adds the lanes in double precision"),
 )  # fmt: skip
 
 EXERCISES = (lanes_of, instructions, lane_sum)
