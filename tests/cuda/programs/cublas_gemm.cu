@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <vector>
 
+static_assert(sizeof(__nv_bfloat16) == sizeof(half), "NVIDIA's cublas_v2.h brings both in");
+const cublasComputeType_t kept[] = {CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_COMPUTE_32F_FAST_16BF};
+
 __global__ void sgemm(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
     const int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= M || col >= N) return;

@@ -1,6 +1,10 @@
 // cuBLAS, as far as products of matrices go: programs compare their own kernels with it. The result is
 // a reference, computed in double precision by labkit (labkit/cuda/programs/calls_blas.py).
 #pragma once
+#ifdef CUEMU_INLINE  // in a program; labkit's own calls know no small floats
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#endif
 #ifndef CUBLASAPI
 #define CUBLASAPI
 #endif
@@ -22,7 +26,8 @@ typedef enum { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 } cu
 typedef enum { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;
 typedef cudaDataType_t cudaDataType;
 typedef enum {
-    CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_16F = 74, CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_16F = 74,
+    CUBLAS_COMPUTE_32F_FAST_16BF = 75, CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
     CUBLAS_COMPUTE_64F = 70
 } cublasComputeType_t;
 typedef struct cublasContext* cublasHandle_t;
