@@ -8,6 +8,7 @@ from labkit import cuda
 from labkit.course.exercise import Rng, handed_out
 from labkit.cuda import tensor_memory
 from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.errors import CaptureError
 from labkit.graphed import is_current_stream_capturing
 from labkit.memory.storages.cuda_storages import CudaStorages
 
@@ -23,10 +24,14 @@ class Device:
 
     @classmethod
     def fresh(cls) -> EmulatorDriver:
-        """The device, idle."""
-        if cls.driver is None:
-            cls.driver = EmulatorDriver(capacity=1 << 28, why="for graphs")
-        cls.driver.synchronize()
+        """The device, idle; another one where an earlier answer has never ended its capture."""
+        if cls.driver is not None:
+            try:
+                cls.driver.synchronize()
+                return cls.driver
+            except CaptureError:
+                cls.storages = CudaStorages()
+        cls.driver = EmulatorDriver(capacity=1 << 28, why="for graphs")
         return cls.driver
 
 
