@@ -29,6 +29,7 @@ def sorts_it(ratios):
 
 for why, wrong in {
     "one place too far": lambda ratios: (sorted(ratios)[6], sorted(ratios)[-6]),
+    "drops equal ratios": lambda ratios: (sorted(set(ratios))[5], sorted(set(ratios))[-6]),
     "does not sort": lambda ratios: (ratios[5], ratios[-6]),
     "the smallest and the largest": lambda ratios: (min(ratios), max(ratios)),
 }.items():
@@ -44,6 +45,14 @@ def remembers_limits():
         return first[0]
 
     return answer
+
+
+def test_each_limit_gets_a_hint_of_its_own():
+    exercise = answers.exercises["limits"]
+    equal = first_hint(exercise, lambda r: (sorted(set(r))[5], sorted(set(r))[-6]))
+    assert "equal" in equal.lower()
+    assert "smallest" in first_hint(exercise, lambda r: (sorted(r)[6], sorted(r)[-6]))
+    assert "from the end" in first_hint(exercise, lambda r: (sorted(r)[5], sorted(r)[-5]))
 
 
 def test_limits_are_those_of_labkit():
@@ -219,6 +228,19 @@ def patient(a, b):
     return said(*limits_of(there_and_back(a, b, 10, 100)))
 
 
+@answers.wrong("fair_bench", "warms up one of the two")
+def warms_one(a, b):
+    for _ in range(10):
+        a()
+    return said(*limits_of(there_and_back(a, b, 0)))
+
+
+@answers.wrong("fair_bench", "divides the other way round in every other turn")
+def turned_round(a, b):
+    pairs = there_and_back(a, b)
+    return said(*limits_of((y, x) if turn % 2 else (x, y) for turn, (x, y) in enumerate(pairs)))
+
+
 def test_mistakes_of_a_bench_get_their_hints():
     parts = dict(stage_exercises(answers.exercises["fair_bench"]))
     assert "b begin" in first_hint(parts["drift"], same_order)
@@ -230,6 +252,8 @@ def test_mistakes_of_a_bench_get_their_hints():
     assert "name a winner" in first_hint(parts["quiet"], winner)
     assert "ten of each" in first_hint(parts["warm-up"], cold)
     assert "in turns" in first_hint(parts["drift"], blocks)
+    assert "ten of each" in first_hint(parts["warm-up"], warms_one)
+    assert "upside down" in first_hint(parts["quiet"], turned_round)
     assert "smallest time" in first_hint(parts["bursts"], minimum)
 
 
@@ -262,6 +286,20 @@ def test_an_edge_gets_a_hint_of_its_own():
     )
     slow = dict(stage_exercises(exercise))["slowest"]
     assert "just `slowest`" in first_hint(slow, lambda rows, slowest: knee(rows, slowest - 1))
+    assert ": None" in first_hint(slow, lambda rows, slowest: knee(rows, slowest) or 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_cut_or_least_is_not_taken_for_an_edge(seed):
+    falls = dict(stage_exercises(answers.exercises["find_the_knee"]))["falls"]
+    assert "round nothing" in first_hint(falls, knee_cut, seed)
+    assert "smaller" in first_hint(falls, least_ms, seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dip_is_not_taken_for_an_edge(seed):
+    falls = dict(stage_exercises(answers.exercises["find_the_knee"]))["falls"]
+    assert "just 95 %" not in first_hint(falls, from_the_largest, seed).lower()
 
 
 def knee(rows, slowest, share=0.95, limit=True, all_best=False):
@@ -301,6 +339,29 @@ def halved(rows, slowest):
     return fit[at][0] if at < len(fit) else None
 
 
+def least_ms(rows, slowest):
+    fit = [row for row in rows if row[2] <= slowest]
+    best = max((rate for _, rate, _ in fit), default=0)
+    near = [(ms, batch) for batch, rate, ms in fit if rate >= 0.95 * best]
+    return min(near)[1] if near else None
+
+
+def knee_cut(rows, slowest):
+    fit = [row for row in rows if row[2] <= slowest]
+    best = max((rate for _, rate, _ in fit), default=0)
+    return min((batch for batch, rate, _ in fit if rate >= int(0.95 * best)), default=None)
+
+
+def from_the_largest(rows, slowest):
+    """Walks down, and stops at the first row below 95 %."""
+    fit = sorted((row for row in rows if row[2] <= slowest), reverse=True)
+    best = max((rate for _, rate, _ in fit), default=0)
+    while fit and fit[0][1] < 0.95 * best:
+        del fit[0]
+    near = list(itertools.takewhile(lambda row: row[1] >= 0.95 * best, fit))
+    return near[-1][0] if near else None
+
+
 for why, wrong in {
     "the largest that fits": lambda rows, slowest: max(
         (batch for batch, _, ms in rows if ms <= slowest), default=None
@@ -317,9 +378,13 @@ for why, wrong in {
         ),
         None,
     ),
+    "stops at the first row below, from the largest": from_the_largest,
     "more than 95 %": lambda rows, slowest: knee(rows, slowest, 0.95001),
     "less than slowest": lambda rows, slowest: knee(rows, slowest - 1),
     "a number when nothing fits": lambda rows, slowest: knee(rows, slowest) or 0,
+    "the least ms": least_ms,
+    "95 % cut to a whole number": knee_cut,
+    "no limit where slowest is 0": lambda rows, slowest: knee(rows, slowest, limit=slowest > 0),
     "returns the literal answer of the example in the statement": lambda rows, slowest: 8,
 }.items():
     answers.wrong("find_the_knee", why)(wrong)

@@ -192,7 +192,7 @@ fair_bench = Exercise(
     rules=("plain Python: statistics may be used, no torch, no labkit",),
     banned=("torch.*", "labkit.course.*", "labkit.pipeline.timer"),
     hints=(
-        Hint("Call each of the two at most 40 times: 10 to warm up, and 20 turns.",
+        Hint("Call each at most 40 times: 10 to warm up and 20 turns are enough.",
              when=lambda e: e.kind == "raised" and "more than" in e.got),
         Hint("Only calls that come after the first ten of each say how fast it is.",
              when=lambda e: "is called at least" in e.property),
@@ -209,7 +209,7 @@ fair_bench = Exercise(
              "stands that: use the limits of the sorted ratios.",
              when=lambda e: _fails(e, "bursts")),
         Hint("Some machines are calm, some are not: 3 % can be a difference on one of them, and "
-             "noise on another. Take the limits from the ratios.",
+             "noise on another. Take the limits from the ratios, and turn no ratio upside down.",
              when=lambda e: _fails(e, "quiet") and {"a", "b"} <= set(_missed(e.value))),
         Hint("Both are equally fast, and you name a winner too often. Say 'noise' when 1 lies "
              "between the limits.", when=lambda e: "noise" in _missed(e.value)),
@@ -229,6 +229,8 @@ fair_bench = Exercise(
         "mean instead of median",
         "minimum of each",
         "no warm-up",
+        "warms up one of the two",
+        "divides the other way round in every other turn",
         "drops one call",
         "always reports a winner",
         "always noise",

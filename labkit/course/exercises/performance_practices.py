@@ -17,6 +17,11 @@ def _twenty(rng: Rng, size: int) -> tuple[list[float]]:
     return ([round(middle * rng.uniform(0.8, 1.25), 3) for _ in range(20)],)
 
 
+def _of_different(ratios: list[float]) -> tuple[float, ...]:
+    ordered = sorted(set(ratios))
+    return (ordered[5], ordered[-6]) if len(ordered) < len(ratios) else ()
+
+
 limits = Exercise(
     id="performance_practices.limits",
     case=_twenty,
@@ -29,23 +34,37 @@ limits = Exercise(
     hints=(
         Hint("Sort a copy: the list belongs to the caller.", when=lambda e: e.kind == "mutated"),
         Hint("The smaller one first.", when=lambda e: e.value[0] > e.value[1]),
-        Hint("Only one of the two is right. Count from the end for the other.",
-             when=lambda e: (e.value[0] == e.right[0]) != (e.value[1] == e.right[1])),
+        Hint("Some ratios are equal here. Each of them counts: 20 ratios, 20 places.",
+             when=lambda e: _of_different(*e.inputs) == tuple(e.value)),
+        Hint("The first is right. Count from the end for the second.",
+             when=lambda e: e.value[0] == e.right[0]),
+        Hint("The second is right. How many ratios are smaller than the sixth smallest?",
+             when=lambda e: e.value[1] == e.right[1]),
         "Sort the 20 ratios. Which index has the sixth one?",
         "The sixth smallest is at index 5, the sixth largest at index -6.",
     ),
     must_fail=("one place too far", "does not sort", "sorts the caller's list",
-               "the smallest and the largest", FIRST),
+               "the smallest and the largest", "drops equal ratios", FIRST),
 )  # fmt: skip
 
 # --- find_the_knee
 
 Row = tuple[int, int, int]
 PATIENT = 10**6
+BARELY = 2
+"""At this size a rate is less than one image below 95 %, and a larger batch takes less ms."""
+
+
+def _barely_below(rng: Rng) -> tuple[list[Row], int]:
+    best, few = 20 * rng.randint(20, 200) - 1, rng.randint(2, 9)
+    rows = [(few, best * 95 // 100, 5), (2 * few, best, 18), (3 * few, best, 14)]
+    return rng.sample(rows, 3), 20
 
 
 def _levels_off(rng: Rng, size: int, slowest: bool = True, falls: bool = True) -> Any:
     """Rows of a table (batch, images/s, ms), and the limit; at times a rate is just 95 %."""
+    if falls and size == BARELY:
+        return _barely_below(rng)
     top, half = rng.randint(200, 5000), rng.choice((1, 2, 4, 8, 20))
     batches = sorted(rng.sample([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96], 3 + size))
     worn = rng.choice((1.0, 0.9, 0.7)) if falls else 1.0
@@ -64,13 +83,23 @@ def _levels_off(rng: Rng, size: int, slowest: bool = True, falls: bool = True) -
         rows[at] = batch, best * 95 // 100, ms
     if falls:
         rng.shuffle(rows)
-    return rows, rng.choice([ms for _, _, ms in rows]) - rng.chance(0.2) if slowest else PATIENT
+    limits = [0, *(ms for _, _, ms in rows)]
+    return rows, max(0, rng.choice(limits) - rng.chance(0.2)) if slowest else PATIENT
 
 
 def _knee(rows: list[Row], slowest: int, percent: float = 95) -> int | None:
     fit = [row for row in rows if row[2] <= slowest]
     best = max((rate for _, rate, _ in fit), default=0)
     return min((batch for batch, rate, _ in fit if 100 * rate >= percent * best), default=None)
+
+
+def _wants_more(inputs: Any, right: int, said: int) -> bool:
+    """Whether "more than 95 %" is what tells these batches apart: no dip between, nor less ms."""
+    rows, slowest = inputs
+    fit = {batch: (rate, ms) for batch, rate, ms in rows if ms <= slowest}
+    best = max(rate for rate, _ in fit.values())
+    dips = any(right < batch < said and 100 * fit[batch][0] < 95 * best for batch in fit)
+    return said == _knee(rows, slowest, 95.001) and not dips and fit[said][1] >= fit[right][1]
 
 
 def _rates(case: Case, got: Any, right: Any) -> Any:
@@ -108,21 +137,29 @@ find_the_knee = Exercise(
         Hint("No row is fast enough here: None.", when=lambda e: e.right is None),
         Hint("A batch of {got} takes longer than `slowest`.",
              when=lambda e: any(b == e.value and ms > e.inputs[1] for b, _, ms in e.inputs[0])),
+        Hint("A batch of {got} is just below 95 % of the best rate: round nothing.",
+             when=lambda e: any(
+                 b == e.value and 0 < 95 * max(r for _, r, m in e.inputs[0] if m <= e.inputs[1])
+                 - 100 * rate < 100 for b, rate, _ in e.inputs[0])),
         Hint("A batch may take just `slowest` ms: it still counts.",
-             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1] - 1)),
+             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1] - 1)
+             and (e.value is None or e.value < e.right)),
         Hint("Just 95 % of the best rate is enough: at least, not more than.",
-             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1], 95.001)),
-        Hint("{expected} has 95 % of the best, too, and is smaller.",
-             when=lambda e: e.value > e.right),
+             when=lambda e: _wants_more(e.inputs, e.right, e.value)),
+        Hint("{expected} has 95 % of the best, too, and is smaller. Between the two, rates may "
+             "fall and rise again.", when=lambda e: e.value > e.right),
         Hint("A batch of {got} has less than 95 % of the best rate. Rates can fall and rise again: "
              "look at all rows.", when=lambda e: e.value < e.right),
         "First the rows that are allowed. Then their best rate. Then the batches near it.",
-        "min(batch for ... if rate >= 0.95 * best), among the rows with ms <= slowest.",
+        "min(batch for ... if rate >= 0.95 * best), among the rows with ms <= slowest. With no "
+        "such row: None.",
     ),
     must_fail=("the largest that fits", "the fastest", "stops at the first small gain",
                "ignores the limit", "the best of all rows", "the first of the list",
                "more than 95 %", "less than slowest", "halves the list, as if rates never fell",
-               "a number when nothing fits", CONSTANT, FIRST),
+               "a number when nothing fits", "the least ms", "95 % cut to a whole number",
+               "no limit where slowest is 0", "stops at the first row below, from the largest",
+               CONSTANT, FIRST),
 )  # fmt: skip
 
 EXERCISES = (limits, fair_bench, find_the_knee)
