@@ -9,6 +9,7 @@ from labkit.torch_device.kernels import Kernels
 from labkit.torch_device.lab import Lab
 from labkit.torch_device.twins import NAME
 from labkit.torch_shim.devices import Devices
+from labkit.torch_shim.engine import count_devices
 
 _lock = threading.Lock()
 _started: list[tuple[Lab, Kernels]] = []
@@ -50,17 +51,5 @@ def _start() -> tuple[Lab, Kernels]:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     distributed.register()
     kernels = Kernels(devices)
-    _begin_backward()
+    count_devices(NAME)
     return lab, kernels
-
-
-def _begin_backward() -> None:
-    """The engine has counted the devices: it does so once, at a process's first backward()."""
-    x = torch.empty(0, device=NAME, requires_grad=True)
-    try:
-        x.view(0).backward(x.detach())
-    except RuntimeError as error:
-        raise RuntimeError(
-            "backward() has run in this process already, and PyTorch's engine counted its devices "
-            "then: import labkit.torch_device before the first one, in a new process"
-        ) from error

@@ -16,6 +16,7 @@ import torch
 from labkit import cuda
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.torch_shim.devices import Devices
+from labkit.torch_shim.engine import count_devices
 from labkit.torch_shim.native import Answer, Verb
 
 
@@ -75,9 +76,11 @@ def begin(allocate: Answer) -> OwnDevices:
     allocate  (device, bytes, stream, 0) -> address: called for the memory of each tensor
 
     Raises   CompilerMissing   no C++ compiler is installed
+             RuntimeError      backward() has run in this process already
     """
     with cuda.use(EmulatorDriver(why="to see when each kernel runs")):
         devices = OwnDevices(allocate)
+    count_devices(torch._C._get_privateuse1_backend_name())
     module = getattr(torch, "lab", None)
     if isinstance(module, Module):
         module._devices = devices

@@ -1,5 +1,7 @@
 """A device of the reader's own: PyTorch's memory comes from the reader's function."""
 
+import textwrap
+
 from tests.torch_device.apart import in_a_process
 
 BEGIN = """
@@ -60,3 +62,17 @@ except RuntimeError as error:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["[1.5, 2.5]", "no memory of mine"]
+
+
+def test_a_process_that_has_run_backward_is_told_to_begin_anew():
+    done = in_a_process(
+        "import torch\nw = torch.ones(1, requires_grad=True)\n(w * 2).backward()\ntry:\n"
+        + textwrap.indent(BEGIN, "    ")
+        + """
+except RuntimeError as error:
+    print(error)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    assert "backward() has run in this process already" in done.stdout
+    assert "the device 'lab' before the first one" in done.stdout
