@@ -100,13 +100,24 @@ for why, how in {
     answers.wrong("receptive_field", why)(lambda windows, how=how: field(windows, **how))
 
 
+def move(part, saved, *, share=0.1, unbiased=True):
+    _, made, mean, _ = saved
+    var = made.var((0, 2, 3), unbiased=unbiased)
+    part.bn.running_mean.lerp_(mean, share)
+    part.bn.running_var.lerp_(var, share)
+
+
 def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, between=True,
-          d_around="sum", again=False, writes=False):  # fmt: skip
+          d_around="sum", again=False, writes=False, moves="training", share=0.1, unbiased=True,
+          constants=True):  # fmt: skip
     def keep_block(x, first, second, shortcut):
         norm, saved_1 = first.run(x)
         hidden = norm.relu() if between else norm.clone()
         branch, saved_2 = second.run(hidden)
         way, saved_3 = shortcut.run(x) if shortcut else (x, None)
+        for part, saved in ((first, saved_1), (second, saved_2), (shortcut, saved_3)):
+            if part and moves != "never" and (part.training or moves == "always"):
+                move(part, saved, share=share, unbiased=unbiased)
         total = branch + way + (x.mean() if around == "both" and shortcut else 0)
         y = total.relu() if last else total
         if again:
@@ -126,20 +137,24 @@ def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, betwee
         if again:
             saved = block()[0](saved, first, second, shortcut)[1] + (None,)
         saved_1, hidden, saved_2, y, saved_3, branch, *_ = saved
+        if moves == "again" and first.training:
+            move(first, saved_1)
+            move(second, saved_2)
+        fixed = constants and not first.training
         shown = branch if mask == "branch" else hidden if mask == "hidden" else y
         d_sum = dy * (shown > 0) if last and shown.shape == dy.shape else dy.clone()
         if writes:
             dy.mul_(y > 0)
-        d_norm = second.back(d_sum, saved_2)
+        d_norm = second.back(d_sum, saved_2, constants=fixed)
         d_norm = d_norm * (hidden > 0) if between else d_norm
-        dx = first.back(d_norm, saved_1)
+        dx = first.back(d_norm, saved_1, constants=fixed)
         if not skip:
             return dx
         if not shortcut:
             return dx + d_sum
         if around == "jumps":
             return dx + d_sum.mean()
-        return dx + shortcut.back(dy if d_around == "y" else d_sum, saved_3)
+        return dx + shortcut.back(dy if d_around == "y" else d_sum, saved_3, constants=fixed)
 
     return keep_block, block_back
 
@@ -158,6 +173,12 @@ for why, how in {
     "forgets the last ReLU": {"last": False},
     "no ReLU between the parts": {"between": False},
     "gives the shortcut the gradient of y": {"d_around": "y"},
+    "statistics from biased variance": {"unbiased": False},
+    "never moves the statistics": {"moves": "never"},
+    "moves the statistics in evaluation": {"moves": "always"},
+    "moves the statistics again in backward": {"moves": "again"},
+    "swaps the shares of old and new": {"share": 0.9},
+    "takes the batch's formula in evaluation": {"constants": False},
 }.items():
     answers.wrong("residual_backward", why)(block(**how))
 
@@ -236,6 +257,11 @@ test_answers = answers.tests()
         ("residual_backward", block(writes=True), "changed a tensor"),
         ("residual_backward", block(d_around="y"), "into shortcut.back"),
         ("residual_backward", block(again=True), "called once"),
+        ("residual_backward", block(unbiased=False), "divided by n - 1"),
+        ("residual_backward", block(moves="never"), "moves them once"),
+        ("residual_backward", block(moves="again"), "block_back leaves them alone"),
+        ("residual_backward", block(moves="always"), "Only training moves them"),
+        ("residual_backward", block(constants=False), "has to be told"),
         ("mbconv", bottleneck(without="around"), "with groups"),
         ("mbconv", bottleneck(gate="wide"), 'norm of "narrow"'),
         ("mbconv", bottleneck(adds=False), "Look at the end"),
