@@ -1,6 +1,7 @@
 """Right and wrong answers to the exercises on a table that goes stale; the rule they repair."""
 
 import inspect
+import itertools
 import random
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from labkit import cli, course
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.course.checking.stages import stage_exercises
+from labkit.course.checks import failing_cases
 from labkit.course.exercises._stored_rows import (
     EXPLICIT,
     FILLS,
@@ -47,8 +49,8 @@ def smallest_by_rounds(program, fails):
     kept, before = list(program), None
     while kept != before:
         before = kept
-        for statement in before:
-            shorter = [other for other in kept if other != statement]
+        for place in reversed(range(len(before))):
+            shorter = kept[:place] + kept[place + 1 :]
             kept = shorter if fails(shorter) else kept
     return kept
 
@@ -65,10 +67,13 @@ def each_alone(program, fails):
 
 @answers.wrong("smallest", "passes over the program once")
 def one_pass(program, fails):
-    kept = list(program)
-    for statement in program:
-        shorter = [other for other in kept if other != statement]
-        kept = shorter if fails(shorter) else kept
+    kept, place = list(program), 0
+    while place < len(kept):
+        shorter = kept[:place] + kept[place + 1 :]
+        if fails(shorter):
+            kept = shorter
+        else:
+            place += 1
     return kept
 
 
@@ -111,6 +116,48 @@ def its_own_question(program, fails):
     return smallest(program, lambda shorter: bool(after(shorter).stale()))
 
 
+@answers.wrong("smallest", "takes an empty list for no list")
+def empty_is_none(program, fails):
+    found = True
+    while found:
+        tries = [program[:at] + program[at + 1 :] for at in range(len(program))]
+        found = next((shorter for shorter in tries if fails(shorter)), None)
+        program = found or program
+    return program
+
+
+@answers.wrong("smallest", "never tries the empty list")
+def never_empty(program, fails):
+    for place in range(len(program)):
+        shorter = program[:place] + program[place + 1 :]
+        if shorter and fails(shorter):
+            return never_empty(shorter, fails)
+    return list(program)
+
+
+@answers.wrong("smallest", "begins at one statement")
+def from_one(program, fails):
+    for length in range(1, len(program) + 1):
+        for chosen in itertools.combinations(program, length):
+            if fails(list(chosen)):
+                return list(chosen)
+    return program
+
+
+@answers.wrong("smallest", "takes equal statements away together")
+def by_value(program, fails):
+    for statement in program:
+        shorter = [other for other in program if other != statement]
+        if fails(shorter):
+            return by_value(shorter, fails)
+    return program
+
+
+@answers.wrong("smallest", "leaves every removal out")
+def no_removals(program, fails):
+    return smallest([statement for statement in program if statement[0] != "remove"], fails)
+
+
 # --- askers
 
 
@@ -132,6 +179,16 @@ def not_asking(asked, key):
 @answers.wrong("askers", "returns the first one only")
 def first_asker(asked, key):
     return {slot for slot in list(asked) if key in asked[slot] and slot == min(askers(asked, key))}
+
+
+@answers.wrong("askers", "adds the slot of that name")
+def with_its_own(asked, key):
+    return {slot for slot, keys in asked.items() if key in keys or slot == key}
+
+
+@answers.wrong("askers", "looks for keys that begin alike")
+def begin_alike(asked, key):
+    return {slot for slot, keys in asked.items() if any(each.startswith(key) for each in keys)}
 
 
 # --- refresh
@@ -264,7 +321,17 @@ def safe_ones(operators, key, moves, stored):
 
 @answers.wrong("at_risk", "names the first one alone")
 def first_alone(operators, key, moves, stored):
-    return sorted(at_risk(operators, key, moves, stored))[:1]
+    return set(sorted(at_risk(operators, key, moves, stored))[:1])
+
+
+@answers.wrong("at_risk", "passes over operators that have the key")
+def without_the_key(operators, key, moves, stored):
+    return {name for name in at_risk(operators, key, moves, stored) if key not in operators[name]}
+
+
+@answers.wrong("at_risk", "returns a dictionary")
+def as_dictionary(operators, key, moves, stored):
+    return dict.fromkeys(at_risk(operators, key, moves, stored), True)
 
 
 # --- counterexample
@@ -298,6 +365,13 @@ def is_stale(row):
 @answers.right("counterexample")
 def counterexample(new_row):
     return fuzz(new_row, is_stale)
+
+
+@answers.right("counterexample")
+def slot_by_slot(new_row):
+    return fuzz(
+        new_row, lambda row: any(row.stored()[s] is not row.meant()[s] for s in row.meant())
+    )
 
 
 @answers.wrong("counterexample", "never takes a kernel away")
@@ -396,10 +470,36 @@ def five_programs(new_row):
 
 def test_mistakes_of_a_smallest_get_their_hints():
     exercise = answers.exercises["smallest"]
-    assert "another question" in first_hint(exercise, its_own_question)
+    assert "the function that you are given" in first_hint(exercise, its_own_question)
     assert "is false for your list" in first_hint(exercise, too_much)
     assert "up to some place" in first_hint(exercise, shortest_beginning)
     assert "No fixed number of passes" in first_hint(exercise, two_passes)
+    assert "[] counts as false" in first_hint(exercise, never_empty)
+    assert "by its place" in first_hint(exercise, by_value)
+    assert "Without its removals" in first_hint(exercise, no_removals)
+
+
+def test_mistakes_of_askers_get_their_hints():
+    exercise = answers.exercises["askers"]
+    assert "its own name" in first_hint(exercise, with_its_own)
+    assert "begins like another" in first_hint(exercise, begin_alike)
+
+
+def test_mistakes_of_at_risk_get_their_hints():
+    def explicit(operators, key, moves, stored):
+        return at_risk(operators, EXPLICIT, moves, stored)
+
+    def longer(operators, key, moves, stored):
+        return {n for n, keys in operators.items() if len(moves(keys, key)) > len(stored(key))}
+
+    def by_names_of_the_page(operators, key, moves, stored):
+        return {n for n, keys in operators.items() if moved(keys, key) - rule_of_213(key)}
+
+    exercise = answers.exercises["at_risk"]
+    assert "not always to EXPLICIT" in first_hint(exercise, explicit)
+    assert "not how many" in first_hint(exercise, longer)
+    assert "Ask `stored`" in first_hint(exercise, by_names_of_the_page)
+    assert "a set of names" in first_hint(exercise, as_dictionary)
 
 
 def test_a_list_of_askers_is_told_to_be_a_set():
@@ -423,6 +523,28 @@ def test_a_fuzzer_that_forgets_a_slot_is_told_after_which_statement():
     assert "all 137 slots" in hint
 
 
+def test_a_fuzzer_that_misses_is_told_whether_its_programs_or_its_comparison_is_at_fault():
+    exercise = answers.exercises["counterexample"]
+
+    def few_keys(new_row):
+        return fuzz(new_row, is_stale, ("CPU", IMPLICIT, EXPLICIT))
+
+    def as_texts(new_row):
+        return fuzz(new_row, lambda row: str(row.stored()) != str(row.meant()))
+
+    def hint(answer):
+        evidence = failing_cases(exercise, answer, 7, search=False)[0]
+        hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+        return next(hint.text for hint in hints if hint.fits(evidence))
+
+    assert "Take a kernel away" in hint(without_removals)
+    assert "No key had two kernels" in hint(each_key_once)
+    assert "Some of KEYS never came" in hint(few_keys)
+    assert "the kernels themselves" in hint(by_name)
+    assert "the kernels themselves" in hint(as_texts)
+    assert "your comparison did not see it: " in hint(meant_twice)
+
+
 def test_mistakes_of_a_refresh_get_their_hints():
     stages = dict(stage_exercises(answers.exercises["refresh"]))
     formulas = "CompositeExplicitAutogradNonFunctional"
@@ -433,6 +555,7 @@ def test_mistakes_of_a_refresh_get_their_hints():
     def without_other(key):
         return refresh(key) - ({"AutogradOther"} if key == "Autograd" else set())
 
+    assert "Copy one with set(...)" in first_hint(stages["an alias"], in_the_table)
     assert "too much for this key" in first_hint(stages["an alias"], pushes_too)
     assert "all slots of FILLS" in first_hint(stages["an alias"], without_other)
     assert "Undefined" in first_hint(stages["an alias"], no_undefined)

@@ -14,9 +14,12 @@ from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.dispatcher import Rule as KeyRule
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.operator import slots_updated
+from labkit.dispatch.table import Cell
 
 Statement = tuple[Any, ...]
 Rule = Callable[[str], Collection[str]]
+Kernels = dict[str, Kernel | None]
+"""Slot -> its kernel; None is an empty cell."""
 
 EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
 SLOTS = tuple(str(slot) for slot in RUNTIME_KEYS)
@@ -77,12 +80,15 @@ class Row:
         world.fallbacks.update(FALLBACKS)
         self.op = world._operator("capstone::op")
         self._slots: tuple[DispatchKey, ...] = ()
+        self._worked_out: dict[str, Kernels] = {}
+        """"stored" and "meant", where they were asked for since the last statement."""
         self.touched = 0
         self._rule, self._heeds, self._heals = rule, heeds, heals
         self._alive: dict[int, tuple[DispatchKey, Kernel]] = {}
 
     def run(self, statement: Statement) -> None:
         """The kernel is registered, or gone; removing one that is not there does nothing."""
+        self._worked_out.clear()
         kind, number, *key = statement
         if kind == "remove" and number not in self._alive:
             return
@@ -103,15 +109,20 @@ class Row:
         self._slots = tuple(DispatchKey[name] for name in names)
         self.touched += len(self._slots)
 
-    def stored(self) -> dict[str, Kernel | None]:
+    def stored(self) -> Kernels:
         """Slot -> the kernel that a call runs."""
-        return {slot: cell.kernel for slot, cell in zip(SLOTS, self.op.dispatch_table, strict=True)}
+        return self._once("stored", lambda: self.op.dispatch_table)
 
-    def meant(self) -> dict[str, Kernel | None]:
-        """Slot -> the kernel that all registrations together say, worked out now."""
-        return {
-            slot: cell.kernel for slot, cell in zip(SLOTS, self.op.computed_table(), strict=True)
-        }
+    def meant(self) -> Kernels:
+        """Slot -> the kernel that all registrations together say."""
+        return self._once("meant", self.op.computed_table)
+
+    def _once(self, name: str, cells: Callable[[], Sequence[Cell]]) -> Kernels:
+        """Worked out once after each statement: a fuzzer may ask for it slot by slot."""
+        if name not in self._worked_out:
+            kernels = [cell.kernel for cell in cells()]
+            self._worked_out[name] = dict(zip(SLOTS, kernels, strict=True))
+        return self._worked_out[name].copy()
 
     def stale(self) -> dict[str, tuple[str, str]]:
         """Slot -> (what a call runs, what is meant), where they differ."""
@@ -201,19 +212,20 @@ def forgetting(key: str, slot: str) -> Row:
 
 
 class AskedRow:
-    """What a fuzzer may do with an operator: run statements, and compare.
+    """What a fuzzer may do with an operator: run statements, which `ran` lists, and compare.
 
     Functions, not methods of the row: a method leads to the operator, which knows what is stale.
     """
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, ran: list[Statement]) -> None:
         def run(statement: Statement) -> None:
             row.run(statement)
+            ran.append(tuple(statement))
 
-        def stored() -> dict[str, Kernel | None]:
+        def stored() -> Kernels:
             return row.stored()
 
-        def meant() -> dict[str, Kernel | None]:
+        def meant() -> Kernels:
             return row.meant()
 
         self.run, self.stored, self.meant = run, stored, meant

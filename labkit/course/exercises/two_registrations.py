@@ -42,6 +42,7 @@ def _removes_after_the_formula(program: list[Statement]) -> bool:
 
 STALE, REMOVED = "a cell goes stale", "a kernel is removed after a formula came"
 MIDDLE = "the list is the middle of the program"
+ALWAYS, THREE = "always, whatever is left", "three statements or more are left"
 
 
 @handed_out
@@ -53,7 +54,13 @@ def _question(name: str, whole: list[Statement]) -> Callable[[list[Statement]], 
         first = (len(asked) - len(program)) // 2
         return bool(program) and program == asked[first : first + len(program)]
 
-    return {STALE: _fails, REMOVED: _removes_after_the_formula, MIDDLE: is_the_middle}[name]
+    return {
+        STALE: _fails,
+        REMOVED: _removes_after_the_formula,
+        MIDDLE: is_the_middle,
+        ALWAYS: lambda program: True,
+        THREE: lambda program: len(program) >= 3,
+    }[name]
 
 
 NESTED, NONFUNCTIONAL = "NestedTensorCPU", "CompositeExplicitAutogradNonFunctional"
@@ -77,9 +84,13 @@ def _a_failing_program(rng: Rng, size: int) -> tuple[list[Statement], str]:
     """Some registrations more than the failure needs, often several reasons for it; a question."""
     if rng.chance(0.3):
         return list(rng.choice(ONE_PASS_LEAVES_TOO_MUCH)), STALE
-    question = rng.choice((STALE, STALE, REMOVED, MIDDLE))
+    question = rng.choice((STALE, STALE, REMOVED, MIDDLE, ALWAYS, THREE))
     if question == MIDDLE:
         return random_program(rng, 9 + size), MIDDLE
+    if question == ALWAYS:
+        return random_program(rng, 1 + size), ALWAYS
+    if question == THREE:
+        return [("impl", 0, rng.choice(KEYS)), *[("remove", 0)] * (4 + size)], THREE
     for _ in range(40):
         program = random_program(rng, 3 + size)
         if _question(question, program)(program):
@@ -92,13 +103,22 @@ def _drive_smallest(answer: Any, program: list[Statement], question: str) -> Any
     return answer(program, _question(question, program))
 
 
+def _no_removals(program: list[Statement]) -> list[Statement]:
+    return [statement for statement in program if statement[0] != "remove"]
+
+
+def _removals(program: list[Statement]) -> list[Statement]:
+    return [statement for statement in program if statement[0] == "remove"]
+
+
 def _judge_smallest(case: Case, got: Any) -> str | Wrong | None:
     program, question = case.inputs
     fails = _question(question, program)
     if not isinstance(got, list) or not all(statement in program for statement in got):
         return "a list with statements of the program is returned"
-    if [statement for statement in program if statement in got] != got:
-        return "the statements stand in their order, each once"
+    left = iter(program)
+    if not all(statement in left for statement in got):
+        return "the statements stand in their order, none more often than before"
     if not fails(got):
         return "the shorter program still fails"
     for place, statement in enumerate(got):
@@ -120,6 +140,24 @@ smallest = Exercise(
         Hint(
             "`fails` is another question here. Ask the function that you are given.",
             when=lambda e: e.inputs[1] != STALE and "shorter" in e.property and _fails(e.value),
+        ),
+        Hint(
+            "Without its removals this program does not fail. A `remove` may be what it takes: "
+            "leave it out alone, as any other statement.",
+            when=lambda e: (
+                "shorter program still fails" in e.property
+                and not _removals(e.value)
+                and not _question(e.inputs[1], e.inputs[0])(_no_removals(e.inputs[0]))
+            ),
+        ),
+        Hint(
+            "`fails` is true for every list here, so the answer is []. Ask the function that you "
+            "are given, about the empty list too. In `if` and `or`, [] counts as false.",
+            when=lambda e: e.inputs[1] == ALWAYS and "needed" in e.property,
+        ),
+        Hint(
+            "Equal statements stand here several times. Take away one of them, by its place.",
+            when=lambda e: "needed" in e.property and len(e.value) > 3 and len({*e.value}) == 1,
         ),
         Hint(
             "`fails` is false for your list. Of two statements, perhaps either can go, but not "
@@ -150,17 +188,31 @@ smallest = Exercise(
         "takes the statements out of the caller's list",
         "returns the two statements of the report",
         "asks a question of its own",
+        "takes an empty list for no list",
+        "never tries the empty list",
+        "begins at one statement",
+        "takes equal statements away together",
+        "leaves every removal out",
     ),
 )
 
 
 # --- askers
 
+BEGIN_ALIKE = (
+    "Autograd", "AutogradCPU", "AutogradCUDA", IMPLICIT, EXPLICIT,
+    "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutogradNonFunctional",
+)  # fmt: skip
+
 
 def _a_list_of_questions(rng: Rng, size: int) -> tuple[dict[str, set[str]], str]:
+    """Some slots do not ask for the key of their own name."""
     names = rng.sample(SLOTS, 2 + size)
-    keys = rng.sample([*SLOTS, *FILLS], 2 + size // 2)
-    asked = {slot: {slot, *rng.sample(keys, rng.randint(0, len(keys)))} for slot in names}
+    keys = rng.sample(rng.choice(([*SLOTS, *FILLS], BEGIN_ALIKE)), 2 + size // 2)
+    asked = {}
+    for slot in names:
+        among = [slot, *keys]
+        asked[slot] = set(rng.sample(among, rng.randint(0, len(among))))
     return asked, rng.choice([*keys, names[0]])
 
 
@@ -175,6 +227,15 @@ askers = Exercise(
     minutes=2,
     hints=(
         Hint("Return a set.", when=lambda e: isinstance(e.value, list | tuple)),
+        Hint(
+            "A slot asks for the keys of its set alone: for the key of its own name only if that "
+            "is in the set.",
+            when=lambda e: e.inputs[1] in e.value and e.inputs[1] not in e.right,
+        ),
+        Hint(
+            "A key that begins like another one is another key: compare whole names.",
+            when=lambda e: e.value > e.right,
+        ),
         "The key of the dictionary is the slot. What it asks for is the value.",
         "Go through asked.items(): a slot, and the keys that it asks for.",
         "Keep the slot if the key is among them.",
@@ -183,6 +244,8 @@ askers = Exercise(
         "returns what the slot of that name asks for",
         "returns the slots that do not ask",
         "returns the first one only",
+        "adds the slot of that name",
+        "looks for keys that begin alike",
     ),
 )
 
@@ -287,6 +350,10 @@ refresh = Exercise(
         Stage("programs"),
     ),
     hints=(
+        Hint(
+            "The sets of both tables are frozen. Copy one with set(...) before you add to it.",
+            when=lambda e: "AttributeError" in e.got and "frozenset" in e.got,
+        ),
         Hint(
             "You refresh more than a fifth too much for this key. A cell whose rule never asks for "
             "the key cannot change.",
