@@ -15,11 +15,14 @@ NOTEBOOK = "4_vision_low_level/13_pitfalls"
 # --- left_over
 
 
-EDGES = {
+EDGES: dict[int, list[Event]] = {
+    1: [],
+    3: [Event("alloc", 2, 1, 0, 512), Event("alloc", 0, 2, 512, 4)],
     2: [Event("free", 0, 1, 0, 512), Event("alloc", 1, 2, 512, 4), Event("segment", 3, 2, 0, 512)],
     4: [Event("alloc", 70, 3, 0, 4096)],
 }
-"""A block from before, a last step that takes nothing, a high step: asked for at these sizes."""
+"""Asked for at these sizes: no event, steps out of order, a block from before and a last step that
+takes nothing, a high step."""
 
 
 def _a_recording(rng: Rng, size: int) -> tuple[list[Event]]:
@@ -96,6 +99,9 @@ left_over = Exercise(
         "ends where nothing is taken any more",
         "counts frees of its own blocks only",
         "knows 64 steps",
+        "fails without events",
+        "says 0 without events",
+        "takes the last event's step for the last step",
         "empties the list of events",
         FIRST,
     ),
