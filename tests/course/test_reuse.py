@@ -228,6 +228,35 @@ def doubles(run, items):
     return results
 
 
+@answers.wrong("adaptive_batches", "keeps the error of a failed attempt")
+def keeps_errors(run, items):
+    errors = []
+
+    def noted(batch):
+        try:
+            return run(batch)
+        except torch.OutOfMemoryError as error:
+            errors.append(error)
+            raise
+
+    return adaptive()(noted, items)
+
+
+@answers.wrong("adaptive_batches", "goes on inside of the except")
+def halves_inside(run, items, size=None):
+    size = size or len(items)
+    results = []
+    while len(results) < len(items):
+        batch = items[len(results) : len(results) + size]
+        try:
+            results += run(batch)
+        except torch.OutOfMemoryError:
+            if len(batch) == 1:
+                raise
+            return results + halves_inside(run, items[len(results) :], max(1, len(batch) // 2))
+    return results
+
+
 @answers.wrong("adaptive_batches", "one item at a time")
 def one_at_a_time(run, items):
     return [run([item])[0] for item in items]
@@ -325,6 +354,7 @@ def tries_every_plan(layers, budget):
 def test_mistakes_get_their_hints():
     adapt = answers.exercises["adaptive_batches"]
     assert "nothing smaller" in first_hint(adapt, adaptive(ends=False))
+    assert "still takes room" in first_hint(adapt, keeps_errors)
     assert "smallest size that failed" in first_hint(adapt, adaptive(remembers=False))
     assert "did not end" in first_hint(adapt, adaptive(falls=False))
     fits, debug = answers.exercises["first_fit"], answers.exercises["used_after_return"]

@@ -1,10 +1,11 @@
 """Memory used twice: a pool that lends, batches that adapt, a plan for checkpoints."""
 
+import weakref
 from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
 from labkit.course.exercises._borrowers import tensor_pool, used_after_return
 from labkit.course.exercises._policies import checkpoint_policy
 from labkit.course.exercises._reuse_steps import first_fit, next_size
@@ -18,7 +19,7 @@ class Room:
     """A device that changes: at attempt n there is room for rooms[n], and the last one stays."""
 
     def __init__(self, rooms: list[int]) -> None:
-        self.rooms, self.sizes = rooms, list[int]()
+        self.rooms, self.sizes, self.taken = rooms, list[int](), 0
 
     def run(self, batch: Any) -> list[int]:
         """The batch, each number times ten.
@@ -31,9 +32,24 @@ class Room:
             raise RuntimeError("5,000 attempts: this does not end")
         if not len(batch):
             raise RuntimeError("an empty batch")
-        if len(batch) > room:
+        attempt = _Attempt(self, min(len(batch), room - self.taken))
+        if len(batch) > attempt.items:
             raise torch.OutOfMemoryError(f"no room for {len(batch)}")
         return [10 * item for item in batch]
+
+
+class _Attempt:
+    """The room that one call takes. An error that is kept keeps the call's variables, and so it."""
+
+    def __init__(self, device: Room, items: int) -> None:
+        self.items = items
+        device.taken += items
+        weakref.finalize(self, _give_back, device, items)
+
+
+@handed_out
+def _give_back(device: Room, items: int) -> None:
+    device.taken -= items
 
 
 def _rooms(rng: Rng, size: int, kind: str = "") -> tuple[int, list[int], str]:
@@ -104,7 +120,9 @@ adaptive_batches = Exercise(
              "says nothing any more: begin again with fits = 0.",
              when=lambda e: "5,000" in e.got),
         Hint("It ended with an error though every item fits alone: there is less room than "
-             "before. What fitted once need not fit now.", when=lambda e: e.inputs[2] == "moves"),
+             "before. What fitted once need not fit now. Or an error is kept, or its `except` not "
+             "yet left: then what the failed call had still takes room.",
+             when=lambda e: e.inputs[2] == "moves"),
         "Keep fits = 0 and fails = None. Without fails, double; with it, take the middle.",
         "When a size fails that had fitted before, begin again: fits = 0.",
     ),
@@ -115,6 +133,8 @@ adaptive_batches = Exercise(
         "catches by text",
         "forgets the ceiling",
         "one item at a time",
+        "keeps the error of a failed attempt",
+        "goes on inside of the except",
     ),
 )  # fmt: skip
 
