@@ -19,6 +19,10 @@ for why, wrong in {
     "without the settings": lambda film, frame, s: repr((film, frame)),
     "only joins the texts": lambda film, frame, s: f"{film}{frame}{sorted(s.items())}",
     "keeps the order of the settings": lambda film, frame, s: repr((film, frame, s)),
+    "joins names and values": lambda film, frame, s: (
+        f"{film}-{frame}-" + "".join(f"{name}{value}" for name, value in sorted(s.items()))
+    ),
+    "uses Python's hash": lambda film, frame, s: str(hash((film, frame, *sorted(s.items())))),
 }.items():
     answers.wrong("cache_key", why)(wrong)
 
@@ -45,12 +49,19 @@ def both_ways(content):
         return loaded(content, safe=False)
 
 
+def frame_in(found):
+    found = found.get("frame") if isinstance(found, dict) else found
+    return found if isinstance(found, torch.Tensor) else None
+
+
 answers.right("unpacked")(unpacked)
 for why, wrong in {
     "loads arbitrary pickles": lambda content: unpacked(content, lambda c: loaded(c, False)),
     "tries the safe way first, then the other": lambda content: unpacked(content, both_ways),
     "gives what is no tensor": catches(loaded),
     "lets the refusal out": lambda content: unpacked(content, caught=RuntimeError),
+    "takes the frame out of a dict": lambda content: frame_in(catches(loaded)(content)),
+    "forgets the shape": lambda content: None if (t := unpacked(content)) is None else t.flatten(),
     "lets half a file out": lambda content: unpacked(content, caught=pickle.UnpicklingError),
 }.items():
     answers.wrong("unpacked", why)(wrong)
@@ -87,6 +98,12 @@ answers.wrong("whole_file", "writes under the final name")(cached(atomic=False))
 answers.wrong("whole_file", "has no checksum")(cached(check=lambda content: b""))
 answers.wrong("whole_file", "knows the length only")(
     cached(check=lambda content: len(content).to_bytes(4, "big"))
+)
+answers.wrong("whole_file", "adds all bytes up")(
+    cached(check=lambda content: sum(content).to_bytes(4, "big"))
+)
+answers.wrong("whole_file", "takes an empty content for none")(
+    (cached()[0], lambda folder, name: cached()[1](folder, name) or None)
 )
 answers.wrong("whole_file", "fails on an empty folder")(cached(safe=False))
 answers.wrong("whole_file", "deletes before it writes")(cached(deletes=True))
@@ -203,8 +220,10 @@ def test_mistakes_of_its_parts_get_their_hints():
     assert "then rename" in first_hint(file, cached(atomic=False))
     assert "checksum" in first_hint(file, cached(check=lambda content: b""))
     assert "raised an error" in first_hint(file, cached(short=True))
+    assert "no bytes" in first_hint(file, (cached()[0], lambda *at: cached()[1](*at) or None))
     assert "nothing is stored" in first_hint(file, cached(safe=False))
     assert "where one ends" in first_hint(keys, lambda film, n, s: f"{film}{n}{sorted(s.items())}")
+    assert "next process" in first_hint(keys, lambda film, n, s: str(hash((film, n))))
     assert "all settings in it" in first_hint(keys, lambda film, n, s: repr((film, n)))
     opened = answers.exercises["unpacked"]
     assert "it ran" in first_hint(opened, unsafe)

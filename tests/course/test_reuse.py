@@ -1,5 +1,7 @@
 """Right and wrong answers to the exercises on memory that is used twice."""
 
+import functools
+import operator
 import sys
 import zlib
 
@@ -136,6 +138,28 @@ def resized(buffer):
     look_at(slice(None))(buffer)
 
 
+def remembered():
+    kept = {}
+
+    def flip(buffer):
+        buffer[0] ^= 1
+        kept[id(buffer)] = bytes(buffer)
+
+    def look(buffer):
+        if kept[id(buffer)] != buffer:
+            raise RuntimeError("used after return")
+
+    return flip, look
+
+
+def of_all(measure):
+    def look(buffer):
+        if measure(buffer) != measure([0xA5] * len(buffer)):
+            raise RuntimeError("used after return")
+
+    return look
+
+
 answers.right("used_after_return")((fill, look_at(slice(None))))
 for why, wrong in {
     "weak detection by reference count": (fill, counted),
@@ -143,6 +167,9 @@ for why, wrong in {
     "keeps a checksum, and fills nothing": summed(),
     "fills, and never looks": (fill, lambda buffer: None),
     "raises for whoever keeps a part": (fill, resized),
+    "fills one byte, and remembers the others": remembered(),
+    "adds all bytes up": (fill, of_all(sum)),
+    "xors all bytes": (fill, of_all(lambda found: functools.reduce(operator.xor, found))),
 }.items():
     answers.wrong("used_after_return", why)(wrong)
 

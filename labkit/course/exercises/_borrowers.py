@@ -314,7 +314,8 @@ tensor_pool = Exercise(
 
 FILL = 0xA5
 HABITS = ("gives back", "keeps a name", "keeps a part", "writes later", "writes, then lets go",
-          "writes in the first byte", "writes in the last byte")  # fmt: skip
+          "writes in the first byte", "writes in the last byte",
+          "writes one more and one less", "writes the same bit twice")  # fmt: skip
 
 
 def _habits(rng: Rng, size: int, habits: tuple[str, ...] = HABITS) -> tuple[list[str], int, int]:
@@ -325,13 +326,14 @@ def _habits(rng: Rng, size: int, habits: tuple[str, ...] = HABITS) -> tuple[list
 def _drive_debug(answer: Any, habits: list[str], nbytes: int, seed: int) -> dict[str, Any]:
     """For each borrower, whether the next one is told, and whether a late reader is misled."""
     returned, look = answer
-    buffer, rng, kept, told, misled = bytearray(nbytes), Rng(str(seed)), list[Any](), [], []
+    buffer, rng, kept, told = bytearray(nbytes), Rng(str(seed)), list[Any](), list[str]()
+    stayed = set(range(nbytes))
     for number, habit in enumerate(habits):
-        buffer[:] = bytes(rng.randint(0, 99) for _ in range(nbytes))  # its rightful work
-        content = bytes(buffer)
+        # Its rightful work. No byte is what it was the time before: no fill can be equal to both.
+        content = bytes(100 * (number % 2) + rng.randint(0, 99) for _ in range(nbytes))
+        buffer[:] = content
         returned(buffer)
-        if bytes(buffer) == content:
-            misled.append(number)
+        stayed &= {at for at in stayed if buffer[at] == content[at]}
         if habit == "keeps a name":
             kept.append(buffer)
         elif habit == "keeps a part":
@@ -339,14 +341,20 @@ def _drive_debug(answer: Any, habits: list[str], nbytes: int, seed: int) -> dict
         elif habit.startswith("writes"):
             at = {"writes in the first byte": 0, "writes in the last byte": nbytes - 1}.get(habit)
             place = rng.randrange(nbytes) if at is None else at
-            part = memoryview(buffer)
-            part[place] ^= 1 << rng.randint(0, 7)
+            part, second = memoryview(buffer), (place + 1) % nbytes
+            if habit == "writes one more and one less":
+                part[place], part[second] = (part[place] + 1) % 256, (part[second] - 1) % 256
+            else:
+                bit = 1 << rng.randint(0, 7)
+                part[place] ^= bit
+                if habit == "writes the same bit twice":
+                    part[second] ^= bit
             if habit == "writes later":
                 kept.append(part)
             else:
                 part.release()
         told.append(_told_by(look, buffer))
-    return {"told": told, "a late reader finds the old content": misled}
+    return {"told": told, "a late reader finds old bytes at": sorted(stayed)}
 
 
 @handed_out
@@ -362,7 +370,7 @@ def _told_by(look: Any, buffer: bytearray) -> str:
 
 def _right_debug(habits: list[str], nbytes: int, seed: int) -> dict[str, Any]:
     told = ["used after return" if "writes" in one else "untouched" for one in habits]
-    return {"told": told, "a late reader finds the old content": []}
+    return {"told": told, "a late reader finds old bytes at": []}
 
 
 def _misjudged(evidence: Any, right: str) -> list[str]:
@@ -390,11 +398,12 @@ used_after_return = Exercise(
     hints=(
         Hint("To keep a name is no use: nothing was written, and look raised.",
              when=lambda e: bool(_misjudged(e, "untouched"))),
-        Hint("One byte was written after the return, and nobody was told. Look at every byte.",
+        Hint("A byte or two were written after the return, and nobody was told. Look at every "
+             "byte by itself: a sum can stay as it was.",
              when=lambda e: bool(_misjudged(e, "used after return"))),
-        Hint("After returned(buffer), the buffer still held its old content: a late reader would "
-             "not notice. Fill it.",
-             when=lambda e: bool(e.value["a late reader finds the old content"])),
+        Hint("After returned(buffer), the buffer still held old bytes: a late reader would not "
+             "notice. Fill all of it.",
+             when=lambda e: bool(e.value["a late reader finds old bytes at"])),
         "buffer[:] = bytes([0xA5]) * len(buffer) fills it.",
     ),
     must_fail=(
@@ -403,5 +412,8 @@ used_after_return = Exercise(
         "keeps a checksum, and fills nothing",
         "fills, and never looks",
         "raises for whoever keeps a part",
+        "fills one byte, and remembers the others",
+        "adds all bytes up",
+        "xors all bytes",
     ),
 )  # fmt: skip

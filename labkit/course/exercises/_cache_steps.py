@@ -1,8 +1,10 @@
 """The small steps of a cache on disk: its key, and what may come out of a file."""
 
+import builtins
 import io
 import pickle
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -13,26 +15,37 @@ Wish = tuple[str, int, dict[str, int]]
 
 
 def _wishes(rng: Rng, size: int) -> tuple[list[Wish]]:
-    films, names = ("a", "b", "a1"), ("blur", "gain")
+    films, names = ("a", "b", "a1"), ("blur", "gain", "gain1")
     found: list[Wish] = []
     for _ in range(3 + 2 * size):
-        chosen = [name for name in names if rng.chance(0.7)]
+        chosen = [name for name in names if rng.chance(0.4)]
         rng.shuffle(chosen)
-        settings = {name: rng.randint(1, 2) for name in chosen}
+        settings = {name: rng.choice((1, 2, 12)) for name in chosen}
         found.append((rng.choice(films), rng.choice((1, 2, 11, 12)), settings))
     return (found,)
 
 
-def _drive_keys(answer: Any, wishes: list[Wish]) -> list[Any]:
-    return [answer(film, frame, settings) for film, frame, settings in wishes]
+def _drive_keys(answer: Any, wishes: list[Wish]) -> dict[str, list[Any]]:
+    """The keys of one process, and of the next one, where `hash` gives other numbers."""
+    here = [answer(*wish) for wish in wishes]
+    with mock.patch.object(builtins, "hash", _hash_of_the_next_process):
+        return {"keys": here, "in the next process": [answer(*wish) for wish in wishes]}
+
+
+@handed_out
+def _hash_of_the_next_process(one: object) -> int:
+    return ~one.__hash__()
 
 
 def _judge_keys(case: Case, got: Any) -> Any:
     if isinstance(got, Raised):
         return "cache_key(film, frame, settings) returns a text"
-    (wishes,) = case.inputs
+    (wishes,), later = case.inputs, got["in the next process"]
+    got = got["keys"]
     if not all(isinstance(key, str) for key in got):
         return "every key is a text"
+    if later != got:
+        return Wrong("the next process makes the same keys", got)
     for at, one in enumerate(wishes):
         for other in range(at):
             if (one == wishes[other]) != (got[at] == got[other]):
@@ -43,7 +56,7 @@ def _judge_keys(case: Case, got: Any) -> Any:
 
 def _one_left_out(evidence: Any) -> bool:
     """Whether the two requests with one key differ in one of the three only: it was left out."""
-    (wishes,), got = evidence.inputs, evidence.value
+    (wishes,), got = evidence.inputs, evidence.value["keys"]
     pairs = [(one, other) for at, one in enumerate(wishes) for n, other in enumerate(wishes[:at])
              if got[at] == got[n] and one != other]  # fmt: skip
     return any(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in pairs)
@@ -61,6 +74,10 @@ cache_key = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
+            "Python's `hash` gives other numbers in the next process. Use the text itself.",
+            when=lambda e: "next process" in e.property,
+        ),
+        Hint(
             "The same settings came in another order, and are still the same: sort them.",
             when=lambda e: "one key" in e.property,
         ),
@@ -77,7 +94,7 @@ cache_key = Exercise(
         "sorted(settings.items()) has one order only.",
     ),
     must_fail=("the frame number only", "without the settings", "only joins the texts",
-               "keeps the order of the settings"),
+               "keeps the order of the settings", "joins names and values", "uses Python's hash"),
 )  # fmt: skip
 
 
@@ -104,7 +121,7 @@ def _ran(what: str) -> str:
 def content_of(kind: str, numbers: list[int]) -> bytes:
     """A file's content of this kind."""
     file = io.BytesIO()
-    frame = torch.tensor(numbers, dtype=torch.uint8)
+    frame = torch.tensor([numbers], dtype=torch.uint8)
     if kind == "a plain pickle":
         return pickle.dumps(Program(), protocol=2)
     torch.save(
@@ -114,6 +131,8 @@ def content_of(kind: str, numbers: list[int]) -> bytes:
             "a program in a list": [frame, Program()],
             "a program in a dict": {"frame": frame, "note": Program()},
             "a number": 7,
+            "a list": [frame, frame],
+            "a dict": {"frame": frame},
         }.get(kind, frame),
         file,
     )
@@ -122,10 +141,11 @@ def content_of(kind: str, numbers: list[int]) -> bytes:
 
 
 KINDS = ("a frame", "a program", "a program in a list", "a program in a dict", "a plain pickle")
+NO_FRAMES = ("a number", "a list", "a dict")
 
 
 def _content(rng: Rng, size: int) -> tuple[str, list[int]]:
-    kind = rng.choice(("a frame", *KINDS, "a number", "half a frame"))
+    kind = rng.choice(("a frame", *KINDS, *NO_FRAMES, "half a frame"))
     return kind, [rng.randint(0, 255) for _ in range(1 + 3 * size)]
 
 
@@ -136,7 +156,7 @@ def _drive_unpacked(answer: Any, kind: str, numbers: list[int]) -> Any:
 
 
 def _right_unpacked(kind: str, numbers: list[int]) -> Any:
-    frame = torch.tensor(numbers, dtype=torch.uint8) if kind == "a frame" else None
+    frame = torch.tensor([numbers], dtype=torch.uint8) if kind == "a frame" else None
     return {"result": frame, "ran": []}
 
 
@@ -159,7 +179,7 @@ unpacked = Exercise(
         Hint("{input}: torch.load raises RuntimeError when bytes are missing. Catch it, and return "
              "None.", when=lambda e: e.kind == "raised"),
         Hint("It is data, and no frame: return None for whatever is not a tensor.",
-             when=lambda e: e.inputs[0] == "a number"),
+             when=lambda e: e.inputs[0] in NO_FRAMES),
         "torch.load reads from a file object: io.BytesIO(content) is one.",
     ),
     must_fail=(
@@ -168,5 +188,7 @@ unpacked = Exercise(
         "gives what is no tensor",
         "lets the refusal out",
         "lets half a file out",
+        "takes the frame out of a dict",
+        "forgets the shape",
     ),
 )  # fmt: skip

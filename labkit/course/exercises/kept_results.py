@@ -64,27 +64,36 @@ class Folder:
         return {name: len(content) for name, content in self.files.items()}
 
     def damage(self, name: str, how: str, where: float) -> None:
-        """The file is cut, one bit of it is another, or it is longer; its last use stays."""
-        content = self.files[name]
+        """The file is cut, some bits of it are others, or it is longer; its last use stays."""
+        content = bytearray(self.files[name])
         at = int(where * len(content))
-        self.files[name] = {
-            "cut": content[:at],
-            "flipped": content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :],
-            "longer": content + b"?",
-        }[how]
+        if how == "cut":
+            del content[at:]
+        elif how == "longer":
+            content += b"?"
+        elif content:
+            content[at] ^= 4
+            if how == "flipped twice":  # what one byte has more, the other has less
+                alike = [n for n, one in enumerate(content) if (one ^ content[at]) & 4 == 0]
+                other = next((n for n in reversed(alike) if n != at), at)
+                content[other] ^= 4 if other != at else 8
+        self.files[name] = bytes(content)
 
     def _dies(self) -> bool:
         self.calls += 1
         return self.calls == self.dies_at
 
 
-def _stored(rng: Rng, size: int, damage: str = "") -> tuple[bytes, bytes, str, int]:
-    old, new = (rng.randbytes(rng.randint(1, 4 + 8 * size)) for _ in range(2))
-    kind = damage or rng.choice(("none", "killed", "cut", "flipped", "longer"))
-    return old, new, kind, rng.randint(0, 10**6)
+DAMAGES = ("cut", "flipped", "flipped twice", "longer")
 
 
-def _drive_file(answer: Any, old: bytes, new: bytes, damage: str, where: int) -> Any:
+def _stored(rng: Rng, size: int, damage: str = "") -> tuple[bytes, bytes, str, float]:
+    old, new = (rng.randbytes(rng.randint(0, 4 + 8 * size)) for _ in range(2))
+    kind = damage or rng.choice(("none", "killed", *DAMAGES))
+    return old, new, kind, rng.random()
+
+
+def _drive_file(answer: Any, old: bytes, new: bytes, damage: str, where: float) -> Any:
     """What load gives after what happened to the file."""
     store, load = answer
     folder = Folder()
@@ -92,24 +101,19 @@ def _drive_file(answer: Any, old: bytes, new: bytes, damage: str, where: int) ->
         return "something, from an empty folder"
     store(folder, "frame", old)
     if damage == "killed":
-        folder.dies_at = folder.calls + 1 + where % folder.calls
+        folder.dies_at = folder.calls + 1 + int(where * folder.calls)
     try:
         store(folder, "frame", new)
     except Died:
         found = load(folder, "frame")
         return "the old or the new one" if found in (old, new) else found
-    content = folder.files.get("frame", b"")
-    at = where % max(1, len(content))
-    if damage == "cut":
-        folder.files["frame"] = content[:at]
-    elif damage == "longer":
-        folder.files["frame"] = content + b"?"
-    elif damage == "flipped" and content:
-        folder.files["frame"] = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+    if damage in DAMAGES:
+        for name in folder.files:
+            folder.damage(name, damage, where)
     return load(folder, "frame")
 
 
-def _right_file(old: bytes, new: bytes, damage: str, where: int) -> Any:
+def _right_file(old: bytes, new: bytes, damage: str, where: float) -> Any:
     return {"none": new, "killed": "the old or the new one"}.get(damage)
 
 
@@ -123,8 +127,7 @@ whole_file = Exercise(
     stages=(
         Stage("there and back", case=lambda rng, size: _stored(rng, size, "none"), cases=10),
         Stage("killed", case=lambda rng, size: _stored(rng, size, "killed"), cases=15),
-        Stage("damaged", case=lambda rng, size: _stored(rng, size, rng.choice(
-            ("cut", "flipped", "longer"))), cases=40),
+        Stage("damaged", case=lambda rng, size: _stored(rng, size, rng.choice(DAMAGES)), cases=40),
         Stage("together"),
     ),
     rules=("zlib.crc32 or hashlib is allowed; no torch, no labkit",),
@@ -137,16 +140,21 @@ whole_file = Exercise(
              "another name, then rename it.", when=lambda e: e.inputs[2] == "killed"),
         Hint("load raised an error on a damaged file. It gives None: look first whether all bytes "
              "that you take apart are there.", when=lambda e: e.kind == "raised"
-             and e.inputs[2] in ("cut", "flipped", "longer")),
+             and e.inputs[2] in DAMAGES),
         Hint("A damaged file was taken for whole. Put a checksum of the content in front of it, "
-             "and look at it in load.", when=lambda e: e.inputs[2] in ("cut", "flipped", "longer")),
-        "zlib.crc32(content).to_bytes(4) gives four bytes.",
+             "and look at it in load. A sum of the bytes is not enough: two changes can cancel.",
+             when=lambda e: e.inputs[2] in DAMAGES),
+        Hint("What was stored has no bytes, and is a content all the same: load gives b\"\", not "
+             "None.", when=lambda e: e.inputs[1] == b""),
+        "zlib.crc32(content).to_bytes(4, \"big\") gives four bytes.",
         "load returns None for everything that is not exactly what store has written.",
     ),
     must_fail=(
         "writes under the final name",
         "has no checksum",
         "knows the length only",
+        "adds all bytes up",
+        "takes an empty content for none",
         "fails on an empty folder",
         "deletes before it writes",
         "catches every exception and returns a default",
