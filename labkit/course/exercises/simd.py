@@ -115,9 +115,9 @@ def _rounded_late(numbers: list[float], lanes: int) -> list[float]:
     whole = len(values) - len(values) % lanes
     parts = [*map(float, _lanes_of(values[:whole], lanes))]
     rest = [*map(float, values[whole:])]
-    total = sum(parts)
-    return [sum(rest, total), float(np.float32(sum(rest, total))),
-            float(lane_sum_right([np.float32(total), *rest], 1))]  # fmt: skip
+    total = sum(parts, 0.0)
+    return [float(sum(rest, total)), float(np.float32(sum(rest, total))),
+            float(lane_sum_right([float(np.float32(total)), *rest], 1))]  # fmt: skip
 
 
 def _lanes_of(values: Any, lanes: int) -> Any:
