@@ -190,6 +190,8 @@ PLAIN = cached(check=lambda content: b"")
 CACHES = {
     "counts entries": (
         disk_cache(measure=lambda sizes: 2_500 * len(sizes)), "used longest ago first"),
+    "deletes at the limit": (
+        disk_cache(measure=lambda sizes: 1 + sum(sizes.values())), "all of it stays"),
     "limit ignored on restart": (disk_cache(at_start=False), "in __init__"),
     "forgets at restart what is there": (disk_cache(clears=True), "in __init__"),
     "leaves unfinished files": (disk_cache(cleans=False), "unfinished"),

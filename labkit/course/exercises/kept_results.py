@@ -164,8 +164,15 @@ whole_file = Exercise(
 # --- disk_cache
 
 KEYS = "abcdefg"
+EXACT = 0
+"""A limit of just the bytes that are there."""
 EVENTS = ("put too much", "restart", "killed in put", "damage", "put a program")
 Operation = tuple[Any, ...]
+
+
+@handed_out
+def _limit(limit: int, sizes: dict[str, int]) -> int:
+    return limit or max(4_000, sum(sizes.values()))
 
 
 @handed_out
@@ -192,7 +199,7 @@ def _operations(
             steps.append((what, "z", limit))
         elif what == "restart":
             limit = rng.randint(4_000, 9_000)
-            steps.append((what, "", limit))
+            steps.append((what, "", rng.choice((limit, EXACT))))
         elif what == "killed in put":
             key = rng.choice([one for _, one, *_ in steps if one in KEYS] or [key])
             steps.append((what, key, limit, rng.choice((1, 1, 2, 3))))
@@ -220,7 +227,7 @@ def _drive_cache(answer: Any, steps: list[Operation], limit: int) -> list[dict[s
         elif what == "put a program":
             cache.put(key, Program())
         elif what == "restart":
-            cache = answer(folder, rest[0])
+            cache = answer(folder, _limit(rest[0], folder.sizes()))
         elif what == "killed in put":
             folder.dies_at = folder.calls + rest[1]
             try:
@@ -244,7 +251,7 @@ def _judge_cache(case: Case, got: Any) -> Any:
     good, unsure = set[str](), set[str]()
     for at, ((what, key, *rest), seen) in enumerate(zip(steps, got, strict=True)):
         now, before = seen["files"], dict(files)
-        limit = rest[0] if what == "restart" else limit
+        limit = _limit(rest[0], files) if what in ("restart", "killed in put") else limit
         told = f"step {at + 1}, {what} {key}".rstrip()
         if seen["ran"]:
             return Wrong(f"{told}: no program of a file runs", [])
@@ -304,6 +311,7 @@ def _cache_told(steps: list[Operation], limit: int) -> str:
         "put a program": "put {}, with a program inside",
     }
     said = "; ".join(words[what].format(*rest) for what, *rest in steps)
+    said = said.replace(f"with limit {EXACT}", "with a limit of all that is there")
     return f"limit {limit} bytes: {said}"
 
 
@@ -335,8 +343,8 @@ disk_cache = Exercise(
         Hint("A frame that is larger than the limit has no place, and pushes nobody out: look at "
              "len(content) before you store it.",
              when=lambda e: "put too much z" in e.property),
-        Hint("After a new start the limit may be smaller, and unfinished files may lie about. "
-             "Look at folder.sizes() in __init__.",
+        Hint("After a new start the limit may be smaller, or just what is there: then all of it "
+             "stays. And unfinished files may lie about. Look at folder.sizes() in __init__.",
              when=lambda e: "restart" in e.property.partition(":")[0]
              or "unfinished" in e.property),
         Hint("The process was killed, and a whole file was lost: `store` writes elsewhere, then "
@@ -356,6 +364,7 @@ disk_cache = Exercise(
     must_fail=(
         "counts entries",
         "limit ignored on restart",
+        "deletes at the limit",
         "forgets at restart what is there",
         "leaves unfinished files",
         "non-atomic writes",
