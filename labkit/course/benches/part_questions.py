@@ -109,10 +109,15 @@ ASKED: dict[str, Callable[[], list[Question]]] = {
 }  # fmt: skip
 
 
-@functools.cache
+_kept: dict[str, list[Question]] = {}
+"""No `functools.cache`: only a plain function can be put out of an answer's reach."""
+
+
 def questions(name: str) -> list[Question]:
     """What a part is asked, and the answers that are not labkit's own."""
-    return ASKED[name]()
+    if name not in _kept:
+        _kept[name] = ASKED[name]()
+    return _kept[name]
 
 
 def compare(name: str, part: Callable[..., Any]) -> Comparison:
