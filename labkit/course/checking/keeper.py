@@ -41,6 +41,7 @@ def kept(put_back: Callable[[], None]) -> Iterator[None]:
     pid = os.getpid()
     had_builtins = _BUILTINS.copy()
     had = [read() for read, _ in _SETTINGS]
+    limit, set_limit = sys.getrecursionlimit(), sys.setrecursionlimit
     gc.disable()
     try:
         yield
@@ -48,6 +49,7 @@ def kept(put_back: Callable[[], None]) -> Iterator[None]:
         if had_builtins != _BUILTINS:  # first: nothing works without them
             _BUILTINS.clear()
             _BUILTINS.update(had_builtins)
+        set_limit(limit)  # before anything calls deeper than an answer has left room for
         put_back()
         if os.getpid() != pid:  # a fork that came back as if it were the notebook
             os._exit(1)
@@ -130,7 +132,6 @@ def _pop_modes(depth: int) -> None:
 _SETTINGS: _Settings = (
     (_folder, _to_folder),
     (lambda: (sys.stdin, sys.stdout, sys.stderr), _to_streams),
-    (sys.getrecursionlimit, sys.setrecursionlimit),
     (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     (torch._C._len_torch_function_stack, _pop_modes),
 )
