@@ -4,7 +4,7 @@ A large block of memory goes back to the system when it is freed, and the next o
 pages, each filled with zeros by the kernel when it is first touched. For a 4K frame this takes
 longer than the convolutions. What a band needs stays with the process.
 
-Source   malloc/malloc.c of the GNU C library  M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+The thresholds are M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of the GNU C library (malloc/malloc.c).
 """
 
 import torch

@@ -89,11 +89,11 @@ def test_no_file_is_told(capfd):
     ("code", "message"),
     [
         ("#include <thrust/sort.h>\n", "prog.cu:1: the emulator does not run thrust."),
-        ("#include <cuda/barrier>\n", "prog.cu:1: the emulator does not run this part of libcu++"),
+        ("#include <cuda/atomic>\n", "prog.cu:1: the emulator does not run this part of libcu++"),
         ("\nCUdevice device;\n", "prog.cu:2: the emulator does not run the driver API (CUdevice)"),
         (
-            "\nvoid f() { cudaMemPool_t pool; }",
-            "prog.cu:2: the emulator does not run cudaMemPool_t",
+            "\nvoid f() { cudaExternalMemory_t memory; }",
+            "prog.cu:2: the emulator does not run cudaExternalMemory_t",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from labkit.cuda.shelf.histogram import Case as Histogram
 from labkit.cuda.shelf.layer_norm import Case as LayerNorm
 from labkit.cuda.shelf.optimizers import AdamCase, SgdCase
 from labkit.cuda.shelf.pooling import Case as Pooling
+from labkit.cuda.shelf.random import Case as Random
 from labkit.cuda.shelf.softmax import Case as Softmax
 from labkit.cuda.shelf.squeeze_excite import Case as SqueezeExcite
 from labkit.cuda.shelf.unscale import Case as Unscale
@@ -117,12 +118,19 @@ def unscale(draw):
     )
 
 
+def random_numbers(draw):
+    """A generator's offset is a multiple of four: what it has drawn is counted in fours."""
+    n = draw.choice([0, some(draw, 1, 40), some(draw, 1, 9000)])
+    return Random(n, draw.randrange(1 << 64), 4 * draw.choice([0, draw.randrange(1 << 40)]))
+
+
 DRAWS = {
     "softmax": softmax, "layer_norm": layer_norm, "batch_norm": batch_norm, "sgd": sgd,
     "batch_norm_inference": batch_norm, "cross_entropy": cross_entropy, "adam": adam,
     "soft_cross_entropy": soft_cross_entropy, "histogram": histogram, "convert": convert,
     "max_pool2d": pooling, "avg_pool2d": avg_pooling, "squeeze_excite": squeeze_excite,
     "squeeze_excite_backward": squeeze_excite, "unscale": unscale,
+    "random": random_numbers, "dropout": random_numbers,
 }  # fmt: skip
 RUNGS = [rung for ladder in layers.LADDERS.values() for rung in ladder]
 

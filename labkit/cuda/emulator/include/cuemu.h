@@ -42,9 +42,9 @@ void* memset(void*, int, size_t) noexcept __asm__("cuemu_trace_memset");
 
 #ifdef CUEMU_TRACE
 #ifdef __clang__
-#define CUEMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
+#define CUEMU_QUIET inline __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
 #else
-#define CUEMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
+#define CUEMU_QUIET inline __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
 #endif
 #define __global__ __attribute__((noinline))
 #else
