@@ -9,7 +9,7 @@ from typing import TextIO
 import psutil
 
 from labkit.pipeline.config import ConfigError, dump, load
-from labkit.pipeline.frames import VideoError
+from labkit.pipeline.frames import VideoError, film_of
 from labkit.pipeline.settings import Settings
 from labkit.pipeline.timer import Timer
 from labkit.pipeline.tuning import fastest
@@ -49,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         line = ProgressLine(sys.stderr)
         started = time.perf_counter()
         try:
-            enhance_film(arguments.source, arguments.target, settings, line, timer, line.training)
+            count = enhance_film(
+                arguments.source, arguments.target, settings, line, timer, line.training
+            )
         finally:
             line.end()
         if arguments.profile:
@@ -63,8 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"labkit video: stopped{_kept(arguments.target)}", file=sys.stderr)
         return 130
-    print(f"{arguments.target}: finished")
+    print(f"{arguments.target}: finished, {count} frames{_missing(arguments.source, count)}")
     return 0
+
+
+def _missing(source: str, count: int) -> str:
+    """What to think of a film that ends before its file says; a frame more or less is usual."""
+    announced = film_of(source).count or 0
+    if announced <= count + 1:
+        return ""
+    return f"; {source} announces {announced}: it may have been cut off"
 
 
 def _optimized(source: str, settings: Settings, threads: int | None) -> Settings:

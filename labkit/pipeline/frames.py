@@ -64,7 +64,8 @@ def read_frames(
 
     on_damaged  "repeat" gives the frame before it once more
 
-    Raises   VideoError   a frame is damaged or of another size, or the file cannot be read
+    Raises   VideoError   a frame is damaged or of another size, no frame is whole, or the file
+                          cannot be read
     """
     with _opened(path) as container:
         stream = container.streams.video[0]
@@ -88,6 +89,8 @@ def read_frames(
                     picture = frame.to_ndarray(format="rgb24")
                 yield picture
                 last, number = picture, number + 1
+        if not number:
+            raise VideoError(f"{path} holds no whole frame")
 
 
 def _decoded(packet: Any) -> tuple[list[Any], str]:

@@ -130,3 +130,13 @@ def test_ctrl_c_says_that_finished_frames_are_kept(film, tmp_path, capsys, monke
     finally:
         signal.signal(signal.SIGINT, before)
     assert "stopped; finished frames are kept" in capsys.readouterr().err
+
+
+def test_a_film_that_was_cut_off_is_told_with_both_numbers(film, tmp_path, capsys):
+    content = film.read_bytes()
+    film.write_bytes(content[: len(content) // 2])
+    assert cli.main(["video", str(film), str(tmp_path / "out.mkv")]) == 0
+    count = len(list(read_frames(tmp_path / "out.mkv")))
+    assert 0 < count < 10
+    told = f"finished, {count} frames; {film} announces 11: it may have been cut off\n"
+    assert capsys.readouterr().out.endswith(told)

@@ -232,6 +232,16 @@ def test_a_first_frame_that_is_damaged_has_no_frame_before(film):
         list(read_frames(film, "repeat"))
 
 
+def test_a_film_that_was_cut_off_before_its_first_frame_makes_no_film(film, tmp_path):
+    content = film.read_bytes()
+    film.write_bytes(
+        content[: content.index(Encoder("ffv1", film_of(film)).encode(SCENE.recorded(0)))]
+    )
+    with pytest.raises(VideoError, match=r"in.mkv holds no whole frame"):
+        enhance_film(film, tmp_path / "out.mkv", QUICK)
+    assert not (tmp_path / "out.mkv").exists()
+
+
 def test_a_frame_of_another_size_ends_the_job(film, tmp_path):
     small = Film(16, 12, Fraction(25), 1)
     packets = [Encoder("mjpeg", film_of(film)).encode(SCENE.recorded(0))]
