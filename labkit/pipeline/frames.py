@@ -140,10 +140,7 @@ def write_film(path: str | Path, codec: Codec, film: Film, packets: Iterable[byt
     """
     form = container_of(path)
     options = {"fflags": "bitexact"}  # without it, Matroska writes a random number
-    with (
-        Path(path).open("wb") as file,
-        av.open(file, "w", format=form, options=options) as container,
-    ):
+    with av.open(str(path), "w", format=form, options=options) as container:
         stream = container.add_stream(codec, rate=film.rate)
         _encoding(stream.codec_context, codec, film)
         for index, content in enumerate(packets):

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+import resource
 from dataclasses import replace
 from fractions import Fraction
 
@@ -278,12 +279,18 @@ def test_a_full_disk_keeps_every_finished_frame(film, tmp_path, monkeypatch, cap
 
 
 def test_a_disk_that_is_full_in_the_end_leaves_no_half_film(film, tmp_path, monkeypatch):
-    def write_film(path, *rest):
-        path.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
-        patched.setattr(video, "write_film", write_film)
+    def short_of_room(*given):
+        """The real one, on a system that stops writing as a full disk does."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most))
+        try:
+            write_film(*given)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="File too large"):
+        patched.setattr(video, "write_film", short_of_room)
         enhance_film(film, tmp_path / "out.mkv", QUICK)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mkv", "out.mkv.unfinished"]
     assert enhance_film(film, tmp_path / "out.mkv", QUICK) == 11
