@@ -37,6 +37,17 @@ def mean_of_dy(x, dy):
     return [d * sum(x) / len(x) + sum(dy) / len(x) for d in dy]
 
 
+@answers.wrong("mean_gate", "halves it for every length")
+def halves(x, dy):
+    d_m = sum(a * b for a, b in zip(x, dy, strict=True))
+    return [d * sum(x) / len(x) + d_m / 2 for d in dy]
+
+
+@answers.wrong("mean_gate", "gives each number its own product's part")
+def own_part(x, dy):
+    return [d * sum(x) / len(x) + d * v / len(x) for v, d in zip(x, dy, strict=True)]
+
+
 @answers.right("wide_bytes")
 def wide_bytes(images, channels, size, ratio, stride):
     after = -(-size // stride)
@@ -47,6 +58,10 @@ answers.wrong("wide_bytes", "counts numbers")(lambda *given: wide_bytes(*given) 
 answers.wrong("wide_bytes", "forgets the ratio")(
     lambda n, c, size, ratio, stride: wide_bytes(n, c, size, 1, stride)
 )
+answers.wrong("wide_bytes", "takes every stride for 2")(
+    lambda n, c, size, ratio, stride: wide_bytes(n, c, size, ratio, 2)
+)
+answers.wrong("wide_bytes", "returns a float")(lambda *given: float(wide_bytes(*given)))
 answers.wrong("wide_bytes", "takes all seven at the full size")(
     lambda n, c, size, ratio, stride: wide_bytes(n, c, size, ratio, 1)
 )
@@ -64,10 +79,17 @@ answers.wrong("wide_bytes", "divides the width alone")(
 )
 
 
+@answers.wrong("wide_bytes", "puts four before the stride")
+def four_before(n, c, size, ratio, stride):
+    return 4 * n * c * ratio * (4 * size**2 + 3 * (-(-size // stride)) ** 2)
+
+
 def field(windows, *, strides=True, dilates=True, pads=True, pairs="both", early=False, half=False):
     def walk(windows, low, high, step):
         for one in windows:
             if isinstance(one, list):
+                if pairs == "full ones":
+                    one = [branch for branch in one if branch]
                 a = walk(one[0], low, high, step)
                 b = walk(one[1], *a) if pairs == "in a row" else walk(one[1], low, high, step)
                 if pairs == "first":
@@ -96,6 +118,7 @@ for why, how in {
     "ignores padding": {"pads": False},
     "takes the stride too early": {"early": True},
     "runs the branches one after the other": {"pairs": "in a row"},
+    "leaves an empty branch out": {"pairs": "full ones"},
 }.items():
     answers.wrong("receptive_field", why)(lambda windows, how=how: field(windows, **how))
 
@@ -184,7 +207,8 @@ for why, how in {
 
 
 def bottleneck(*, strict=True, drop=1.0, adds=True, end=False, gate="looked", act=F.silu, half=True,
-               without="", whole=False, writes=False, along="batch", alone=False):  # fmt: skip
+               without="", whole=False, writes=False, along="batch", alone=False, over=(2, 3),
+               shapes=True):  # fmt: skip
     def mbconv(x, w, norm, stride, keep):
         def normed(name, image):
             return image if name == without else norm(name, image)
@@ -193,14 +217,14 @@ def bottleneck(*, strict=True, drop=1.0, adds=True, end=False, gate="looked", ac
         pad = w["around"].shape[2] // 2 if half else 1
         made = F.conv2d(wide, w["around"], None, stride, pad, 1, wide.shape[1])
         looked = F.silu(normed("around", made))
-        means = (looked if gate == "looked" else wide).mean((2, 3), keepdim=True)
+        means = (looked if gate == "looked" else wide).mean(over, keepdim=True)
         gated = looked * F.conv2d(act(F.conv2d(means, w["reduce"])), w["expand"]).sigmoid()
         y = normed("narrow", F.conv2d(gated, w["narrow"]))
         y = F.silu(y) if end else y
         if writes:
             x += 0.5
         factor = drop if keep is None else keep if along == "width" else keep[:, None, None, None]
-        if not adds or x.shape != y.shape or (strict and stride != 1):
+        if not adds or (shapes and x.shape != y.shape) or (strict and stride != 1):
             return y * factor if alone and keep is not None else y
         return (x + y) * factor if whole else x + y * factor
 
@@ -221,6 +245,8 @@ for why, how in {
     "mutates the input": {"writes": True},
     "lays keep along the width": {"along": "width"},
     "multiplies by keep without a sum": {"alone": True},
+    "adds images of different shapes": {"shapes": False},
+    "takes the means over the batch": {"over": (0, 2, 3)},
 }.items():
     answers.wrong("mbconv", why)(bottleneck(**how))
 
@@ -248,7 +274,15 @@ test_answers = answers.tests()
     [
         ("mean_gate", constant_gate, "through the product"),
         ("mean_gate", no_product, "through the mean"),
+        ("mean_gate", whole_gate, "one part in len(x)"),
+        ("mean_gate", halves, "one part in len(x)"),
+        ("mean_gate", own_part, "the same share"),
         ("wide_bytes", lambda *given: wide_bytes(*given) // 4, "four bytes"),
+        ("wide_bytes", four_before, "the other way round"),
+        ("wide_bytes", lambda n, c, s, r, d: wide_bytes(n, c, s, 6, d), "channels * ratio"),
+        ("wide_bytes", lambda *given: float(wide_bytes(*given)), "return an int"),
+        ("receptive_field", lambda windows: field(windows, early=True), "has used it"),
+        ("receptive_field", lambda windows: field(windows, pairs="full ones"), "an empty list"),
         ("wide_bytes", down_bytes, "round up"),
         ("receptive_field", lambda windows: field(windows, pads=False), "that is the padding"),
         ("residual_backward", block(skip=False), "what comes around"),
@@ -264,6 +298,9 @@ test_answers = answers.tests()
         ("residual_backward", block(constants=False), "has to be told"),
         ("mbconv", bottleneck(without="around"), "with groups"),
         ("mbconv", bottleneck(gate="wide"), 'norm of "narrow"'),
+        ("mbconv", bottleneck(act=torch.relu), "reduce, SiLU, expand"),
+        ("mbconv", bottleneck(half=False), "k // 2"),
+        ("mbconv", bottleneck(shapes=False), "different shapes"),
         ("mbconv", bottleneck(adds=False), "Look at the end"),
         ("mbconv", bottleneck(along="width"), "keep.reshape(-1, 1, 1, 1)"),
         ("mbconv", bottleneck(alone=True), "keep does nothing"),

@@ -37,6 +37,23 @@ def _only(part: str) -> Any:
     return alone
 
 
+def _shares(e: Any) -> list[float]:
+    """What the answer gives each number beyond dy[i] * m."""
+    x, dy = e.inputs
+    return [got - d * sum(x) / len(x) for got, d in zip(e.value, dy, strict=True)]
+
+
+def _uneven(e: Any) -> bool:
+    return not np.allclose(_shares(e), _shares(e)[0])
+
+
+def _other_count(e: Any) -> bool:
+    """Whether the gradient of m is right, and cut into another number of parts."""
+    x, dy = e.inputs
+    total = sum(a * b for a, b in zip(x, dy, strict=True))
+    return any(np.allclose(_shares(e), total / parts) for parts in (1, 2))
+
+
 mean_gate = Exercise(
     id="resnet_efficientnet.mean_gate",
     case=_two_lists,
@@ -52,11 +69,15 @@ mean_gate = Exercise(
              when=_only("product")),
         Hint("This is what comes back through the mean. The product has read x[i] as well.",
              when=_only("mean")),
+        Hint("From the mean, every number gets the same share.", when=_uneven),
+        Hint("The gradient of m is right. Each of the len(x) numbers gets one part in len(x).",
+             when=_other_count),
         "The gradient of m is the sum of x[i] * dy[i]: every product reads m.",
         "x[i] gets dy[i] * m, and its share of the gradient of m: one part in len(x).",
     ),
     must_fail=("takes m for a constant", "forgets the product", "does not divide by the length",
-               "gives the mean's gradient the mean of dy"),
+               "gives the mean's gradient the mean of dy", "halves it for every length",
+               "gives each number its own product's part"),
 )  # fmt: skip
 
 
@@ -81,6 +102,24 @@ def _is(*factors: float) -> Any:
     return lambda e: isinstance(e.value, int) and any(e.value * f == e.right for f in factors)
 
 
+def _divides_otherwise(e: Any) -> bool:
+    """Whether the stride leaves the images alone, divides one side, or both at once."""
+    batch, channels, size, ratio, stride = e.inputs
+    after = -(-size // stride)
+    areas = (size**2, size * after, -(-(size**2) // stride**2), -(-(size**2) // stride))
+    return e.value in [4 * batch * channels * ratio * (3 * size**2 + 4 * area) for area in areas]
+
+
+def _three_behind(e: Any) -> bool:
+    batch, channels, size, ratio, stride = e.inputs
+    each = 4 * batch * channels * ratio
+    return bool(e.value == each * (4 * size**2 + 3 * math.ceil(size / stride) ** 2))
+
+
+def _other_ratio(e: Any) -> bool:
+    return any(e.value * e.inputs[3] == e.right * assumed for assumed in (1, 6))
+
+
 wide_bytes = Exercise(
     id="resnet_efficientnet.wide_bytes",
     case=_a_block,
@@ -91,16 +130,21 @@ wide_bytes = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("The number is right. Bytes are counted, so return an int.",
+             when=lambda e: e.value == e.right),
         Hint("{got} counts numbers. Each takes four bytes.", when=_is(4)),
         Hint("This is size / stride rounded down. Three places in steps of two are two: round up.",
              when=_rounded_down),
-        Hint("The stride divides the height and the width.",
-             when=lambda e: e.inputs[4] == 2 and e.inputs[2] > 1),
-        "A wide image has batch * channels * ratio * height * width numbers.",
+        Hint("The stride divides the height and the width.", when=_divides_otherwise),
+        Hint("Three lie before the stride and four behind it; here it is the other way round.",
+             when=_three_behind),
+        Hint("A wide image has batch * channels * ratio * height * width numbers.",
+             when=_other_ratio),
         "Three images of size * size, and four of ceil(size / stride) squared.",
     ),
     must_fail=("counts numbers", "rounds down", "takes all seven at the full size",
-               "divides the width alone", "forgets the ratio"),
+               "divides the width alone", "forgets the ratio",
+               "puts four before the stride", "takes every stride for 2", "returns a float"),
 )  # fmt: skip
 
 
@@ -186,20 +230,24 @@ receptive_field = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint("The answer is a tuple of three numbers.",
-             when=lambda e: not (isinstance(e.value, tuple) and len(e.value) == 3)),
+             when=lambda e: (
+                 e.kind != "raised" and not (isinstance(e.value, tuple) and len(e.value) == 3))),
+        Hint("A branch may be an empty list: it sees what was seen before the pair.",
+             when=lambda e: e.kind == "raised" and "[]" in e.input, stage="pairs"),
         Hint("Your third number is the product of all strides. A pair counts once.",
              when=lambda e: e.value[2] != e.right[2]),
         Hint("Your field is as long as it should be, and begins elsewhere: that is the padding.",
              when=_length),
         Hint("Branch by branch: each begins from what was seen before the pair. Then the smaller "
              "low and the larger high.", stage="pairs"),
+        Hint("Neighbouring taps lie step inputs apart. step grows after the window has used it.",
+             stage="strides"),
         "low falls by padding * step, high grows by ((taps - 1) * dilation - padding) * step.",
-        "step grows after the window has used it.",
     ),
     must_fail=(
         "adds kernels without strides", "ignores dilation", "ignores the other branch",
         "is off by one for even kernels", "ignores padding", "takes the stride too early",
-        "runs the branches one after the other",
+        "runs the branches one after the other", "leaves an empty branch out",
     ),
     picture=_field_picture,
 )  # fmt: skip

@@ -196,8 +196,14 @@ mbconv = Exercise(
              when=_wrong_norm("wider")),
         Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
              "with the block's stride, and k // 2 zeros at each side.", when=_wrong_norm("around")),
-        Hint("What the norm of \"narrow\" was given is not right. The gate belongs to the image "
-             "behind \"around\", after its SiLU.", when=_wrong_norm("narrow")),
+        Hint("What the norm of \"narrow\" was given is not right. The gate multiplies the image "
+             "behind \"around\", after its SiLU, and reads its means, entry by entry: reduce, "
+             "SiLU, expand, sigmoid.", when=_wrong_norm("narrow")),
+        Hint("A k x k kernel is larger than this image and your zeros: k // 2 belong at each side.",
+             when=lambda e: e.kind == "raised" and "Kernel size can't be greater" in e.got),
+        Hint("Two images of different shapes cannot be added: there the input is left out.",
+             when=lambda e: (
+                 e.kind == "raised" and not e.inputs[8] and "must match the size" in e.got)),
         Hint("keep has one factor for each entry of the batch, and multiplies its whole image: "
              "keep.reshape(-1, 1, 1, 1).", when=_keep_meets_width, stage="keep"),
         Hint("The input is not added here, so keep does nothing.", when=_kept_without_sum,
@@ -212,7 +218,8 @@ mbconv = Exercise(
         "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
         "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
         "mutates the input", "mutates a weight", "mutates keep", "lays keep along the width",
-        "multiplies by keep without a sum",
+        "multiplies by keep without a sum", "adds images of different shapes",
+        "takes the means over the batch",
     ),
     picture=_bottleneck_picture,
 )  # fmt: skip
