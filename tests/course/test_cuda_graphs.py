@@ -153,6 +153,31 @@ class Unrecorded(Builder):
         self.last[stream] = self.of(stream) | self.marks[event]
 
 
+class AddsUp(Builder):
+    def record(self, stream, event):
+        self.marks[event] = self.marks.get(event, set()) | self.of(stream)
+
+
+class FirstRecord(Builder):
+    def record(self, stream, event):
+        self.marks.setdefault(event, self.of(stream))
+
+
+class LastLaunch(Builder):
+    """The event is the last node that its stream launched; what it waited for is not in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.launched = {}
+
+    def launch(self, graph, stream, kernel, args):
+        super().launch(graph, stream, kernel, args)
+        self.launched[stream] = self.last[stream]
+
+    def record(self, stream, event):
+        self.marks[event] = self.launched.get(stream, set())
+
+
 class NoEvents(Builder):
     def wait(self, stream, event):
         pass
@@ -163,6 +188,9 @@ for why, builder in (
     ("forgets its own stream after a wait", ForgetsItself),
     ("lets an event grow with its stream", Grows),
     ("lets a later wait into an event", LaterWaits),
+    ("adds a second record to the first", AddsUp),
+    ("keeps an event's first record", FirstRecord),
+    ("lets an event stand for the last launch alone", LastLaunch),
     ("forgets the events", NoEvents),
 ):
     answers.wrong("explicit_graph", why)(builder.answer)
@@ -221,6 +249,21 @@ def any_type(static, new):
     if static.shape != new.shape:
         raise ValueError
     return static.copy_(new)
+
+
+@answers.wrong("refill", "wants equal strides")
+def same_strides(static, new):
+    if static.stride() != new.stride():
+        raise ValueError
+    return refill(static, new)
+
+
+@answers.wrong("refill", "copies the storage")
+def storage_copied(static, new):
+    if (static.shape, static.dtype) != (new.shape, new.dtype):
+        raise ValueError
+    static.untyped_storage().copy_(new.untyped_storage())
+    return static
 
 
 # --- graphed_callable
@@ -296,6 +339,23 @@ class PerCall(Graphed):
 class FirstDimension(Graphed):
     def key(self, x):
         return x.shape[0]
+
+
+@answers.wrong("graphed_callable", "keys by the number of elements")
+class Elements(Graphed):
+    def key(self, x):
+        return x.numel(), x.dtype
+
+
+@answers.wrong("graphed_callable", "warms up for the first shape only")
+class WarmOnce(Graphed):
+    def captured(self, x):
+        static, captured = x.clone(), CUDAGraph()
+        if not self.graphs:
+            self.function(static)
+        with graph(captured):
+            y = self.function(static)
+        return static, captured, y
 
 
 @answers.wrong("graphed_callable", "captures without a warm-up")
@@ -395,6 +455,14 @@ def failing_pairs(exercise, answer):
         ("explicit_graph", chain, "waits for one that nothing puts before it"),
         ("explicit_graph", LaterWaits.answer, "at the moment of `record`"),
         ("explicit_graph", Unrecorded.answer, "never recorded"),
+        ("explicit_graph", AddsUp.answer, "records an event twice"),
+        ("explicit_graph", FirstRecord.answer, "as it was last recorded"),
+        ("explicit_graph", LastLaunch.answer, "what it waited for, too"),
+        ("explicit_graph", ForgetsItself.answer, "its own stream's last node"),
+        ("explicit_graph", NoEvents.answer, "its own stream's last node"),
+        ("refill", same_strides, "Strides may differ"),
+        ("graphed_callable", Elements, "each whole shape"),
+        ("graphed_callable", WarmOnce, "before each capture"),
         ("refill", broadcasts, "broadcast"),
         ("refill", the_new_one, "static"),
         ("refill", any_type, "dtype"),

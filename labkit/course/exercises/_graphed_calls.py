@@ -37,20 +37,21 @@ class Device:
 
 class Work:
     """The function: relu(scale * x + 1). It writes scale * x to x; its scale is brought to the
-    device by the first call.
+    device by the first call with a shape and element type.
     """
 
     def __init__(self) -> None:
-        self.scale: Any = None
+        self.scales: dict[Any, Any] = {}
         self.made: list[tuple[int, ...]] = []
         self.captured_on: list[Any] = []
         self.fails = False
 
     def __call__(self, x: Any) -> Any:
         self.made.append(tuple(x.shape))
-        if self.scale is None:
-            self.scale = lab.tensor([3.0]).to("cuda")
-        x.copy_(self.scale * x)
+        kind = tuple(x.shape), x.dtype
+        if kind not in self.scales:
+            self.scales[kind] = lab.tensor([3.0], dtype=x.dtype).to("cuda")
+        x.copy_(self.scales[kind] * x)
         if is_current_stream_capturing():
             self.captured_on.append(cuda.current_stream())
             if self.fails:
@@ -89,6 +90,7 @@ def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
         if shapes > 1:
             last = script[-1]
             script.append((*last[:2], _TYPES[last[2]], last[3]))
+            script.append(("call", last[1][::-1], *last[2:]))  # as many numbers in all
         if fails:
             script[0] = ("fail", *script[0][1:])
             script.append(("call", *script[0][1:]))

@@ -51,6 +51,10 @@ ready = Exercise(
             "A node is missing. One with an empty `after[n]` waits for nobody.",
             when=lambda e: bool(set(e.right) - set(e.value)),
         ),
+        Hint(
+            "These are the right nodes. Return a list of them, sorted.",
+            when=lambda e: set(e.value) == set(e.right),
+        ),
         "Node n may run when it has not run, and when all of after[n] have.",
         "[n for n, own in enumerate(after) if n not in done and all(... for i in own)]",
     ),
@@ -137,8 +141,43 @@ def _event_stays(rng: Rng, size: int) -> tuple[Program]:
     return (program,)
 
 
+def _event_again(rng: Rng, size: int) -> tuple[Program]:
+    """An event is recorded on one stream, and then on another one."""
+    a, b, c = rng.sample((1, 2, 3), 3)
+    program: Program = [
+        _of_its_own(rng, a, 0),
+        ("record", a, "e"),
+        _of_its_own(rng, b, 1),
+        ("record", b, "e"),
+        ("wait", c, "e"),
+        _of_its_own(rng, c, 2),
+    ]
+    return (program,)
+
+
+def _passed_on(rng: Rng, size: int) -> tuple[Program]:
+    """A stream waits and records without a launch between: its event stands for the wait, too."""
+    a, b, c = rng.sample((1, 2, 3), 3)
+    program: Program = [
+        _of_its_own(rng, a, 0),
+        ("record", a, "e"),
+        ("wait", b, "e"),
+        ("record", b, "f"),
+        ("wait", c, "f"),
+        _of_its_own(rng, c, 1),
+    ]
+    if rng.chance(0.5):
+        program.insert(0, _of_its_own(rng, b, 2))
+    return (program,)
+
+
+def _event(rng: Rng, size: int) -> tuple[Program]:
+    maker = rng.choice((_event_stays, _event_again, _passed_on))
+    return maker(rng, size)
+
+
 def _any_program(rng: Rng, size: int) -> tuple[Program]:
-    maker = rng.choice((_fork_and_join, _event_stays, _stream_program(3), _stream_program(3)))
+    maker = rng.choice((_fork_and_join, _event, _stream_program(3), _stream_program(3)))
     return tuple(maker(rng, size))
 
 
@@ -164,6 +203,13 @@ def _differs(value: Any, right: Any, what: str) -> bool:
     return isinstance(value, dict) and value.get(what) != right[what]
 
 
+def _recorded_twice(e: Any) -> bool:
+    """Whether an event is recorded on two streams, and the orders are not the right ones."""
+    marks = [(rest[0], stream) for kind, stream, *rest in e.inputs[0] if kind == "record"]
+    again = len(set(marks)) > len({event for event, _ in marks})
+    return again and e.value["orders"] != e.right["orders"]
+
+
 explicit_graph = Exercise(
     id="cuda_graphs.explicit_graph",
     rung="core",
@@ -177,7 +223,7 @@ explicit_graph = Exercise(
     stages=(
         Stage("one stream", case=_stream_program(1), cases=10),
         Stage("fork and join", case=_fork_and_join, cases=10),
-        Stage("an event stays", case=_event_stays, cases=8),
+        Stage("an event stays", case=_event, cases=15),
         Stage("together"),
     ),
     hints=(
@@ -194,6 +240,12 @@ explicit_graph = Exercise(
             when=lambda e: e.kind == "raised" and "never" in e.got,
         ),
         Hint(
+            "This program records an event twice. The last record before a wait counts, and it "
+            "alone: what the event stood for before is forgotten.",
+            when=_recorded_twice,
+            stage="an event stays",
+        ),
+        Hint(
             "An event stands for its stream at the moment of `record`. What the stream launches or "
             "waits for later is not in it: give the event a set of its own.",
             when=lambda e: bool(set(e.value["orders"]) - set(e.right["orders"])),
@@ -206,9 +258,15 @@ explicit_graph = Exercise(
         ),
         Hint(
             "An order is missing. After a wait the next node comes behind its own stream's last "
-            "node *and* behind the event.",
+            "node *and* behind every event waited for, as it was last recorded.",
             when=lambda e: bool(set(e.right["orders"]) - set(e.value["orders"])),
             stage="fork and join",
+        ),
+        Hint(
+            "An order is missing. Here a stream waits, and records without a launch between: its "
+            "event stands for what it waited for, too.",
+            when=lambda e: bool(set(e.right["orders"]) - set(e.value["orders"])),
+            stage="an event stays",
         ),
         Hint(
             "An order is missing: a node comes behind the last one of its stream.",
@@ -225,6 +283,9 @@ explicit_graph = Exercise(
         "forgets its own stream after a wait",
         "lets an event grow with its stream",
         "lets a later wait into an event",
+        "adds a second record to the first",
+        "keeps an event's first record",
+        "lets an event stand for the last launch alone",
         "forgets the events",
         "builds the nodes from the last to the first",
     ),
@@ -241,6 +302,8 @@ def _static_and_new(rng: Rng, size: int) -> tuple[Tensor, Tensor]:
     new = rng.tensor((2, 3) if same else rng.choice(_SHAPES))
     if rng.chance(0.25):
         new = new.to(rng.choice((torch.float64, torch.int64)))
+    if new.dim() == 2 and rng.chance(0.3):
+        new = new.t().contiguous().t()  # the same numbers with other strides
     return static, new
 
 
@@ -271,7 +334,7 @@ refill = Exercise(
             when=lambda e: isinstance(e.value, tuple) and not e.value[0],
         ),
         Hint(
-            "Here `new` fits, and you raised.",
+            "Here `new` fits, and you raised: shape and dtype are equal. Strides may differ.",
             when=lambda e: e.kind == "raised" and isinstance(e.right, tuple),
         ),
         Hint(
@@ -286,6 +349,8 @@ refill = Exercise(
     ),
     must_fail=(
         "returns the new tensor",
+        "wants equal strides",
+        "copies the storage",
         "lets copy_ broadcast",
         "looks at the first size only",
         "looks at the number of elements",
@@ -319,7 +384,7 @@ graphed_callable = Exercise(
     hints=(
         Hint(
             "The first call of the function does what a capture forbids: it brings a constant from "
-            "the host. Call the function once before you capture.",
+            "the host. Call the function once before each capture.",
             when=lambda e: e.kind == "raised" and "while a stream captures" in e.got,
         ),
         Hint(
@@ -362,7 +427,9 @@ graphed_callable = Exercise(
         "returns the static output",
         "captures per call",
         "keys by first dimension only",
+        "keys by the number of elements",
         "captures without a warm-up",
+        "warms up for the first shape only",
         "uses the caller's tensor as its own",
         "warms up on the caller's tensor",
         "captures without memory of its own",
