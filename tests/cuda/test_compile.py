@@ -117,22 +117,6 @@ def test_a_compiler_that_checks_its_calls_keeps_what_a_kernel_prints(
     assert "writes bytes 8 to 15 of x, which has 12" in str(report)
 
 
-def test_a_compiler_without_its_link_time_optimiser_builds_the_worker_all_the_same(
-    tmp_path, monkeypatch
-):
-    commands = []
-
-    def run(compiler, arguments):
-        commands.append(arguments)
-        broken = build.LTO in arguments and "-c" not in arguments
-        return subprocess.CompletedProcess(arguments, int(broken), "", "could not run lto-wrapper")
-
-    monkeypatch.setattr(build, "run_compiler", run)
-    build._build_worker(build.find_compiler(), ["-O2", build.LTO], tmp_path / "worker")
-    assert build.LTO not in commands[-1] and str(tmp_path / "worker") in commands[-1]
-    assert all(build.LTO in each for each in commands[: len(commands) // 2])
-
-
 def test_the_second_compile_comes_from_the_cache(emulator):
     first = build.compile_cuda(KERNEL % "x[0] = 3;", "a.cu")
     before = first.stat().st_mtime_ns

@@ -7,7 +7,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,16 +141,11 @@ def require_linux() -> None:
         )
 
 
-LTO = "-flto"
-
-
 def worker_program() -> Path:
     """The emulator's worker, compiled once per change of its sources (some seconds)."""
     require_linux()
     compiler = find_compiler()
     flags = ["-std=c++20", "-O2", "-g1", NATIVE, "-fsigned-char", "-fno-stack-protector"]
-    # A watched access crosses four of the files: optimised as one, it costs a tenth less.
-    flags += [] if compiler.is_clang else [LTO]
     agreed = (INCLUDE / "cuemu" / "abi.h").read_text(encoding="utf-8")
     key = [*flags, tree_hash(RUNTIME), agreed, compiler.version]
     with cpu_time.uncounted():  # whoever happens to need it first, or waits for who does
@@ -161,29 +155,16 @@ def worker_program() -> Path:
 
 
 def _build_worker(compiler: Compiler, flags: Sequence[str], target: Path) -> None:
+    """One unit of all files: a watched access crosses four of them, and headers are read once."""
     print("labkit: building the CUDA emulator, once ...", file=sys.stderr, flush=True)
-    result = _link_worker(compiler, flags, target)
-    if result.returncode and LTO in flags:  # a gcc that was moved may not find its lto-wrapper
-        result = _link_worker(compiler, [flag for flag in flags if flag != LTO], target)
+    unit = target.with_name("worker.cpp")
+    files = sorted(RUNTIME.glob("*.cpp"))
+    unit.write_text("".join(f'#include "{file}"\n' for file in files), encoding="utf-8")
+    assembly = map(str, sorted(RUNTIME.glob("*.S")))
+    build = [*flags, "-rdynamic", "-pthread", str(unit), *assembly, "-o", str(target), "-ldl"]
+    result = run_compiler(compiler, build)
     if result.returncode:
         raise CudaError(f"the emulator does not compile with {compiler.version}:\n{result.stderr}")
-
-
-def _link_worker(
-    compiler: Compiler, flags: Sequence[str], target: Path
-) -> subprocess.CompletedProcess[str]:
-    scratch = target.parent
-
-    def compile_one(file: Path) -> subprocess.CompletedProcess[str]:
-        return run_compiler(compiler, [*flags, "-c", str(file), "-o", f"{scratch}/{file.stem}.o"])
-
-    sources = sorted(path for path in RUNTIME.iterdir() if path.suffix in (".cpp", ".S"))
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        compiled = list(pool.map(compile_one, sources))
-    refused = next((one for one in compiled if one.returncode), None)
-    objects = sorted(map(str, scratch.glob("*.o")))
-    link = [*flags, "-rdynamic", "-pthread", *objects, "-o", str(target), "-ldl"]
-    return refused or run_compiler(compiler, link)
 
 
 def compile_cuda(

@@ -24,7 +24,7 @@ namespace cuemu {
 
 namespace {
 
-int wire = -1;
+int last_words = -1;  // the wire, for a worker that dies
 std::atomic<bool> reported{false};
 constexpr int kAskedInVain = 10;  // then the report comes without a place
 
@@ -74,7 +74,7 @@ void send_and_leave(const char* kind, const char* message, const void* address, 
         kind, message, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(address)), block.x, block.y,
         block.z, thread.x, thread.y, thread.z,
         static_cast<unsigned long long>(site ? running()->offset(site) : 0));
-    send_message(wire, Status::kDied, text, static_cast<size_t>(length));
+    send_message(last_words, Status::kDied, text, static_cast<size_t>(length));
     _exit(3);
 }
 
@@ -171,7 +171,7 @@ void use_fault_stack() {
 }
 
 void install_fault_handlers(int wire_fd) {
-    wire = wire_fd;
+    last_words = wire_fd;
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -179,7 +179,7 @@ void install_fault_handlers(int wire_fd) {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigaction(signal, &action, nullptr);
     action.sa_sigaction = on_interrupt;
     sigaction(SIGUSR2, &action, nullptr);
-    fcntl(wire, F_SETFD, FD_CLOEXEC);  // what a kernel starts by system() gets no end of it
+    fcntl(last_words, F_SETFD, FD_CLOEXEC);  // what a kernel starts by system() gets no end of it
     signal(SIGINT, SIG_IGN);  // Ctrl-C is Python's to handle
     signal(SIGPIPE, SIG_IGN);
     sigset_t asked;
