@@ -133,6 +133,9 @@ def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
     assert texts(lab, card, ".lk-table th") == ["step", "takes"]
     assert texts(lab, card, ".lk-table td") == ["1", "a | b, all", "2", ""]
     assert card.locator("details > .lk-prose > p").last.inner_text() == "Then stop."
+    lab.execute('card.statement = "step | takes\\n---|---\\n1 | `a`\\n2 | *none*"')
+    lab.wait_for("() => document.querySelector('.lk-prose td em')?.innerText === 'none'")
+    assert texts(lab, card, ".lk-table td") == ["1", "a", "2", "none"]
     lab.execute('card.hints = ["Ask `owner`, not 2 * 3 * 4."]')
     lab.wait_for("() => document.querySelector('li .lk-prose code')?.innerText === 'owner'")
     assert texts(lab, card, "li .lk-prose")[-1] == "Ask owner, not 2 * 3 * 4."

@@ -27,7 +27,7 @@ const prose = {
     const lines = text.split("\n");
     if (text.startsWith("```"))
       return lk.h("pre", { class: "lk-mono" }, lines.slice(1, -1).join("\n"));
-    if (text.startsWith("|")) return prose.table(lines);
+    if (/^\|?\s*:?-+:?\s*\|/.test(lines[1] ?? "")) return prose.table(lines);
     if (text.startsWith("    ")) return lk.h("pre", { class: "lk-mono" }, text);
     if (prose.item(lines[0]) === undefined) return lk.h("p", {}, ...prose.words(lines.join(" ")));
     const items = [];
