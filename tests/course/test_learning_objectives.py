@@ -53,6 +53,12 @@ def never_none(one, other):
     return first_difference(one, other) or 0
 
 
+@answers.wrong("first_difference", "returns the line")
+def the_line(one, other):
+    found = first_difference(one, other)
+    return found if found is None else (*one[found:], "")[0]
+
+
 @answers.wrong("first_difference", "counts from 1")
 def from_one(one, other):
     found = first_difference(one, other)
@@ -208,6 +214,21 @@ INSTEAD = {
 }
 for name, instead in INSTEAD.items():
     answers.wrong("seeded_bugs", name)(found_by(instead=instead))
+
+
+@answers.wrong("seeded_bugs", "returns the name and the arguments alone")
+def pair(parts):
+    found = found_by()(parts)
+    return found and found[:2]
+
+
+@answers.wrong("seeded_bugs", "returns one argument without its tuple")
+def bare_argument(parts):
+    found = found_by()(parts)
+    return found and (found[0], found[1][0], found[2])
+
+
+answers.wrong("seeded_bugs", "knows one part alone")(found_by(TESTS[:5]))
 
 
 @answers.wrong("seeded_bugs", "always blames the allocator")
@@ -391,6 +412,28 @@ def discovery(root):
             order.append(value.number)
             waiting += [other for other, _ in value.inputs]
     return order, gradients
+
+
+@answers.wrong("mini_engine", "forgets the gradient that came in")
+def slopes_alone(root):
+    order, gradients = engine()(root)
+    values, waiting = {root.number: root}, [root]
+    while waiting:
+        for other, _ in waiting.pop().inputs:
+            if other.number not in values:
+                values[other.number] = other
+                waiting.append(other)
+    gradients = dict.fromkeys(order, 0.0) | {root.number: 1.0}
+    for number in order:
+        for other, slope in values[number].inputs:
+            gradients[other.number] += slope
+    return order, gradients
+
+
+@answers.wrong("mini_engine", "runs what is not reached, too")
+def every_number(root):
+    numbers = list(range(root.number, -1, -1))
+    return numbers, dict.fromkeys(numbers, 0.0) | engine()(root)[1]
 
 
 @answers.wrong("mini_engine", "refuses a root without inputs")
@@ -636,17 +679,30 @@ def rewritten(one, other):
     one[:] = ["a"]
 
 
+def test_a_small_expression_shows_what_a_long_one_shows():
+    shown = next(one for one in outcomes(answers.exercises["mini_engine"], engine(add=False), 7)
+                 if one.failures).failures[0]  # fmt: skip
+    assert len(shown.inputs[0]) < 20
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "hint"),
     [
         ("first_difference", rewritten, None),
+        ("first_difference", from_one, "Places count from 0"),
+        ("first_difference", the_line, "The place is asked for"),
+        ("seeded_bugs", bare_argument, "Three things"),
+        ("seeded_bugs", always_ill, "The part that you name answers rightly"),
+        ("mini_engine", engine(add=False), "The order is right"),
+        ("mini_engine", slopes_alone, "The order is right"),
+        ("mini_engine", every_number, "Only values that are reached"),
         (
             "seeded_bugs",
             judged_by(lambda parts, name: HEALTHY[name]),
             "HEALTHY and labkit are no judges",
         ),
         ("seeded_bugs", found_by(instead=patched), "The next multiple of 512"),
-        ("seeded_bugs", found_by(INSIDE), "Ask for every pair"),
+        ("seeded_bugs", found_by(INSIDE), "Ask at the edges"),
         ("mini_engine", no_leaf, "The root may be a number alone"),
         ("mini_engine", no_zero, "Every value reached has a gradient"),
         ("mini_engine", recursive, "It is 5,000 long"),

@@ -52,6 +52,19 @@ first_difference = Exercise(
     minutes=3,
     hints=(
         Hint(
+            "The place is asked for, a number: not the line that stands there.",
+            when=lambda e: e.kind == "value" and isinstance(e.value, (str, tuple)),
+        ),
+        Hint(
+            "Places count from 0. So the first line stands at place 0, and a test like `if place` "
+            "takes it for none.",
+            when=lambda e: (
+                e.kind == "value"
+                and e.right is not None
+                and (e.value == e.right + 1 or (all(e.inputs) and e.value is None))
+            ),
+        ),
+        Hint(
             "The two logs are equal: return None.",
             when=lambda e: e.kind == "value" and e.right is None,
         ),
@@ -66,6 +79,7 @@ first_difference = Exercise(
         "overlooks that one log is longer",
         "never says None",
         "counts from 1",
+        "returns the line",
         "asks whether they are one object",
         "compares the first letters",
         "compares the letters in any order",
@@ -81,7 +95,7 @@ first_difference = Exercise(
 # --- seeded_bugs
 
 
-def _sickness(part: str = "", mended: bool = True) -> Any:
+def _sickness(part: str = "") -> Any:
     listed: list[Any] = [fault for fault in FAULTS if part in ("", fault.part)]
     if not part:
         listed = [None, *listed]
@@ -90,15 +104,15 @@ def _sickness(part: str = "", mended: bool = True) -> Any:
         """Each in turn: `size` grows from 0 to the number of faults."""
         place = math.ceil(size * len(listed) / (len(FAULTS) + 1))
         fault = listed[min(place, len(listed) - 1)]
-        if fault and mended:
+        if fault:
             questions(fault.part)
-        return Case((FAULTS.index(fault) if fault else -1, mended))
+        return Case((FAULTS.index(fault) if fault else -1,))
 
     return case
 
 
 @handed_out
-def _drive_find(answer: Any, number: int, mended: bool) -> Any:
+def _drive_find(answer: Any, number: int) -> Any:
     sick = planted(*([FAULTS[number]] if number >= 0 else []))
     given = {name: out_of_reach(part) for name, part in sick.items()}
     parts = dict(given)
@@ -107,23 +121,25 @@ def _drive_find(answer: Any, number: int, mended: bool) -> Any:
         raise ValueError("find changed the dict of parts")
     if said is None:
         return "all are healthy"
+    if not (isinstance(said, tuple) and len(said) == 3 and isinstance(said[1], tuple)):
+        raise ValueError(
+            f"find returned {said!r}, not None or (name, a tuple of arguments, mended)"
+        )
     part, arguments, instead = said
     with outside():
         wrong = sick[part](*arguments) != HEALTHY[part](*arguments)
-        asked = questions(part) if mended else []
-    found = {"the part": part, "its answer is wrong there": wrong}
-    if mended:
-        answers = [instead(*given) for given, _ in asked]
-        with outside():
-            found["mended"] = (*wrong_answers(part, answers), "right everywhere")[0]
-    return found
+        asked = questions(part)
+    answers = [instead(*given) for given, _ in asked]
+    with outside():
+        first_wrong = (*wrong_answers(part, answers), "right everywhere")[0]
+    return {"the part": part, "its answer is wrong there": wrong, "mended": first_wrong}
 
 
-def _right_find(number: int, mended: bool) -> Any:
+def _right_find(number: int) -> Any:
     if number < 0:
         return "all are healthy"
-    found = {"the part": FAULTS[number].part, "its answer is wrong there": True}
-    return found | ({"mended": "right everywhere"} if mended else {})
+    part = FAULTS[number].part
+    return {"the part": part, "its answer is wrong there": True, "mended": "right everywhere"}
 
 
 _INPUTS = {
@@ -145,6 +161,11 @@ def _unmended(evidence: Evidence) -> bool:
     return bool(said != evidence.right and said | {"mended": "right everywhere"} == evidence.right)
 
 
+def _healthy_blamed(evidence: Evidence) -> bool:
+    """A part is named that answers rightly there: the function it is compared with is wrong."""
+    return not evidence.value["its answer is wrong there"]
+
+
 def _meaning(part: str) -> Any:
     return lambda e: _unmended(e) and e.value["the part"] == part
 
@@ -163,9 +184,7 @@ seeded_bugs = Exercise(
     case=_sickness(),
     expected=_right_find,
     drive=_drive_find,
-    show=lambda number, mended: (
-        "five healthy parts" if number < 0 else f"a fault in {FAULTS[number].part}"
-    ),
+    show=lambda number: "five healthy parts" if number < 0 else f"a fault in {FAULTS[number].part}",
     cases=1 + len(FAULTS),
     sizes=len(FAULTS),
     minutes=15,
@@ -178,7 +197,6 @@ seeded_bugs = Exercise(
         "labkit.core.dispatch_key_set",
     ),
     stages=(
-        Stage("find", case=_sickness(mended=False), cases=1 + len(FAULTS)),
         *(
             Stage(part, case=_sickness(part), cases=sum(f.part == part for f in FAULTS))
             for part in HEALTHY
@@ -192,18 +210,26 @@ seeded_bugs = Exercise(
             when=lambda e: e.kind == "banned",
         ),
         Hint(
-            "Nothing is wrong here: return None.",
-            when=lambda e: e.kind == "value" and isinstance(e.right, str),
+            "The part that you name answers rightly for your arguments. So is your own function "
+            "for it right? If all five are healthy, return None.",
+            when=_healthy_blamed,
         ),
         *(Hint(text, when=_meaning(part)) for part, text in _ANEW.items()),
         *(Hint(text, when=_missed(part)) for part, text in _INPUTS.items()),
-        "Write the five parts anew, as their docstrings say. Then ask both at the edges: the first "
+        Hint(
+            "Three things: the name, a tuple of arguments (for one: `(1024,)`), a function.",
+            when=lambda e: e.kind == "raised" and "find returned" in e.got,
+        ),
+        "Write the parts anew, as their docstrings say. Then ask both at the edges: the first "
         "that differs is what you return.",
     ),
     must_fail=(
         "always blames the allocator",
         "tests far from every edge",
         "puts the sick part back",
+        "returns the name and the arguments alone",
+        "returns one argument without its tuple",
+        "knows one part alone",
         "special-cases the failing input",
         "disables the feature",
         "restores by importing the intact module",
@@ -252,7 +278,8 @@ scavenger_hunt = Exercise(
             when=lambda e: e.inputs[0] == "overloads",
         ),
         Hint(
-            "An entry begins with `- name: ` and the whole name; then comes `(`.",
+            "An entry begins with `- name: ` and the whole name, an overload's included; then "
+            "comes `(`.",
             when=lambda e: e.inputs[0] == "formula",
         ),
         Hint(
@@ -310,6 +337,7 @@ mini_engine = Exercise(
     banned=(*TORCH_AND_LABKIT, "labkit.course.exercises._mini_graph.finished_engine"),
     stages=(
         Stage("used once", case=lambda rng, size: ([("sin", n, n) for n in range(size)], 0.5)),
+        Stage("used again", case=lambda rng, size: any_expression(rng, min(size, LONGEST - 1))),
         Stage("long", case=chain, cases=1),
         Stage("all"),
     ),
@@ -319,10 +347,18 @@ mini_engine = Exercise(
             when=lambda e: not e.inputs[0],
         ),
         Hint(
-            "The order is right, a gradient is not: what comes over a second edge is added.",
+            "The order is right, a gradient is not. An input gets the gradient of the value times "
+            "the slope; what comes over a second edge is added.",
             when=_only_numbers,
         ),
-        Hint("Every value reached has a gradient, and be it 0.0.", when=_all_in_order),
+        Hint(
+            "Every value reached has a gradient, and be it 0.0.",
+            when=lambda e: _all_in_order(e) and not _only_numbers(e),
+        ),
+        Hint(
+            "Only values that are reached from the root run. Some of the others have numbers, too.",
+            when=lambda e: set(e.value[0]) > set(e.right[0]),
+        ),
         Hint(
             "Each value runs once, the highest number first: then all that use it have run.",
             when=lambda e: sorted(set(e.value[0])) == sorted(e.right[0]),
@@ -342,6 +378,8 @@ mini_engine = Exercise(
         "refuses a root without inputs",
         "drops a gradient of 0",
         "takes the expression apart",
+        "forgets the gradient that came in",
+        "runs what is not reached, too",
         "calls the finished one",
         BANNED,
     ),
