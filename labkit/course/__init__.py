@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.course.benches.step_log import step_log
     from labkit.course.benches.two_ranks import on_two
     from labkit.course.checked_claims import checked
     from labkit.course.checks import check
@@ -33,6 +34,7 @@ HOMES = {
     "on_two": "benches.two_ranks",
     "path": "course_path",
     "predict": "predictions",
+    "step_log": "benches.step_log",
     "with_helpers": "written",
     "yours": "written",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "on_two",
     "path",
     "predict",
+    "step_log",
     "with_helpers",
     "yours",
 ]

@@ -33,6 +33,7 @@ class Event:
     came    what came along it, as few characters
     kernel  the CUDA kernel it is about
     memory  how many entries the allocator's trace has by now
+    thread  the thread on which it was seen, counted from 0 in the order of their first events
     """
 
     kind: Kind
@@ -46,6 +47,7 @@ class Event:
     came: str = ""
     kernel: int = -1
     memory: int = 0
+    thread: int = 0
 
 
 @dataclass
@@ -113,6 +115,7 @@ class Recording:
         self.settle: Callable[[], None] = lambda: None
         """What PyTorch has given up is free: it tells of it when it is asked."""
         self._running: dict[int, list[int]] = {}
+        self._threads: dict[int, int] = {}
         self._lock = threading.RLock()
 
     def tick(self, kind: Kind, text: str, **facts: Any) -> int:
@@ -123,7 +126,8 @@ class Recording:
                 facts["line"] = self.outer_line if line < 0 else line
             facts.setdefault("call", self.call)
             facts.setdefault("node", self.runs_in.get(threading.get_ident(), -1))
-            event = Event(kind, text, self.phase, memory=len(self.trace), **facts)
+            thread = self._threads.setdefault(threading.get_ident(), len(self._threads))
+            event = Event(kind, text, self.phase, memory=len(self.trace), thread=thread, **facts)
             self.events.append(event)
             return len(self.events) - 1
 
