@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from labkit.workshop import folders
+from labkit.course.notebook_form import read_notebook
+from labkit.workshop import folders, plan
 from labkit.workshop.calls import call
 from labkit.workshop.folders import Workshop
-from labkit.workshop.room.observe import LARGEST, LONGEST, observe, read_json
+from labkit.workshop.room.observe import LARGEST, LONGEST, observe, programme, read_json
 from labkit.workshop.roster import admit
 
 HOLDING = "<img src=x onerror=alert(1)>"
@@ -65,6 +66,17 @@ def test_who_is_where(workshop):
     here = {stop["chapter"]: stop["here"] for stop in observe(workshop)["plan"]}
     assert here["0_start_here"] == 1
     assert sum(here.values()) == 1
+
+
+def test_the_page_may_ask_often_for_chapters_are_read_once(workshop, monkeypatch):
+    programme.cache_clear()
+    read = []
+    monkeypatch.setattr(
+        plan, "read_notebook", lambda path: read.append(path) or read_notebook(path)
+    )
+    for _ in range(3):
+        rows = observe(workshop)["plan"]
+    assert len(read) == len(rows) == 5
 
 
 def test_three_wrong_answers_are_stuck(workshop):

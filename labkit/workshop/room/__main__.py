@@ -19,8 +19,7 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from labkit.workshop.calls import call
 from labkit.workshop.cell import linux
 from labkit.workshop.folders import Workshop
-from labkit.workshop.plan import stops
-from labkit.workshop.room.observe import observe
+from labkit.workshop.room.observe import observe, programme
 
 HERE = Path(__file__).parent
 KINDS = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
@@ -72,7 +71,7 @@ class Everybody(Guarded):
         """{"chapter": ..., "section": ...}; 400 where the programme has no such section."""
         known = {
             (stop.chapter, section.name)
-            for stop in stops(self.workshop.settings["hours"])
+            for stop in programme(self.workshop.settings["hours"])
             for section in stop.done
         }
         try:
@@ -101,6 +100,7 @@ async def main() -> None:
     )
     address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
     application.listen(address.port or 0, address=address.hostname)
+    await asyncio.to_thread(observe, workshop)  # imports and reads what the first answer needs
     await asyncio.Event().wait()
 
 

@@ -4,6 +4,7 @@ Learners own the files that are read here, so nothing in them is believed: a lin
 too large or of another shape is as good as none.
 """
 
+import functools
 import json
 import os
 import stat
@@ -24,6 +25,8 @@ LONGEST = 2000
 """Of a text that is shown: an answer may print a book."""
 STUCK = 3
 """So many different wrong answers to an exercise, and none right."""
+programme = functools.cache(stops)
+"""The stops of a programme; a room's course is frozen, so its chapters are read once."""
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def _plan(hours: int, learners: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "here": sum(one["chapter"] == stop.chapter for one in learners),
             "sections": [section.name for section in stop.done if section.name],
         }
-        for stop in stops(hours)
+        for stop in programme(hours)
     ]
 
 
