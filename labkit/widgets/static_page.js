@@ -61,20 +61,31 @@
     }
     return models.get(id);
   }
-  for (const place of document.querySelectorAll("[data-widget]")) {
-    const saved = page.models[place.dataset.widget];
-    if (!saved) continue;
+  const closers = new WeakMap(); // place -> what ends the widget that is drawn there
+  async function draw(place, source, drawn) {
     const el = document.createElement("div");
-    const picture = [...place.childNodes];
+    const before = [...place.childNodes];
     place.append(el);
     try {
-      const { default: widget } = await modules[saved.source];
-      await widget.render({ model: modelOf(place.dataset.widget), el });
-      picture.forEach((node) => node.remove());
+      const { default: widget } = await modules[source];
+      const close = await widget.render({ model: drawn, el });
+      closers.get(place)?.();
+      closers.set(place, close);
+      before.forEach((node) => node.remove());
     } catch (error) {
-      el.remove(); // the picture stays
-      console.error(error);
+      el.remove(); // what stood there stays
+      throw error;
     }
+  }
+  // For a page that reads a file: the widget's place shows another state.
+  window.lkRedraw = (place, state) => {
+    const saved = page.models[place.dataset.widget];
+    return draw(place, saved.source, model({ ...saved.state, ...state }));
+  };
+  for (const place of document.querySelectorAll("[data-widget]")) {
+    const id = place.dataset.widget,
+      saved = page.models[id];
+    if (saved) await draw(place, saved.source, modelOf(id)).catch(console.error);
   }
   document.documentElement.dataset.widgets = "ready";
 

@@ -71,8 +71,8 @@ def _read(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def widget_page(widget: Any, title: str) -> str:
-    """The HTML page of one widget that was made in this process."""
+def widget_page(widget: Any, title: str, above: str = "") -> str:
+    """The HTML page of one widget that was made in this process; `above` as in `render_page`."""
     from ipywidgets import Widget
 
     data, _ = widget._repr_mimebundle_()
@@ -81,7 +81,7 @@ def widget_page(widget: Any, title: str) -> str:
     notebook.cells[0].metadata["transient"] = {"remove_source": True}
     saved = Widget.get_manager_state(widgets=[widget])
     notebook.metadata["widgets"] = {STATE: saved}
-    return render_page(notebook, title)
+    return render_page(notebook, title, above)
 
 
 def _replace_views(notebook: Any) -> list[str]:

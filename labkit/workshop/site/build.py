@@ -17,6 +17,7 @@ from labkit.widgets.static_page import STATE, VIEW, render_page, run_notebook
 from labkit.workshop.site.index import index_page, search_entries, search_script
 from labkit.workshop.site.links import broken_links
 from labkit.workshop.site.one_step import STEP, step_page
+from labkit.workshop.site.your_snapshot import PAGE, snapshot_page
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 600
@@ -86,6 +87,7 @@ def build(out: Path, paths: Sequence[Path]) -> None:
     for style in ("index.css", "index.js"):
         (out / style).write_text((HERE / style).read_text(encoding="utf-8"), encoding="utf-8")
     (out / STEP).write_text(step_page(), encoding="utf-8")
+    (out / PAGE).write_text(snapshot_page(), encoding="utf-8")
     (out / "index.html").write_text(index_page(list(names), list(kinds)), encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from labkit.course.notebook_form import ROOT, Notebook, is_hidden, read_notebook
 from labkit.widgets.static_page import script_json
 from labkit.workshop.sections import HEADING
 from labkit.workshop.site.one_step import STEP
+from labkit.workshop.site.your_snapshot import PAGE
 
 DOCUMENTS = {
     "": "Begin here",
@@ -69,6 +70,11 @@ autograd graph, the streams and the memory map"></iframe>
 a line, and every lane goes there. <a href="{STEP}">On a page of its own</a></figcaption></figure>
 <label for="search">Search</label> <input id="search" type="search" autocomplete="off">
 <ul id="found" aria-live="polite"></ul>
+<section><h2>Your own memory snapshot</h2>
+<p>Drop the file that <code>torch.cuda.memory._dump_snapshot</code> wrote: this page shows who holds
+every byte, at every moment. It is read here, and sent nowhere.</p>
+<figure><iframe src="{PAGE}" title="A memory snapshot: an example, or a file of yours"></iframe>
+<figcaption><a href="{PAGE}">On a page of its own</a></figcaption></figure></section>
 <section><h2>Where to go</h2><ul>{goals}</ul></section>
 {"".join(sections)}
 <section><h2>The widgets, one on a page</h2><ul class="widgets">{widgets}</ul></section>
