@@ -124,3 +124,18 @@ def test_the_profiler_has_a_column_for_the_device():
     assert (times["aten::mul"], times["aten::relu"]) == (1, 1)
     assert times["aten::transpose"] == times["aten::empty"] == 0
     assert times["aten::addmm"] >= 1
+
+
+@apart
+def test_what_another_stream_had_still_to_do_is_no_operators_time():
+    queue = torch.lab._devices[0].driver.queue
+    x = y = torch.ones(3, device="lab")
+    torch.lab.synchronize()
+    queue.reseed(0)  # any order that is legal
+    with torch.Stream("lab"):
+        for _ in range(100):
+            y = y + 1
+    with torch.autograd.profiler.profile(use_device="lab") as seen:
+        (x * 2).relu()
+    times = {each.key: each.self_device_time_total for each in seen.key_averages()}
+    assert (times["aten::mul"], times["aten::relu"], times["aten::empty"]) == (1, 1, 0)

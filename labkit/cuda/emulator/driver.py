@@ -308,14 +308,16 @@ class EmulatorDriver:
             return float(self._events.completed_as(end) - self._events.completed_as(start))
 
     def work_between(self, start: int, end: int) -> int:
-        """Kernels, copies and fills that ran between two events, of those still in the log.
+        """Kernels, copies and fills queued between the records of two events, if still in the log.
 
-        Raises   CudaError   one of the events was not recorded, or has not completed
+        Other streams' earlier work, which may run at any moment between them, is none of it.
+
+        Raises   CudaError   one of the events was not recorded
         """
         with self._lock:
-            first, last = self._events.completed_as(start), self._events.completed_as(end)
-            ran = [work.done_as for work in self.queue.log if work.kind not in MARKS]
-            return sum(1 for place in ran if place is not None and first < place < last)
+            first, last = self._events.recorded_as(start).id, self._events.recorded_as(end).id
+            queued = (work.id for work in self.queue.log if work.kind not in MARKS)
+            return sum(first < number < last for number in queued)
 
     # Modules and launches
 

@@ -26,14 +26,23 @@ class Events(dict[int, Work | None]):
         work = self[event]
         return work is None or work.done_as is not None
 
+    def recorded_as(self, event: int) -> Work:
+        """The mark it was recorded as.
+
+        Raises   CudaError   it was not recorded
+        """
+        self.check(event)
+        work = self[event]
+        if work is None:
+            raise CudaError(f"event {event} was not recorded", "cudaErrorInvalidResourceHandle")
+        return work
+
     def completed_as(self, event: int) -> int:
         """How many pieces of work the device had done before it.
 
         Raises   CudaError   it was not recorded, or has not completed
         """
-        self.check(event)
-        work = self[event]
-        if work is None or work.done_as is None:
-            code = "cudaErrorInvalidResourceHandle" if work is None else "cudaErrorNotReady"
-            raise CudaError(f"event {event} has not completed", code)
-        return work.done_as
+        done_as = self.recorded_as(event).done_as
+        if done_as is None:
+            raise CudaError(f"event {event} has not completed", "cudaErrorNotReady")
+        return done_as
