@@ -30,6 +30,20 @@ def test_an_index_that_pytorch_wants_on_the_cpu_stays_there():
 
 
 @apart
+def test_the_cpu_is_asked_as_a_program_asks_it():
+    """Inside a dispatch mode its `matrix_rank` leaves `out` alone, and `eig` answers for a loss
+    that depends on a phase; both were laid to the device."""
+    from labkit.conformance.autograd.opinfo import name_of, op_db
+    from labkit.conformance.torch_device import samples
+
+    samples.SAMPLES["small"] = 12
+    names = ("linalg.matrix_rank", "linalg.eig")
+    entries = [info for info in op_db() if name_of(info) in names]
+    found = samples.comparisons(samples.run(1, "small", entries))
+    assert [comparison.first_difference for comparison in found] == [None] * 4
+
+
+@apart
 def test_a_wrong_kernel_is_noticed_in_every_form():
     from labkit.conformance.autograd.opinfo import name_of, op_db
     from labkit.conformance.torch_device import samples

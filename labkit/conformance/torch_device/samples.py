@@ -61,21 +61,19 @@ class Tally:
         shapes and types are compared alone.
         """
         try:
-            with _Draws() as draws:
-                expected = _answer(run, moved("cpu"))
+            expected, drew = _on_the_cpu(run, moved)
         except Exception:
             return
-        values = not draws.drew
+        values = not drew
         self.note(question, where, lambda: _compared(expected, run, moved, place, values))
 
     def ask_at_once(self, where: str, run: Callable[[Any], Any], moved: Move) -> None:
         """Run it in several threads, on the devices in turn; what draws is not asked."""
         try:
-            with _Draws() as draws:
-                expected = _answer(run, moved("cpu"))
+            expected, drew = _on_the_cpu(run, moved)
         except Exception:
             return
-        if draws.drew:
+        if drew:
             return
         on = [f"lab:{i % torch.lab.device_count()}" for i in range(THREADS)]
 
@@ -110,6 +108,17 @@ def _compared(
     if elsewhere:
         return f"results on {', '.join(sorted(elsewhere))}, of arguments on {place}"
     return difference(expected, found, values)
+
+
+def _on_the_cpu(run: Callable[[Any], Any], moved: Move) -> tuple[list[Any], bool]:
+    """The CPU's results, and whether it drew random numbers for them.
+
+    It is asked for its results alone: inside a mode some operators, as matrix_rank, leave `out` as
+    it is.
+    """
+    with _Draws() as draws:
+        _answer(run, moved("cpu"))
+    return _answer(run, moved("cpu")), draws.drew
 
 
 def _answer(run: Callable[[Any], Any], arguments: Any) -> list[Any]:
@@ -189,7 +198,10 @@ def ask_about(
         return tree_map(lambda each: each.shape, result) if uninitialised else result
 
     def backward(moved: Any) -> Any:
-        outputs = [each for each in tree_flatten(forward(moved))[0] if _differentiable(each)]
+        result = forward(moved)
+        if sample.output_process_fn_grad is not None:  # of eigenvectors, what their phase leaves
+            result = sample.output_process_fn_grad(result)
+        outputs = [each for each in tree_flatten(result)[0] if _differentiable(each)]
         inputs = [each for each in tree_flatten(moved)[0] if _differentiable(each)]
         seeds = [torch.linspace(-1, 1, each.numel()).view(each.shape) for each in outputs]
         there = [s.to(each.device, each.dtype) for s, each in zip(seeds, outputs, strict=True)]
