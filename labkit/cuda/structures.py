@@ -1,6 +1,8 @@
 """Structures of `kernels/` that are passed by value, as launches write them."""
 
 import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class Axis(ctypes.Structure):
@@ -46,3 +48,50 @@ class Conv2d(ctypes.Structure):
             "groups": "groups",
         }  # fmt: skip
         return {letter: getattr(self, name) for letter, name in names.items()}
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each filter reads one channel: an implicit product would have a row of one."""
+        return bool(1 < self.groups == self.in_channels)
+
+
+class Dim(NamedTuple):
+    """One dimension of what is copied; strides in elements."""
+
+    size: int
+    x_stride: int
+    y_stride: int
+
+
+class Layout(ctypes.Structure):
+    """`struct Layout` of `kernels/strided_copy`: sizes, and strides of x and y in elements."""
+
+    MAX_DIMS = 8
+    _fields_ = (
+        ("dims", ctypes.c_int),
+        ("sizes", ctypes.c_longlong * MAX_DIMS),
+        ("x_strides", ctypes.c_longlong * MAX_DIMS),
+        ("y_strides", ctypes.c_longlong * MAX_DIMS),
+    )
+
+    @classmethod
+    def of(cls, dims: Sequence[Dim]) -> "Layout":
+        """The layout with these dimensions, in this order."""
+        layout = cls(dims=len(dims))
+        for i, dim in enumerate(dims):
+            layout.sizes[i], layout.x_strides[i], layout.y_strides[i] = dim
+        return layout
+
+
+def fast_first(dims: list[Dim]) -> tuple[list[Dim], bool]:
+    """Y's fastest dimension, x's fastest, the rest, and whether the two differ; at least two.
+
+    Both sides of a tile are then read and written along a fast dimension of their own.
+
+    dims  y's fastest first
+    """
+    moving = [dim for dim in dims if dim.x_stride]
+    across = min(moving, key=lambda dim: dim.x_stride, default=None)
+    if across is None or across is dims[0]:
+        return dims + [Dim(1, 0, 0)] * (2 - len(dims)), False
+    return [dims[0], across, *(dim for dim in dims[1:] if dim is not across)], True

@@ -9,7 +9,8 @@ import numpy as np
 from labkit.course.benches import kernel_bench
 from labkit.course.benches.kernel_bench import Launched
 from labkit.course.exercise import Evidence
-from labkit.cuda.shelf.conv_sizes import Conv, double
+from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.rung import double
 
 CONV = (
     "struct Conv { int N, C, H, W, K, P, Q, R, S, stride_h, stride_w, pad_h, pad_w, "

@@ -13,7 +13,8 @@ from labkit.course.benches.kernel_bench import Found
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._conv_cases import a_convolution, plane_drawn, simpler
 from labkit.course.exercises._never_right import FIRST
-from labkit.cuda.shelf.conv_sizes import Conv, double
+from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.rung import double
 
 
 def _a_backward(rng: Rng, size: int) -> tuple[Any, ...]:

@@ -1,17 +1,14 @@
 """Batch norm: in training, its gradients, and in inference."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.layer_norm import EPS, SPLITS, THREADS, tolerance
+from labkit.cuda.shelf.rung import Output, Problem, Rung, double, poisoned, random, rungs_of
 
-EPS = 1e-5
 MOMENTUM = 0.1
-THREADS = 128
-SPLITS = 3
 
 
 class Case(NamedTuple):
@@ -47,34 +44,26 @@ class Inputs(NamedTuple):
 
 def _inputs(generator: np.random.Generator, case: Case) -> Inputs:
     x = (generator.standard_normal(case.sizes) + case.offset).astype(np.float32)
-    weights = generator.standard_normal((2, case.channels)).astype(np.float32)
+    weights = random(generator, (2, case.channels))
     running = generator.uniform(0.5, 2.0, (2, case.channels)).astype(np.float32)
     return Inputs(
         x, *(weights if case.affine else (None, None)), *(running if case.track else (None, None))
     )
 
 
-def _wide(array: Any) -> Any:
-    return None if array is None else torch.from_numpy(array).double()
-
-
-def _tolerance(case: Case, rstd: torch.Tensor, depth: int = 0) -> float:
-    """Rounding x costs its size times rstd in (x - mean) rstd, and times rstd again in dx."""
-    steepest = max(1.0, float(rstd.max())) if rstd.numel() else 1.0
-    return 2e-6 * (1 + case.offset) * (1 + math.sqrt(depth)) * steepest**2
-
-
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A batch in training: y, its mean and 1/std, and the running statistics moved."""
     data = _inputs(generator, case)
-    wide = [_wide(array) for array in data]
+    wide = [double(array) for array in data]
     expected, mean64, rstd64 = torch.native_batch_norm(
         wide[0], *wide[1:], training=True, momentum=MOMENTUM, eps=EPS
     )
     y, mean, rstd = poisoned(case.sizes), poisoned((case.channels,)), poisoned((case.channels,))
     running = (data.running_mean, data.running_var)
+    depth = case.n * case.spatial
+    atol = tolerance(case.offset, rstd64, depth)
     more = [
-        Output(out, truth.numpy(), _tolerance(case, rstd64, case.n * case.spatial))
+        Output(out, truth.numpy(), atol)
         for out, truth in zip((mean, rstd, *running), (mean64, rstd64, *wide[3:]), strict=True)
         if out is not None
     ]
@@ -92,24 +81,21 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     else:
         args = (*data, y, mean, rstd, *case.sizes, MOMENTUM, EPS)
         launches = [rung.launch(args, grid=case.channels, block=THREADS)]
-    return Problem(
-        [data.x], y, expected.numpy(), launches, depth=case.n * case.spatial,
-        atol=_tolerance(case, rstd64, case.n * case.spatial), more=more,
-    )  # fmt: skip
+    return Problem([data.x], y, expected.numpy(), launches, depth=depth, atol=atol, more=more)
 
 
 def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A random gradient; dx, dgamma and dbeta, in training or in eval mode."""
     data = _inputs(generator, case._replace(track=True))
-    wide = [_wide(array) for array in data]
-    dy = generator.standard_normal(case.sizes).astype(np.float32)
+    wide = [double(array) for array in data]
+    dy = random(generator, case.sizes)
     _, mean64, rstd64 = torch.native_batch_norm(
         wide[0], *wide[1:], training=case.training, momentum=0.0, eps=EPS
     )
     if not case.training:
         mean64, rstd64 = wide[3], (wide[4] + EPS).rsqrt()
     truths = torch.ops.aten.native_batch_norm_backward(
-        _wide(dy), wide[0], wide[1], wide[3], wide[4], mean64, rstd64, case.training, EPS,
+        double(dy), wide[0], wide[1], wide[3], wide[4], mean64, rstd64, case.training, EPS,
         [True, True, True],
     )  # fmt: skip
     mean, rstd = mean64.numpy().astype(np.float32), rstd64.numpy().astype(np.float32)
@@ -129,7 +115,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
         args = (dy, data.x, data.gamma, mean, rstd, dx, *weights, *case.sizes, case.training)
         launches = [rung.launch(args, grid=case.channels, block=THREADS)]
     depth = case.n * case.spatial
-    atol = _tolerance(case, rstd64, depth)
+    atol = tolerance(case.offset, rstd64, depth)
     more = [Output(w, t.numpy(), atol) for w, t in zip(weights, truths[1:], strict=True)]
     return Problem([data.x, dy], dx, truths[0].numpy(), launches, depth=depth, atol=atol, more=more)
 
@@ -137,7 +123,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
 def make_inference(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A batch normalised by what earlier ones left."""
     data = _inputs(generator, case._replace(track=True))
-    wide = [_wide(array) for array in data]
+    wide = [double(array) for array in data]
     expected = torch.nn.functional.batch_norm(
         wide[0], wide[3], wide[4], wide[1], wide[2], training=False, eps=EPS
     )

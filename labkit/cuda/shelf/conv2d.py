@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.rung import Problem, Rung, double, poisoned, random, rungs_of
 
 MAX_HALO = 11_000
 """Floats: with the weights beside it, what a block may have without asking for more."""
@@ -20,16 +20,15 @@ def halo_of(conv: Conv, rows: int, columns: int, limit: int = MAX_HALO) -> tuple
     return (height, width) if height * width <= limit else (0, 0)
 
 
-def make(rung: Rung, generator: np.random.Generator, shape: Conv) -> Problem:
-    """Random x, w and bias; groups of one channel go without a bias."""
-    conv = shape
+def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
+    """Random x, w and bias; a single image under filters of one channel goes without a bias."""
     x, w = random(generator, conv.x), random(generator, conv.w)
-    bias = None if conv.w[1] == 1 else random(generator, conv.w[:1])
+    bias = None if conv.x[0] == conv.w[1] == 1 else random(generator, conv.w[:1])
     y, sizes = poisoned(conv.y), conv.sizes()
     halo = dict(zip(("halo_h", "halo_w"), halo_of(conv, 8, 32), strict=True))
     patch = halo.values() if rung.takes("halo_h") else ()
     launch = rung.launch((x, w, bias, y, sizes, *patch), **sizes.letters, **halo)
-    expected = conv.apply(double(x), double(w), None if bias is None else double(bias)).numpy()
+    expected = conv.apply(*(double(one) for one in (x, w, bias))).numpy()
     return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from labkit.cuda.shelf.conv2d import SHAPES
-from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Array, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.rung import Array, Problem, Rung, blocks, double, poisoned, random, rungs_of
 
 CHUNKS = 3
 """Parts that the weight gradient's sums are cut into here; a GPU wants enough to fill it."""
@@ -33,13 +33,10 @@ def make_input(rung: Rung, generator: np.random.Generator, conv: Conv) -> Proble
     dx, sizes = rung.output(conv.x), conv.sizes()
     launch = rung.launch((dy, w, dx, sizes), **sizes.letters)
     return Problem(
-        [dy, w],
-        dx,
-        expected,
-        [launch] if dx.size else [],
+        [dy, w], dx, expected, [launch] if dx.size else [],
         depth=conv.w[0] // conv.groups * conv.w[2] * conv.w[3],
         bases={"product": dy.size * conv.depth},
-    )
+    )  # fmt: skip
 
 
 def make_weight(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from labkit.cuda.shelf.conv2d import SHAPES
-from labkit.cuda.shelf.conv_sizes import Conv, double, random
-from labkit.cuda.shelf.rung import Array, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.rung import Array, Problem, Rung, double, poisoned, random, rungs_of
 
 EPSILON = 1e-5
 
@@ -28,10 +28,8 @@ def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
 
     raw = conv.apply(double(x), double(w), None)
     shifted = raw if bias is None else raw + double(bias)[:, None, None]
-    weights = [None if one is None else double(one) for one in (gamma, beta)]
-    expected = torch.nn.functional.batch_norm(
-        shifted, double(mean), double(variance), *weights, eps=EPSILON
-    ).relu()
+    wide = [double(one) for one in (mean, variance, gamma, beta)]
+    expected = torch.nn.functional.batch_norm(shifted, *wide, eps=EPSILON).relu()
     y = poisoned(conv.y)
     finished: Array = raw.float().numpy()
     geometry = conv.sizes()

@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Array
 from labkit.cuda.structures import Conv2d
 
 
@@ -61,13 +59,3 @@ class Conv(NamedTuple):
         return torch.nn.functional.conv2d(
             padded, w, bias, self.stride, 0, self.dilation, self.groups
         )
-
-
-def double(array: Array) -> torch.Tensor:
-    """The same numbers in float64, for PyTorch."""
-    return torch.from_numpy(array).double()
-
-
-def random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Normal numbers."""
-    return generator.standard_normal(shape).astype(np.float32)

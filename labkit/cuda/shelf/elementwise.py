@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Array, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Array, Problem, Rung, poisoned, random, rungs_of
 
 MAX_DIMS = 8
 GRID_STRIDE_BLOCKS = 4
@@ -33,8 +33,7 @@ def layout_of(out: Array, a: Array, b: Array) -> Layout:
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
     """Random arrays; for the strided rung a transposed and a broadcast one."""
     alpha = 0.75
-    a = generator.standard_normal(shape).astype(np.float32)
-    b = generator.standard_normal(shape).astype(np.float32)
+    a, b = random(generator, shape), random(generator, shape)
     out = poisoned(shape)
     count = out.size
     layout = []

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, random, rungs_of
 
 _ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 """The largest relative error of rounding to the dtype."""
@@ -14,10 +14,7 @@ _ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
     """Random matrices of M x K and K x N, as float16 and again as bfloat16."""
     m, n, k = shape
-    wide = [
-        torch.from_numpy(generator.standard_normal(size).astype(np.float32))
-        for size in ((m, k), (k, n))
-    ]
+    wide = [torch.from_numpy(random(generator, size)) for size in ((m, k), (k, n))]
     scale = max((float(one.abs().max()) for one in wide if one.numel()), default=1.0)
     launches, outputs = [], []
     for step, dtype in (("", torch.float16), ("bfloat16", torch.bfloat16)):
@@ -26,22 +23,10 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]
         launches.append(rung.launch((a, b, c, m, n, k), step, M=m, N=n))
         sums = 2e-6 * max(1.0, scale**2) * (1 + math.sqrt(k))
         outputs.append(Output(c, (a.double() @ b.double()).numpy(), sums, 1.01 * _ROUNDING[dtype]))
-    first, second = outputs
-    return Problem(
-        [one.numpy() for one in wide],
-        first.array,
-        first.expected,
-        launches if m * n else [],
-        depth=k,
-        atol=first.atol,
-        rtol=first.rtol,
-        more=[second],
-    )
+    return Problem.of([one.numpy() for one in wide], outputs, launches if m * n else [], depth=k)
 
 
 RUNGS = rungs_of(
-    "hgemm",
-    make,
-    (64, 128, 64),
+    "hgemm", make, (64, 128, 64),
     [(1, 1, 1), (3, 5, 0), (0, 4, 4), (17, 5, 33), (64, 64, 64), (130, 24, 40), (40, 72, 48)],
-)
+)  # fmt: skip

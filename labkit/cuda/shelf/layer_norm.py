@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, double, poisoned, random, rungs_of
 
 EPS = 1e-5
 THREADS = 128
@@ -24,49 +24,44 @@ class Case(NamedTuple):
 
 def _inputs(generator: np.random.Generator, case: Case) -> tuple[Any, Any, Any]:
     x = generator.standard_normal((case.rows, case.cols)) + case.offset
-    weights = generator.standard_normal((2, case.cols)).astype(np.float32)
-    gamma, beta = weights if case.affine else (None, None)
+    gamma, beta = random(generator, (2, case.cols)) if case.affine else (None, None)
     return x.astype(np.float32), gamma, beta
 
 
-def _wide(array: Any) -> Any:
-    return None if array is None else torch.from_numpy(array).double().requires_grad_()
+def tolerance(offset: float, rstd: torch.Tensor, depth: int) -> float:
+    """Rounding x costs its size times rstd in (x - mean) rstd, and times rstd again in dx.
 
-
-def _tolerance(case: Case, rstd: torch.Tensor, depth: int = 0) -> float:
-    """Rounding x costs its size times rstd in (x - mean) rstd, and times rstd again in dx."""
+    offset  about the mean of x
+    """
     steepest = max(1.0, float(rstd.max())) if rstd.numel() else 1.0
-    return 2e-6 * (1 + case.offset) * (1 + math.sqrt(depth)) * steepest**2
+    return 2e-6 * (1 + offset) * (1 + math.sqrt(depth)) * steepest**2
 
 
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """Random rows; y, and the mean and 1/std that backward wants."""
     x, gamma, beta = _inputs(generator, case)
-    expected, mean, rstd = torch.native_layer_norm(
-        _wide(x), (case.cols,), _wide(gamma), _wide(beta), EPS
-    )
+    wide = [double(one) for one in (x, gamma, beta)]
+    expected, mean, rstd = torch.native_layer_norm(wide[0], (case.cols,), *wide[1:], EPS)
     y, outputs = poisoned(x.shape), [poisoned((case.rows,)), poisoned((case.rows,))]
     args = (x, gamma, beta, y, *outputs, case.rows, case.cols, EPS)
     launch = rung.launch(args, grid=case.rows, block=THREADS, rows=case.rows)
+    atol = tolerance(case.offset, rstd, case.cols)
     more = [
-        Output(out, truth.detach().numpy().reshape(-1), _tolerance(case, rstd, case.cols))
+        Output(out, truth.numpy().reshape(-1), atol)
         for out, truth in zip(outputs, (mean, rstd), strict=True)
         if case.cols
     ]
-    return Problem(
-        [x], y, expected.detach().numpy(), [launch], depth=case.cols,
-        atol=_tolerance(case, rstd, case.cols), more=more,
-    )  # fmt: skip
+    return Problem([x], y, expected.numpy(), [launch], depth=case.cols, atol=atol, more=more)
 
 
 def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A random gradient; dx, and with gamma and beta theirs."""
     x, gamma, beta = _inputs(generator, case)
-    dy = generator.standard_normal(x.shape).astype(np.float32)
-    wide = [_wide(x), _wide(gamma), _wide(beta)]
-    y, mean64, rstd64 = torch.native_layer_norm(wide[0], (case.cols,), wide[1], wide[2], EPS)
-    wanted = [one for one in wide if one is not None]
-    truths = [one.numpy() for one in torch.autograd.grad(y, wanted, torch.from_numpy(dy).double())]
+    dy = random(generator, x.shape)
+    wide = [double(one) for one in (x, gamma, beta)]
+    wanted = [one.requires_grad_() for one in wide if one is not None]
+    y, mean64, rstd64 = torch.native_layer_norm(wide[0], (case.cols,), *wide[1:], EPS)
+    truths = [one.numpy() for one in torch.autograd.grad(y, wanted, double(dy))]
     mean, rstd = (one.detach().numpy().reshape(-1).astype(np.float32) for one in (mean64, rstd64))
     dx = poisoned(x.shape)
     weights = [rung.output((case.cols,)) for _ in truths[1:]]
@@ -83,7 +78,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
             rung.launch(down, "weights", cols=case.cols, splits=SPLITS),
             rung.launch(last, "finish", cols=case.cols),
         ]
-    atol = _tolerance(case, rstd64.detach(), case.rows + case.cols)
+    atol = tolerance(case.offset, rstd64.detach(), case.rows + case.cols)
     more = [Output(out, truth, atol) for out, truth in zip(weights, truths[1:], strict=True)]
     return Problem([x, dy], dx, truths[0], launches, depth=case.cols, atol=atol, more=more)
 

@@ -9,7 +9,17 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
-from labkit.cuda.shelf.rung import Array, Launch, Output, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import (
+    Array,
+    Launch,
+    Output,
+    Problem,
+    Rung,
+    double,
+    poisoned,
+    random,
+    rungs_of,
+)
 
 STEPS = 3
 """Taken one after the other, each with a gradient of its own."""
@@ -62,23 +72,18 @@ class Adam(ctypes.Structure):
 
 def _random(generator: np.random.Generator, case: SgdCase | AdamCase) -> Array:
     """float32 numbers; the array starts `case.offset` elements into its memory."""
-    longer: Array = generator.standard_normal(case.n + case.offset).astype(np.float32)
-    return longer[case.offset :]
-
-
-def _wide(array: Array) -> torch.Tensor:
-    return torch.from_numpy(array.astype(np.float64))
+    return random(generator, case.n + case.offset)[case.offset :]
 
 
 def make_sgd(rung: Rung, generator: np.random.Generator, case: SgdCase) -> Problem:
     """Some steps with random gradients, and where torch.optim ends up in float64."""
     lr = 0.1
     param, buffer, *grads = (_random(generator, case) for _ in range(2 + STEPS))
-    truth = _wide(param)
-    truth_buffers = [_wide(buffer) if case.momentum and not case.first else None]
+    truth = double(param)
+    truth_buffers = [double(buffer) if case.momentum and not case.first else None]
     for grad in grads:
         sgd(
-            [truth], [_wide(grad)], truth_buffers, lr=lr, momentum=case.momentum,
+            [truth], [double(grad)], truth_buffers, lr=lr, momentum=case.momentum,
             dampening=case.dampening, weight_decay=case.weight_decay, nesterov=case.nesterov,
             maximize=case.maximize, foreach=False,
         )  # fmt: skip
@@ -111,11 +116,11 @@ def make_adam(rung: Rung, generator: np.random.Generator, case: AdamCase) -> Pro
     square, highest = _random(generator, case), _random(generator, case)
     square[:], highest[:] = square**2 + 0.1, highest**2 + 0.1
     states = [mean, square, *([highest] if case.amsgrad else [])]
-    truth, steps = _wide(param), torch.tensor(float(case.steps))
-    wide = [_wide(array) for array in states]
+    truth, steps = double(param), torch.tensor(float(case.steps))
+    wide = [double(array) for array in states]
     for grad in grads:
         (adamw if case.decoupled else adam)(
-            [truth], [_wide(grad)], [wide[0]], [wide[1]], wide[2:], [steps], lr=lr, beta1=betas[0],
+            [truth], [double(grad)], [wide[0]], [wide[1]], wide[2:], [steps], lr=lr, beta1=betas[0],
             beta2=betas[1], eps=eps, weight_decay=case.weight_decay, amsgrad=case.amsgrad,
             maximize=case.maximize, foreach=False,
         )  # fmt: skip

@@ -69,11 +69,7 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
         drawn = case.drawn(words, unroll).astype(np.uint64) % np.uint64(span)
         wanted = drawn.astype(np.int64) + BASE
         ask(step, poisoned((case.n,), np.int64), (BASE, span), wanted, 0.0)
-    first, *more = outputs
-    return Problem(
-        [np.empty(0)], first.array, first.expected, launches, atol=first.atol, rtol=first.rtol,
-        more=more,
-    )  # fmt: skip
+    return Problem.of([np.empty(0)], outputs, launches)
 
 
 def make_dropout(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
@@ -92,8 +88,7 @@ def make_dropout(rung: Rung, generator: np.random.Generator, case: Case) -> Prob
         kept = (x.to(compute) * factors).to(dtype)
         outputs.append(Output(y, kept.double().numpy(), 0.0, 0.0))
         outputs.append(Output(mask, stays.astype(np.float64), 0.0, 0.0))
-    first, *more = outputs
-    return Problem([wide], first.array, first.expected, launches, atol=0.0, rtol=0.0, more=more)
+    return Problem.of([wide], outputs, launches)
 
 
 def _floats(case: Case, singles: Any, doubles: Any, wide: bool) -> Any:

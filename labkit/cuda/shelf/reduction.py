@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, random, rungs_of
 
 GRID = 8
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
     """Random numbers; a rung without atomics leaves its sum by a second launch."""
-    x = generator.standard_normal(shape).astype(np.float32)
+    x = random(generator, shape)
     expected = np.array([x.astype(np.float64).sum()])
     count = x.size
     out = rung.output((1,))

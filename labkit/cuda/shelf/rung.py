@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from labkit.cuda.errors import InvalidValueError, UnsupportedFeatureError
@@ -159,6 +160,17 @@ class Problem:
     rtol: float = 1e-5
     more: Sequence[Output] = ()
     bases: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, inputs: list[Array], outputs: list[Output], launches: list[Launch], depth: int = 1
+    ) -> "Problem":
+        """Several outputs, each with a tolerance of its own."""
+        first, *more = outputs
+        return cls(
+            inputs, first.array, first.expected, launches, depth, atol=first.atol, rtol=first.rtol,
+            more=more,
+        )  # fmt: skip
 
     @property
     def outputs(self) -> list[Output]:
@@ -347,6 +359,16 @@ def poisoned(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     """An output that no kernel has touched: NaN everywhere, the lowest integer, of an int dtype."""
     dtype = np.dtype(dtype)
     return np.full(shape, np.iinfo(dtype).min if dtype.kind in "iu" else np.nan, dtype)
+
+
+def random(generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
+    """Normal numbers in float32."""
+    return generator.standard_normal(shape).astype(np.float32)
+
+
+def double(array: Array | None) -> Any:
+    """The same numbers in float64, for PyTorch; None stays None."""
+    return None if array is None else torch.from_numpy(array).double()
 
 
 def blocks(count: int, per_block: int) -> int:

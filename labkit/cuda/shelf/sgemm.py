@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, random, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
     """Random matrices of M x K and K x N."""
     m, n, k = shape
-    a = generator.standard_normal((m, k)).astype(np.float32)
-    b = generator.standard_normal((k, n)).astype(np.float32)
+    a, b = random(generator, (m, k)), random(generator, (k, n))
     c = poisoned((m, n))
     launch = rung.launch((a, b, c, m, n, k), M=m, N=n)
     return Problem([a, b], c, a.astype(np.float64) @ b.astype(np.float64), [launch], depth=k)

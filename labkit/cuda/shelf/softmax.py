@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, double, poisoned, random, rungs_of
 
 THREADS = 128
 CACHED_FLOATS = 1024
@@ -24,11 +24,11 @@ class Case(NamedTuple):
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """Random scores, one of them minus infinity."""
     shape = (case.outer, case.cols, case.inner)
-    x = 3 * generator.standard_normal(shape).astype(np.float32)
+    x = 3 * random(generator, shape)
     if case.cols > 1:
         x[:, 0, :1] = -np.inf
     function = torch.log_softmax if case.log else torch.softmax
-    expected = function(torch.from_numpy(x).double(), 1).numpy()
+    expected = function(double(x), 1).numpy()
     y, rows = poisoned(shape), case.outer * case.inner
     sizes = (rows, case.cols, case.inner)
     geometry = {"grid": rows, "block": THREADS, "rows": rows, "splits": SPLITS}
@@ -49,9 +49,9 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     """A random gradient for random scores."""
     shape = (case.outer, case.cols, case.inner)
     x = torch.from_numpy(generator.standard_normal(shape)).requires_grad_()
-    dy = generator.standard_normal(shape).astype(np.float32)
+    dy = random(generator, shape)
     result = (torch.log_softmax if case.log else torch.softmax)(x, 1)
-    (expected,) = torch.autograd.grad(result, x, torch.from_numpy(dy).double())
+    (expected,) = torch.autograd.grad(result, x, double(dy))
     y, dx = result.detach().numpy().astype(np.float32), poisoned(shape)
     rows = case.outer * case.inner
     args = (dy, y, dx, rows, case.cols, case.inner, case.log)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, double, poisoned, random, rungs_of
 
 ACTIVATIONS: dict[str, Any] = {"relu": torch.relu, "silu": torch.nn.functional.silu}
 
@@ -27,7 +27,7 @@ class Case(NamedTuple):
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """Random images and weights."""
     n, channels, spatial, hidden, *_ = case
-    x = generator.standard_normal((n, channels, spatial)).astype(np.float32)
+    x = random(generator, (n, channels, spatial))
     w1, b1 = _layer(generator, hidden, channels, case.bias)
     w2, b2 = _layer(generator, channels, hidden, case.bias)
     y, planes = poisoned(x.shape), n * channels
@@ -49,19 +49,20 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
             launches.append(rung.launch(up, "expand", **sizes))
         scale = (x, gate, y, planes, spatial)
         launches.append(rung.launch(scale, "scale", grid=planes, block=64))
-    expected = _truth(ACTIVATIONS[case.activation], *map(_wide, (x, w1, b1, w2, b2)))
-    return Problem([x], y, expected.numpy(), launches, atol=1e-5)
+    image, *_, factors = _steps(ACTIVATIONS[case.activation], *map(double, (x, w1, b1, w2, b2)))
+    expected = (image * factors[:, :, None]).detach().numpy()
+    return Problem([x], y, expected, launches, atol=1e-5)
 
 
 def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """A random gradient; dx, and the gradients of what the two small layers made."""
     n, channels, spatial, hidden, *_ = case
-    x, dy = generator.standard_normal((2, n, channels, spatial)).astype(np.float32)
+    x, dy = random(generator, (2, n, channels, spatial))
     w1, b1 = _layer(generator, hidden, channels, case.bias)
     w2, b2 = _layer(generator, channels, hidden, case.bias)
     activate = ACTIVATIONS[case.activation]
-    image, first, second, gate = _steps(activate, *(_wide(one) for one in (x, w1, b1, w2, b2)))
-    truths = torch.autograd.grad(image * gate[:, :, None], (image, first, second), _wide(dy))
+    image, first, second, gate = _steps(activate, *map(double, (x, w1, b1, w2, b2)))
+    truths = torch.autograd.grad(image * gate[:, :, None], (image, first, second), double(dy))
     kept = gate.detach().numpy().astype(np.float32)
     at = first.detach().requires_grad_()
     (slopes,) = torch.autograd.grad(activate(at).sum(), at)
@@ -82,17 +83,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
 
 
 def _layer(generator: np.random.Generator, rows: int, cols: int, bias: bool) -> tuple[Any, Any]:
-    weights = generator.standard_normal((rows, cols)).astype(np.float32)
-    return weights, generator.standard_normal(rows).astype(np.float32) if bias else None
-
-
-def _wide(array: Any) -> Any:
-    return None if array is None else torch.from_numpy(array).double()
-
-
-def _truth(activate: Any, x: Any, *weights: Any) -> Any:
-    _, _, _, gate = _steps(activate, x, *weights)
-    return (x * gate[:, :, None]).detach()
+    return random(generator, (rows, cols)), random(generator, rows) if bias else None
 
 
 def _steps(activate: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any, Any, Any]:

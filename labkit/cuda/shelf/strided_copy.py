@@ -1,25 +1,12 @@
 """y[...] = x[...] between any two layouts, NCHW and NHWC among them."""
 
-import ctypes
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from labkit.cuda.shelf.rung import Array, Problem, Rung, rungs_of
-
-MAX_DIMS = 8
-
-
-class Layout(ctypes.Structure):
-    """Sizes, and strides of x and y in elements."""
-
-    _fields_ = (
-        ("dims", ctypes.c_int),
-        ("sizes", ctypes.c_longlong * MAX_DIMS),
-        ("x_strides", ctypes.c_longlong * MAX_DIMS),
-        ("y_strides", ctypes.c_longlong * MAX_DIMS),
-    )
+from labkit.cuda.structures import Dim, Layout, fast_first
 
 
 class Copy(NamedTuple):
@@ -43,14 +30,6 @@ def laid_out(memory: Array, shape: tuple[int, ...], order: tuple[int, ...]) -> A
     return memory.reshape([shape[d] for d in order]).transpose(np.argsort(order))
 
 
-class Dim(NamedTuple):
-    """One dimension of both arrays; strides in elements."""
-
-    size: int
-    x_stride: int
-    y_stride: int
-
-
 def dims_of(x: Array, y: Array) -> list[Dim]:
     """The dimensions, y's fastest first; those that run on into each other, in both, are one.
 
@@ -71,23 +50,6 @@ def dims_of(x: Array, y: Array) -> list[Dim]:
     return merged
 
 
-def fast_first(dims: list[Dim]) -> tuple[list[Dim], bool]:
-    """Y's fastest dimension, x's fastest, the rest, and whether the two differ; at least two."""
-    moving = [dim for dim in dims if dim.x_stride]
-    across = min(moving, key=lambda dim: dim.x_stride, default=None)
-    if across is None or across is dims[0]:
-        return dims + [Dim(1, 0, 0)] * (2 - len(dims)), False
-    return [dims[0], across, *(dim for dim in dims[1:] if dim is not across)], True
-
-
-def layout_of(dims: list[Dim]) -> Layout:
-    """The kernels' argument."""
-    layout = Layout(dims=len(dims))
-    for i, dim in enumerate(dims):
-        layout.sizes[i], layout.x_strides[i], layout.y_strides[i] = dim
-    return layout
-
-
 def make(rung: Rung, generator: np.random.Generator, case: Copy) -> Problem:
     """Random x in its layout, y poisoned in its own."""
     kept = tuple(1 if d in case.broadcast else size for d, size in enumerate(case.shape))
@@ -104,9 +66,9 @@ def make(rung: Rung, generator: np.random.Generator, case: Copy) -> Problem:
         dims, turned = fast_first(dims)
         first, second, *others = (dim.size for dim in dims)
         sizes = {"size0": first, "size1": second, "others": math.prod(others)}
-        launch = rung.launch((x, y, layout_of(dims), turned), **sizes)
+        launch = rung.launch((x, y, Layout.of(dims), turned), **sizes)
     else:
-        launch = rung.launch((x, y, y.size, layout_of(dims)), n=y.size)
+        launch = rung.launch((x, y, y.size, Layout.of(dims)), n=y.size)
     launches = [launch] if y.size else []
     return Problem([memory], y, x.astype(np.float64), launches, atol=0.0, rtol=0.0)
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.rung import Problem, Rung, poisoned, rungs_of
+from labkit.cuda.shelf.rung import Problem, Rung, poisoned, random, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> Problem:
     """A random matrix."""
     rows, cols = shape
-    x = generator.standard_normal(shape).astype(np.float32)
+    x = random(generator, shape)
     y = poisoned((cols, rows))
     launch = rung.launch((x, y, rows, cols), rows=rows, cols=cols)
     return Problem([x], y, x.T.astype(np.float64), [launch])

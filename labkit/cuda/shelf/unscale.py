@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, rungs_of
+from labkit.cuda.shelf.rung import Output, Problem, Rung, random, rungs_of
 
 GRID = 3
 FACTOR = 0.3
@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     """The same numbers as float32, float16 and bfloat16, and what torch's own operators leave."""
-    wide = generator.standard_normal(case.n + case.offset).astype(np.float32)[case.offset :]
+    wide = random(generator, case.n + case.offset)[case.offset :]
     if case.bad is not None:
         wide[case.bad] = case.value
     factor, found = np.array([FACTOR], np.float32), np.zeros(1, np.float32)
@@ -45,8 +45,7 @@ def make(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     launches.append(rung.launch(args, "update"))
     for own, after in zip((found, *ours), (flag, scale, tracker), strict=True):
         outputs.append(Output(own, after.double().reshape(1).numpy(), 0.0, 0.0))
-    first, *more = outputs
-    return Problem([wide], first.array, first.expected, launches, atol=0.0, rtol=0.0, more=more)
+    return Problem.of([wide], outputs, launches)
 
 
 RUNGS = rungs_of(
