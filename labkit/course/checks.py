@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.course.checking import own_process
@@ -56,10 +56,6 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
         raise TypeError(f"check({exercise_id!r}, ...) needs a function, got {in_words(answer)}")
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     found = outcomes(exercise, answer, seed)
-    if all(outcome.state == "done" for outcome in found) and not _met_in_the_machine(
-        exercise, answer, seed, found[-1]
-    ):
-        found[-1].state = "wrong"
     stages = [[outcome.name, outcome.state] for outcome in found] if exercise.stages else []
     if record:
         record_stages(exercise.id, stages)
@@ -86,30 +82,48 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
 
 def outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
     """What became of every stage; the failing cases of the first wrong one are the smallest."""
+    asked = _asked(exercise)
     with Guard(exercise).sealing():
-        return _outcomes(exercise, answer, seed)
+        return _outcomes(exercise, answer, seed, asked)
 
 
-def _outcomes(exercise: Exercise, answer: Any, seed: int) -> list[Outcome]:
+def _outcomes(
+    exercise: Exercise, answer: Any, seed: int, asked: list[tuple[str, Exercise, Sequence[Any]]]
+) -> list[Outcome]:
     found: list[Outcome] = []
     stopped = False
-    for name, part in stage_exercises(exercise):
+    for name, part, inputs in asked:
+        if inputs:
+            if any(outcome.state != "done" for outcome in found):
+                break
+            found.pop()  # the last stage is done when these are right too
         if stopped:
             found.append(Outcome(name, "open"))
             continue
         seen_wrong = any(outcome.failures for outcome in found)
         try:
-            failures = failing_cases(part, answer, seed, search=not seen_wrong)
+            failures = failing_cases(part, answer, seed, not seen_wrong, inputs)
         except NotAttempted:
             found.append(Outcome(name, "open"))
             continue
         failures = [dataclasses.replace(evidence, stage=name) for evidence in failures]
-        if failures:
+        if failures and not inputs:
             _blame_earlier(exercise, found, failures)
         verdict = "open" if failures and failures[0].kind == "time" else "wrong"
         found.append(Outcome(name, verdict if failures else "done", failures))
         stopped = any(evidence.kind in ("time", "banned") for evidence in failures)
     return found
+
+
+def _asked(exercise: Exercise) -> list[tuple[str, Exercise, Sequence[Any]]]:
+    """The stages; then, once more for the last one, the calls on which an earlier answer failed at
+    work: they come with their inputs.
+    """
+    from labkit.course.your_machine.new_cases import cases_of
+
+    stages: list[Any] = [(name, part, ()) for name, part in stage_exercises(exercise)]
+    cases = cases_of(exercise.id)
+    return [*stages, (stages[-1][0], exercise, cases)] if cases else stages
 
 
 def _blame_earlier(exercise: Exercise, found: list[Outcome], failures: list[Evidence]) -> None:
@@ -123,25 +137,6 @@ def _blame_earlier(exercise: Exercise, found: list[Outcome], failures: list[Evid
             outcome.failures = [dataclasses.replace(one, stage=stage.name) for one in theirs]
 
 
-@kept_for_all()
-def _met_in_the_machine(exercise: Exercise, answer: Any, seed: int, outcome: Outcome) -> bool:
-    """Whether the answer is right on the calls on which an earlier one failed at work.
-
-    Where it is not, they are failing cases of the outcome.
-    """
-    from labkit.course.your_machine.new_cases import cases_of
-
-    cases = cases_of(exercise.id)
-    if cases:
-        tester = Tester(exercise, answer, seed)
-        with tester.guard.sealing():
-            met = [tester.ask_inputs(inputs, 1 + at) for at, inputs in enumerate(cases)]
-        outcome.failures = [
-            dataclasses.replace(one[1], stage=outcome.name) for one in met if one is not None
-        ]
-    return not outcome.failures
-
-
 def _your_turn(exercise: Exercise) -> Any:
     from labkit.course.cards import card
 
@@ -152,21 +147,22 @@ def _your_turn(exercise: Exercise) -> Any:
 
 @kept_for_all()
 def failing_cases(
-    exercise: Exercise, answer: Any, seed: int, search: bool = True
+    exercise: Exercise, answer: Any, seed: int, search: bool = True, inputs: Sequence[Any] = ()
 ) -> list[Evidence]:
     """The failing cases found for a seed, smallest first; none when the answer is right.
 
     search  False stops at the first failing case instead of looking for smaller ones
+    inputs  of calls that are asked instead of cases made from the seed
 
     Raises   NotAttempted   before any failing case the answer raises NotImplementedError
     """
     tester = Tester(exercise, answer, seed)
     if not (exercise.apart and own_process.CAN):
-        return _found(tester, search)
+        return _found(tester, search, inputs)
 
     def ask(note: own_process.Note) -> list[Evidence]:
         tester.note = note
-        return _found(tester, search)
+        return _found(tester, search, inputs)
 
     try:
         return own_process.in_own_process(exercise, ask)
@@ -174,8 +170,11 @@ def failing_cases(
         return [tester.ended(end)]
 
 
-def _found(tester: Tester, search: bool) -> list[Evidence]:
+def _found(tester: Tester, search: bool, inputs: Sequence[Any]) -> list[Evidence]:
     with tester.guard.sealing():
+        if inputs:
+            met = [tester.ask_inputs(each, 1 + at) for at, each in enumerate(inputs)]
+            return [one[1] for one in met if one is not None]
         return _distinct(_failures(tester, search))[:SHOWN]
 
 
