@@ -81,6 +81,11 @@ def encode(values: Array, of: DType) -> Array:
         return _encode_e8m0(single) if of is dtypes.float8_e8m0fnu else _encode_float8(single, of)
 
 
+def convert(raw: Array, source: DType, target: DType) -> Array:
+    """Raw elements of one type as raw elements of another, by value."""
+    return raw if source is target else encode(decode(raw, source), target)
+
+
 @cache
 def largest_finite(of: DType) -> float:
     """The largest number of a floating type, or of one part of a complex one."""

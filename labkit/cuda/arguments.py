@@ -103,15 +103,15 @@ def bind(args: Sequence[Any], signature: Signature, kernel: str, driver: Any) ->
     bound = Bound([], [], [])
     for position, (value, param) in enumerate(zip(args, params, strict=True)):
         operand = as_operand(value)
-        if operand is None:
+        if operand is not None:
+            _check(operand, param, position, driver, value)
+            if operand.on_host:
+                bound.host.append((position, operand))
+            elif operand.high > operand.low:
+                bound.extents.append(Extent(param.name, operand.low, operand.high - operand.low))
+            bound.packed.append(operand.address.to_bytes(8, "little"))
+        else:
             bound.packed.append(_pack_value(value, param, position))
-            continue
-        _check(operand, param, position, driver, value)
-        if operand.on_host:
-            bound.host.append((position, operand))
-        elif operand.high > operand.low:
-            bound.extents.append(Extent(param.name, operand.low, operand.high - operand.low))
-        bound.packed.append(operand.address.to_bytes(8, "little"))
     return bound
 
 

@@ -47,12 +47,13 @@ def plain_tensor_count(schema: Schema) -> int:
     return plain if all(argument.default is not REQUIRED for argument in rest) else -1
 
 
-def key_bits_of(schema: Schema, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def key_bits_of(schema: Schema, values: list[Any]) -> int:
     """The OR of the key sets of every tensor in a call, its arguments checked.
 
-    Raises   TypeError   the arguments do not fit the schema
+    values  one for each argument of the schema, as `Schema.stack` gives them
+
+    Raises   TypeError   a value does not fit the schema
     """
-    values = schema.stack(args, kwargs)
     for argument, value in zip(schema.arguments, values, strict=False):
         check(schema, argument, value)
     return joined([values[position] for position in schema.dispatch_positions])

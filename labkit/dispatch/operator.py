@@ -223,20 +223,16 @@ class OperatorHandle:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator with whatever kernel its arguments and this thread select."""
-        if kwargs or len(args) != self._plain_tensors:
-            return self._call_checked(args, kwargs)
-        bits = 0
-        try:
-            for tensor in args:
-                bits |= tensor._key_set.raw
-        except AttributeError:
-            return self._call_checked(args, kwargs)
-        add, keep = LOCAL.masks
-        return self._on_call[(bits | add) & keep](*args)
-
-    def _call_checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Likewise, where the schema has to be asked: anything but one tensor per argument."""
-        bits = key_bits_of(self.schema, args, kwargs)
+        bits = -1
+        if not kwargs and len(args) == self._plain_tensors:
+            bits = 0
+            try:
+                for tensor in args:
+                    bits |= tensor._key_set.raw
+            except AttributeError:
+                bits = -1
+        if bits < 0:  # anything but one tensor per argument: the schema has to be asked
+            bits = key_bits_of(self.schema, self.schema.stack(args, kwargs))
         add, keep = LOCAL.masks
         return self._on_call[(bits | add) & keep](*args, **kwargs)
 

@@ -33,7 +33,7 @@ class OverloadPacket:
         found = self._dispatcher.overloads(self._name)
         for op in found:
             try:
-                key_bits_of(op.schema, args, kwargs)
+                key_bits_of(op.schema, op.schema.stack(args, kwargs))
             except TypeError as refusal:
                 refusals.append(str(refusal).partition("\n")[0] + f"\n    {op.schema}")
             else:

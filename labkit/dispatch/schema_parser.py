@@ -166,12 +166,12 @@ class _Parser:
 
     def type(self) -> Type:
         if self.accept("("):
-            kind = Type("tuple", self.type_list(")"))
+            kind = Type("tuple", self.type_list())
         else:
             name = self.type_name()
             if name in _GENERIC:
                 self.expect("(")
-                kind = Type(name, self.type_list(")"))
+                kind = Type(name, self.type_list())
             else:
                 kind = Type(name)
         kind = self.with_alias(kind)
@@ -198,11 +198,11 @@ class _Parser:
         self.at = start
         raise self.error("a type such as Tensor, SymInt, int, float, bool or Scalar")
 
-    def type_list(self, closing: str) -> tuple[Type, ...]:
+    def type_list(self) -> tuple[Type, ...]:
         found = [self.type()]
         while self.accept(","):
             found.append(self.type())
-        self.expect(closing)
+        self.expect(")")
         return tuple(found)
 
     def with_alias(self, kind: Type) -> Type:

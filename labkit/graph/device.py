@@ -22,7 +22,6 @@ from labkit.cuda.trace import Trace
 from labkit.graph.codegen import THREADS, TYPES, PointwiseKernel, why_not_pointwise
 from labkit.graph.pointwise import single
 from labkit.graph.storages import operator_name, shared
-from labkit.ops.cuda import depthwise
 from labkit.ops.cuda.reduction import folding
 from labkit.ops.cuda.reduction_source import THREADS as FOLDING_THREADS
 
@@ -188,7 +187,7 @@ def _convolution(
     sizes = Conv2d(
         *x.shape, filters, *y.shape[2:], *weight.shape[2:], *stride, *padding, *dilation, groups
     )
-    if path == CONV and depthwise.serves(sizes):
+    if path == CONV and sizes.is_depthwise:
         path = DEPTHWISE
     device.launch(path, (x, weight, *more, y, sizes), **sizes.letters)
     return y

@@ -5,41 +5,10 @@ Source   torch/nn/functional.py
 
 # mypy: disable-error-code="no-any-return"
 
-from typing import Any
-
 import labkit
 from labkit.nn.functional.faces import Tensor, face, reduction_number
 
 Optional = Tensor | None
-
-
-def _broadcast(input_: Tensor, target: Tensor) -> tuple[Any, Any]:
-    expanded: tuple[Any, Any] = labkit.broadcast_tensors(input_, target)
-    return expanded
-
-
-def _weighted(losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
-    if weight.shape != losses.shape:
-        raise ValueError(f"Weights and input must have the same size, got {weight.shape}")
-    losses = losses * weight
-    if reduction == "none":
-        return losses
-    return losses.sum() / weight.sum() if reduction == "mean" else losses.sum()
-
-
-def _element_wise(
-    name: str,
-    input_: Tensor,
-    target: Tensor,
-    how: tuple[str, bool | None, bool | None],
-    *options: Any,
-    weight: Optional = None,
-) -> Tensor:
-    reduction = reduction_number(*how)
-    a, b = _broadcast(input_, target)
-    if weight is not None:
-        return _weighted(face(name)(a, b, 0, *options), weight, how[0])
-    return face(name)(a, b, reduction, *options)
 
 
 def mse_loss(
@@ -51,8 +20,17 @@ def mse_loss(
     weight: Optional = None,
 ) -> Tensor:
     """Squares of the differences."""
-    how = (reduction, size_average, reduce)
-    return _element_wise("mse_loss", input, target, how, weight=weight)
+    how = reduction_number(reduction, size_average, reduce)
+    a, b = labkit.broadcast_tensors(input, target)
+    if weight is None:
+        return face("mse_loss")(a, b, how)
+    losses = face("mse_loss")(a, b, 0)
+    if weight.shape != losses.shape:
+        raise ValueError(f"Weights and input must have the same size, got {weight.shape}")
+    losses = losses * weight
+    if reduction == "none":
+        return losses
+    return losses.sum() / weight.sum() if reduction == "mean" else losses.sum()
 
 
 def nll_loss(

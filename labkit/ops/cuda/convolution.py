@@ -1,23 +1,31 @@
 """Convolutions of float32 in one and two dimensions by the kernels of `kernels/`.
 
 Source   aten/src/ATen/native/cudnn/ConvShared.cpp
+         aten/src/ATen/native/cuda/DepthwiseConv2d.cu
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution import convolution as host
-from labkit.ops.cuda import depthwise
-from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, empty, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.tensors import copy
 
 Optional = TensorImpl | None
+CHUNK = 4096
+"""Positions whose part of a weight's gradient one block adds up; a multiple of 16."""
+
+RUNGS = {
+    "conv2d": ("3_implicit_gemm", "3_rows_in_registers"),
+    "conv2d_input_gradient": ("3_implicit_gemm", "2_rows_in_registers"),
+    "conv2d_weight_gradient": ("3_implicit_gemm", "2_taps_in_registers"),
+}
+"""Folder of `kernels/` -> its kernel, and that of the folder for filters of one channel each."""
 
 
 def _two(numbers: Ints, other: int) -> Ints:
@@ -43,8 +51,17 @@ def _sizes(input_: TensorImpl, weight: TensorImpl, out: Ints, geometry: host.Geo
     )  # fmt: skip
 
 
-def _empty(sizes: Sequence[int], like: TensorImpl) -> TensorImpl:
-    return tensor_impl.empty(tuple(sizes), like.dtype, like.device)
+def _rung(op: str, conv: Any) -> tuple[str, str]:
+    general, depthwise = RUNGS[op]
+    return (f"depthwise_{op}", depthwise) if conv.is_depthwise else (op, general)
+
+
+def _launch(
+    ladder: tuple[str, str], out: TensorImpl, inputs: Sequence[Optional], conv: Any
+) -> None:
+    """Queue the kernel that fills `out`."""
+    kernel, into = shelf(*ladder), written(out)
+    kernel(*kernel.geometry(**conv.letters), (*map(read, inputs), into, conv))
 
 
 @device_kernel("convolution")
@@ -67,19 +84,10 @@ def convolution(
         input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )
     sizes = _sizes(input, weight, out, geometry)
-    y = _empty((input.sizes[0], weight.sizes[0], *out), input)
-    _output(copy.contiguous(input), copy.contiguous(weight), packed(bias), y, sizes)
+    y = empty((input.sizes[0], weight.sizes[0], *out), input)
+    inputs = [packed(each) for each in (input, weight, bias)]
+    _launch(_rung("conv2d", sizes), y, inputs, sizes)
     return laid_out(y, host.strides_after(y.sizes, input, weight))
-
-
-def _output(x: TensorImpl, w: TensorImpl, bias: Optional, y: TensorImpl, sizes: Any) -> None:
-    """`y` holds `x` under every filter."""
-    if depthwise.serves(sizes):
-        depthwise.output(x, w, bias, y, sizes)
-        return
-    into = written(y)
-    kernel = shelf("conv2d", "3_implicit_gemm")
-    kernel(*kernel.geometry(**sizes.letters), (read(x), read(w), read(bias), into, sizes))
 
 
 @device_kernel("convolution_backward")
@@ -106,41 +114,27 @@ def convolution_backward(
     dy, x, w = (copy.contiguous(each) for each in (grad_output, input, weight))
     made: list[Any] = [None, None, None]
     if output_mask[0]:
-        made[0] = _input_gradient(dy, w, input, sizes)
+        made[0] = empty(input.sizes, input)
+        _launch(_rung("conv2d_input_gradient", sizes), made[0], (dy, w), sizes)
     if output_mask[1]:
         made[1] = _weight_gradient(x, dy, weight, sizes)
     if output_mask[2]:
-        made[2] = _bias_gradient(dy, sizes)
+        made[2] = empty((sizes.out_channels,), dy)
+        _launch(("conv2d_bias_gradient", "2_block_per_channel"), made[2], (dy,), sizes)
     for i in (0, 1):
         if made[i] is not None:
             made[i] = laid_out(made[i], host.strides_after(made[i].sizes, input, weight))
     return made[0], made[1], made[2]
 
 
-def _bias_gradient(dy: TensorImpl, sizes: Any) -> TensorImpl:
-    db = _empty((sizes.out_channels,), dy)
-    into = written(db)
-    kernel = shelf("conv2d_bias_gradient", "2_block_per_channel")
-    kernel(*kernel.geometry(**sizes.letters), (read(dy), into, sizes))
-    return db
-
-
-def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, sizes: Any) -> TensorImpl:
-    dx = _empty(input_.sizes, input_)
-    if depthwise.serves(sizes):
-        depthwise.input_gradient(dy, w, dx, sizes)
-        return dx
-    into = written(dx)
-    kernel = shelf("conv2d_input_gradient", "3_implicit_gemm")
-    kernel(*kernel.geometry(**sizes.letters), (read(dy), read(w), into, sizes))
-    return dx
-
-
-def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, sizes: Any) -> TensorImpl:
+def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, conv: Any) -> TensorImpl:
     """Parts of the sums by one kernel, added up in order by another."""
-    dw = _empty(weight.sizes, weight)
-    if depthwise.serves(sizes):
-        depthwise.weight_gradient(x, dy, dw, sizes)
-        return dw
-    depthwise.in_parts("conv2d_weight_gradient", "3_implicit_gemm", x, dy, dw, sizes)
+    dw, ladder = empty(weight.sizes, weight), _rung("conv2d_weight_gradient", conv)
+    chunks = blocks(dy.numel() // conv.out_channels, CHUNK)
+    partial = empty((chunks, *dw.sizes), dw)
+    kernel, into = shelf(*ladder), written(partial)
+    geometry = kernel.geometry(chunks=chunks, **conv.letters)
+    kernel(*geometry, (read(x), read(dy), into, conv, CHUNK))
+    kernel, into = shelf(*ladder, "sum"), written(dw)
+    kernel(*kernel.geometry(weights=dw.numel()), (read(partial), into, dw.numel(), chunks))
     return dw

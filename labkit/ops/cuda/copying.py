@@ -7,7 +7,6 @@ kernels.
 Source   aten/src/ATen/native/cuda/Copy.cu  copy_device_to_device
 """
 
-import ctypes
 import math
 
 from labkit.core import dtype as dtypes
@@ -20,20 +19,8 @@ from labkit.ops.cuda.launching import NoKernel, check_device, extent, read, shel
 from labkit.ops.iterator.iterator_operand import Flags
 from labkit.ops.iterator.tensor_iterator import build
 
-_MAX_DIMS = 8
 _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
-
-
-class Layout(ctypes.Structure):
-    """`struct Layout` of `kernels/strided_copy`; sizes and strides in elements."""
-
-    _fields_ = (
-        ("dims", ctypes.c_int),
-        ("sizes", ctypes.c_longlong * _MAX_DIMS),
-        ("x_strides", ctypes.c_longlong * _MAX_DIMS),
-        ("y_strides", ctypes.c_longlong * _MAX_DIMS),
-    )
 
 
 def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
@@ -64,26 +51,18 @@ def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
 
 
 def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
+    from labkit.cuda.structures import Dim, Layout, fast_first  # late: see `launching`
+
     dtype = _BITS[destination.itemsize]
     it = build([source], [destination], _AS_THEY_ARE)
-    if dtype.itemsize != 4 or it.ndim > _MAX_DIMS:
-        return elementwise.queue_bits("copy_", dtype, destination, source)
-    steps = [[step // 4 for step in operand.stride_bytes] for operand in it.operands]
-    dims = list(zip(it.shape, steps[1], steps[0], strict=True))
-    # y's fastest dimension, x's fastest, the rest: both sides of a tile are read and written along
-    # their own fast dimension.
-    across = min((dim for dim in dims if dim[1]), key=lambda dim: dim[1], default=None)
-    turned = across is not None and across is not dims[0]
-    if across is not None and turned:
-        dims = [dims[0], across, *[dim for dim in dims[1:] if dim is not across]]
-    dims += [(1, 0, 0)] * (2 - len(dims))
-    layout = Layout(dims=len(dims))
-    for d, (size, x_step, y_step) in enumerate(dims):
-        layout.sizes[d], layout.x_strides[d], layout.y_strides[d] = size, x_step, y_step
-    first, second, *others = [size for size, _, _ in dims]
-    kernel, to = shelf("strided_copy", "3_vectorised"), written(destination)
+    if dtype.itemsize != 4 or it.ndim > Layout.MAX_DIMS:
+        return elementwise.copy_bits(dtype, destination, source)
+    to, start = ([step // 4 for step in operand.stride_bytes] for operand in it.operands)
+    dims, turned = fast_first(list(map(Dim, it.shape, start, to)))
+    first, second, *others = (dim.size for dim in dims)
+    kernel, into = shelf("strided_copy", "3_vectorised"), written(destination)
     geometry = kernel.geometry(size0=first, size1=second, others=math.prod(others))
-    kernel(*geometry, (read(source), to, layout, turned))
+    kernel(*geometry, (read(source), into, Layout.of(dims), turned))
     return True
 
 

@@ -17,10 +17,17 @@ from labkit.core import tensor_impl
 from labkit.core.allocator import copy_bytes
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
-from labkit.core.formats import decode, encode
+from labkit.core.formats import convert, decode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
-from labkit.ops.cuda.elementwise_source import ELEMENTS, MAX_DIMS, Call, kernel_name, source
+from labkit.ops.cuda.elementwise_source import (
+    ELEMENTS,
+    MAX_DIMS,
+    Call,
+    kernel_name,
+    number_argument,
+    source,
+)
 from labkit.ops.cuda.expressions import DIVISIONS
 from labkit.ops.cuda.launching import from_text, read, written
 from labkit.ops.iterator.iterator_operand import Flags
@@ -95,12 +102,13 @@ def _call(
             letter = next(letters, "more")
             given.append((argument, letter))
             if not any(value is each for each in operands) and not compute.is_complex:
-                numbers.append((letter, _number(_rounded(value, compute), compute)))
+                rounded = _rounded(value, compute)
+                numbers.append((letter, number_argument(rounded, compute)))
         elif value is None or isinstance(value, str):
             given.append((argument, value))
         else:
             given.append((argument, argument))
-            numbers.append((argument, _number(value, compute)))
+            numbers.append((argument, number_argument(value, compute)))
     types = [out.dtype]
     for operand in operands:  # one on the host arrives in the type of the computation
         types.append(operand.dtype if operand.device == out.device else compute)
@@ -111,30 +119,19 @@ def _call(
 
 def _rounded(operand: TensorImpl, compute: DType) -> Any:
     """The value of a 0-dim tensor on the host, as the type of the computation holds it."""
-    return decode(encode(decode(operand.raw(), operand.dtype), compute), compute).item()
+    return decode(convert(operand.raw(), operand.dtype, compute), compute).item()
 
 
-def _number(value: Any, compute: DType) -> float | int:
-    """A number as the kernel takes it: of 64 bits, a whole one wrapped into them."""
-    if compute.is_floating_point:
-        return float(value)
-    if compute.kind == "bool":
-        return int(value != 0)
-    return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def queue_bits(name: str, dtype: DType, out: TensorImpl, *operands: TensorImpl) -> bool:
-    """Queue an operator that moves elements unread, as whole numbers of their size."""
-    letters = zip("xyz", operands, strict=False)
-    given = tuple([(letter, letter) for letter, _ in letters])
-    call = Call(name, dtype, dtype, (dtype,) * (1 + len(operands)), given)
-    return _queue(call, out, operands, [])
+def copy_bits(dtype: DType, out: TensorImpl, source: TensorImpl) -> bool:
+    """Queue a copy of elements that are not read but moved, as whole numbers of their size."""
+    call = Call("copy_", dtype, dtype, (dtype, dtype), (("x", "x"),))
+    return _queue(call, out, [source], [])
 
 
 def _moved(operand: TensorImpl, dtype: DType, device: Device) -> TensorImpl:
     """A number from the host, in memory of the device and in the type of the computation."""
     made = tensor_impl.empty(operand.sizes, dtype, device)
-    raw = encode(decode(operand.raw(), operand.dtype), dtype)
+    raw = convert(operand.raw(), operand.dtype, dtype)
     copy_bytes(made.storage().data_ptr(), device, raw.ctypes.data, CPU, raw.nbytes)
     return made
 

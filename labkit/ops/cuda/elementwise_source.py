@@ -9,7 +9,7 @@ Differs  one element per thread, where PyTorch gives each thread four; plain div
          PyTorch multiplies by a magic number
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
@@ -92,6 +92,15 @@ class Call(NamedTuple):
 def kernel_name(name: str) -> str:
     """What the kernel of an operator is called."""
     return f"lab_{name}"
+
+
+def number_argument(value: Any, compute: DType) -> float | int:
+    """A number as the kernel takes it: of 64 bits, a whole one wrapped into them."""
+    if compute.is_floating_point:
+        return float(value)
+    if compute.kind == "bool":
+        return int(value != 0)
+    return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def source(call: Call) -> str:

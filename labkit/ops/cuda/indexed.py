@@ -9,13 +9,13 @@ Source   aten/src/ATen/native/cuda/Loss.cu, Embedding.cu
 from typing import Any
 
 from labkit.core import dtype as dtypes
-from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.cuda.launching import (
     NoKernel,
     blocks,
     check_device,
     check_floats,
+    empty,
     from_text,
     read,
     written,
@@ -96,17 +96,13 @@ def _launch(name: str, threads: int, *arguments: Any) -> None:
     from_text(_TEXT, name)((blocks(threads, THREADS),), (THREADS,), arguments)
 
 
-def _empty(sizes: tuple[int, ...], like: TensorImpl) -> TensorImpl:
-    return tensor_impl.empty(sizes, like.dtype, like.device)
-
-
 def _rows(self: TensorImpl, target: TensorImpl, weight: Optional) -> tuple[int, int, int]:
     """How many rows there are, how many classes, and how far apart the scores of a row lie.
 
     Raises   NoKernel       not float32, or targets that are not int64, or no element at all
              RuntimeError   sizes that do not fit
     """
-    (host.check_2d if self.dim() == 4 else host.check)(self, target, weight)
+    host.check(self, target, weight, self.dim() == 4)
     check_floats(self, weight)
     check_device(self, target)
     if target.dtype is not dtypes.int64:
@@ -124,14 +120,14 @@ def nll_loss_forward(
     """The losses of log-probabilities against their classes; and the sum of the weights used."""
     rows, classes, inner = _rows(self, target, weight)
     x, wanted = copy.contiguous(self), copy.contiguous(target)
-    losses, weights = _empty(target.sizes, self), _empty(target.sizes, self)
+    losses, weights = empty(target.sizes, self), empty(target.sizes, self)
     into = written(losses), written(weights)
     _launch(
         "lab_nll", rows, read(x), read(wanted), read(packed(weight)), *into, rows, classes, inner,
         ignore_index,
     )  # fmt: skip
     if reduction == NONE and self.dim() > 1:
-        zero = _empty((), self)
+        zero = empty((), self)
         copy.fill_(zero, 0)
         return losses, zero
     every = tuple(range(losses.dim()))
@@ -152,7 +148,7 @@ def nll_loss_backward(
     rows, classes, inner = _rows(self, target, weight)
     check_floats(self, grad_output, total_weight)
     dloss, wanted = copy.contiguous(grad_output), copy.contiguous(target)
-    dx = _empty(self.sizes, self)
+    dx = empty(self.sizes, self)
     copy.fill_(dx, 0)
     total = read(total_weight) if reduction == MEAN else None
     into = written(dx)
@@ -192,7 +188,7 @@ def embedding(
     _lookups(weight, indices)
     table, rows = copy.contiguous(weight), copy.contiguous(indices)
     height, width = weight.sizes
-    out = _empty((*indices.sizes, width), weight)
+    out = empty((*indices.sizes, width), weight)
     if out.numel():
         into = written(out)
         count = indices.numel()
@@ -214,7 +210,7 @@ def embedding_dense_backward(
         raise NoKernel("its kernel does not count how often a row was looked up")
     dy, rows = copy.contiguous(grad_output), copy.contiguous(indices)
     width = grad_output.sizes[-1]
-    table = _empty((num_weights, width), grad_output)
+    table = empty((num_weights, width), grad_output)
     if table.numel():
         into = written(table)
         _launch(

@@ -5,10 +5,13 @@ not pay for it.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from labkit.core import dtype as dtypes
+from labkit.core import tensor_impl
 from labkit.core.device import Device
+from labkit.core.dtype import DType
 from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.fallback import NoKernel as NoKernel
@@ -17,6 +20,11 @@ from labkit.ops.fallback import NoKernel as NoKernel
 def extent(tensor: TensorImpl) -> int:
     """Bytes from the first element to the end of the last."""
     return storage_nbytes(tensor.sizes, tensor.strides, tensor.itemsize)
+
+
+def empty(sizes: Sequence[int], like: TensorImpl, dtype: DType | None = None) -> TensorImpl:
+    """A new tensor, row by row, of the device and, unless another is given, the type of `like`."""
+    return tensor_impl.empty(tuple(sizes), dtype or like.dtype, like.device)
 
 
 def written(tensor: TensorImpl) -> Any:

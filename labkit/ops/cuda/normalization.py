@@ -6,11 +6,10 @@ Source   aten/src/ATen/native/cuda/layer_norm_kernel.cu, Normalization.cu
 import math
 from collections.abc import Sequence
 
-from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution.windows import strides_like
-from labkit.ops.cuda.launching import NoKernel, check_floats, read, shelf, written
+from labkit.ops.cuda.launching import NoKernel, check_floats, empty, read, shelf, written
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.layers.layer_norm import check_normalized
@@ -26,10 +25,6 @@ Triple = tuple[TensorImpl, TensorImpl, TensorImpl]
 Optionals = tuple[Optional, Optional, Optional]
 
 
-def _empty(sizes: Sequence[int], like: TensorImpl) -> TensorImpl:
-    return tensor_impl.empty(tuple(sizes), like.dtype, like.device)
-
-
 @device_kernel("native_layer_norm")
 def native_layer_norm(
     input: TensorImpl,  # noqa: A002  PyTorch's name for it
@@ -42,7 +37,7 @@ def native_layer_norm(
     rows, cols = check_normalized(input, normalized_shape, weight=weight, bias=bias)
     check_floats(input, weight, bias)
     kept = input.sizes[: input.dim() - len(normalized_shape)] + (1,) * len(normalized_shape)
-    y, mean, rstd = _empty(input.sizes, input), _empty(kept, input), _empty(kept, input)
+    y, mean, rstd = empty(input.sizes, input), empty(kept, input), empty(kept, input)
     if not input.numel():
         raise NoKernel("its kernel takes at least one element")
     x, gamma, beta = copy.contiguous(input), packed(weight), packed(bias)
@@ -74,19 +69,19 @@ def native_layer_norm_backward(
     statistics = (read(copy.contiguous(mean)), read(copy.contiguous(rstd)))
     made: list[Optional] = [None, None, None]
     if output_mask[0]:
-        dx = made[0] = _empty(input.sizes, input)
+        dx = made[0] = empty(input.sizes, input)
         into = written(dx)
         arguments = (read(dy), read(x), read(gamma), *statistics, into, rows, cols)
         shelf(op, rung)((rows,), (THREADS,), arguments)
     parameters = [(1, weight), (2, bias)]
     wanted = [i for i, each in parameters if output_mask[i] and each is not None]
     if wanted:
-        partial = _empty((2, SPLITS, cols), input)
+        partial = empty((2, SPLITS, cols), input)
         kernel, into = shelf(op, rung, "weights"), written(partial)
         geometry = kernel.geometry(cols=cols, splits=SPLITS)
         kernel(*geometry, (read(dy), read(x), *statistics, into, rows, cols))
         for i in wanted:
-            made[i] = _empty(normalized_shape, input)
+            made[i] = empty(normalized_shape, input)
         sums = [None if each is None else written(each) for each in made[1:]]
         kernel = shelf(op, rung, "finish")
         kernel(*kernel.geometry(cols=cols), (read(partial), *sums, SPLITS, cols))
@@ -105,7 +100,7 @@ def _planes(input_: TensorImpl) -> Ints:
 
 
 def _empty_as_well(input_: TensorImpl) -> tuple[TensorImpl, TensorImpl]:
-    return _empty((0,), input_), _empty((0,), input_)
+    return empty((0,), input_), empty((0,), input_)
 
 
 @device_kernel("native_batch_norm")
@@ -125,11 +120,11 @@ def native_batch_norm(
     """
     check_floats(input, weight, bias, running_mean, running_var)
     n, c, spatial = _planes(input)
-    x, y = copy.contiguous(input), _empty(input.sizes, input)
+    x, y = copy.contiguous(input), empty(input.sizes, input)
     parameters = (read(packed(weight)), read(packed(bias)))
     strides = strides_like(input, input.sizes)
     if training:
-        mean, rstd = _empty((c,), input), _empty((c,), input)
+        mean, rstd = empty((c,), input), empty((c,), input)
         moved = [each if each is None else written(each) for each in (running_mean, running_var)]
         outputs = [written(each) for each in (y, mean, rstd)]
         shelf("batch_norm", "2_welford")(
@@ -168,7 +163,7 @@ def native_batch_norm_backward(
         moved = OPERATORS["add.Tensor"].functional(rstd, wrapped_number(eps))
         rstd = OPERATORS["rsqrt"].functional(moved)
     dy, x, gamma = copy.contiguous(grad_out), copy.contiguous(input), packed(weight)
-    made = _empty(input.sizes, input), _empty((c,), input), _empty((c,), input)
+    made = empty(input.sizes, input), empty((c,), input), empty((c,), input)
     outputs = [written(each) for each in made]
     statistics = (read(copy.contiguous(mean)), read(copy.contiguous(rstd)))
     shelf("batch_norm_backward", "1_block_per_channel")(

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.core import dtype as dtypes
-from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution.windows import Windows, strides_like, windows_over
 from labkit.ops.cuda.launching import (
@@ -16,6 +15,7 @@ from labkit.ops.cuda.launching import (
     blocks,
     check_device,
     check_floats,
+    empty,
     read,
     shelf,
     written,
@@ -54,10 +54,6 @@ def _launch(op: str, rung: str, inputs: list[TensorImpl], outputs: list[TensorIm
     shelf(op, rung)(grid, (THREADS,), (*[read(each) for each in packed], *into, pool))
 
 
-def _empty(sizes: Numbers, like: TensorImpl, dtype: Any = dtypes.float32) -> TensorImpl:
-    return tensor_impl.empty(tuple(sizes), dtype, like.device)
-
-
 @device_kernel("max_pool2d_with_indices")
 def max_pool2d_with_indices(
     self: TensorImpl,
@@ -73,7 +69,7 @@ def max_pool2d_with_indices(
     if any(step > size for step, size in zip(windows.dilation, windows.sizes_in, strict=True)):
         raise NoKernel("a dilation that steps over the whole input has no rule in its kernel")
     shape = self.sizes[:-2] + windows.sizes_out
-    y, index = _empty(shape, self), _empty(shape, self, dtypes.int64)
+    y, index = empty(shape, self), empty(shape, self, dtypes.int64)
     _launch("max_pool2d", "1_thread_per_output", [self], [y, index], _pool(self, windows))
     strides = strides_like(self, shape)
     return laid_out(y, strides), laid_out(index, strides)
@@ -96,7 +92,7 @@ def max_pool2d_with_indices_backward(
     windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode)
     if grad_output.sizes != indices.sizes or indices.dtype is not dtypes.int64:
         raise NoKernel("its kernel takes an int64 index for every gradient")
-    dx = _empty(self.sizes, self)
+    dx = empty(self.sizes, self)
     inputs = [grad_output, indices]
     _launch("max_pool2d_backward", "2_gather", inputs, [dx], _pool(self, windows))
     return laid_out(dx, strides_like(self, self.sizes))
@@ -132,7 +128,7 @@ def avg_pool2d(
     windows, pool = _averages(
         self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
-    y = _empty(self.sizes[:-2] + windows.sizes_out, self)
+    y = empty(self.sizes[:-2] + windows.sizes_out, self)
     _launch("avg_pool2d", "1_thread_per_output", [self], [y], pool)
     return laid_out(y, strides_like(self, y.sizes))
 
@@ -153,6 +149,6 @@ def avg_pool2d_backward(
     _, pool = _averages(
         self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
-    dx = _empty(self.sizes, self)
+    dx = empty(self.sizes, self)
     _launch("avg_pool2d_backward", "2_gather", [grad_output], [dx], pool)
     return laid_out(dx, strides_like(self, self.sizes))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from labkit.core import dtype as dtypes
+from labkit.core.formats import convert
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
@@ -148,13 +149,13 @@ def _fill_raw(self: TensorImpl, value: Any) -> Array:
     return copy.scalar_raw(value, self.dtype, check_small_floats=False)
 
 
-def _only_value(name: str, self: TensorImpl, value: TensorImpl) -> Array:
+def _only_value(self: TensorImpl, value: TensorImpl) -> Array:
     if value.dim():
         raise RuntimeError(
-            f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
-    return copy.convert(value.raw(), value.dtype, self.dtype)
+    return convert(value.raw(), value.dtype, self.dtype)
 
 
 @kernel("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
@@ -165,7 +166,7 @@ def index_fill_tensor(
 
     The overload comes first, so that a 0-dim tensor is not taken for a number.
     """
-    raw = _filled(self, dim, index, _only_value("index_fill_", self, value))
+    raw = _filled(self, dim, index, _only_value(self, value))
     return new_raw(raw, self.dtype, copy.empty_like(self).strides)
 
 

@@ -1,6 +1,6 @@
 """Elements fetched from, and written or added to, places named along one dimension.
 
-Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  gather, scatter, scatter_reduce
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  gather, scatter, scatter_add
          aten/src/ATen/native/ScatterGatherChecks.h
 """
 
@@ -133,59 +133,15 @@ def scatter_value(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> 
     return _written(self, axis, index, copy.scalar_raw(value, self.dtype))
 
 
-COMBINE: dict[str, Any] = {
-    "sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum,
-}  # fmt: skip
-
-
-def start_of(reduce: str, values: Array) -> Any:
-    """What a reduction starts from where the tensor's own element does not take part."""
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    if values.dtype.kind == "b":
-        return reduce == "amin"
-    if values.dtype.kind in "iu":
-        limits = np.iinfo(values.dtype)
-        return limits.min if reduce == "amax" else limits.max
-    return -np.inf if reduce == "amax" else np.inf
-
-
-def reduce_into(
-    result: Array, places: Any, entries: Array, reduce: str, include_self: bool
-) -> None:
-    """Entries combined, in order, into the named places of an array."""
-    combine = COMBINE[reduce]
-    with np.errstate(all="ignore"):
-        if not include_self:
-            result[places] = start_of(reduce, result)
-        combine.at(result, places, entries)
-        if reduce == "mean":
-            counts = np.full(result.shape, int(include_self))
-            np.add.at(counts, places, 1)
-            counts = np.maximum(counts, 1)
-            if result.dtype.kind in "iu":
-                result[...] = result // counts
-            elif result.dtype.kind != "b":
-                result /= counts.astype(result.real.dtype)
-
-
-def _combined(
-    self: TensorImpl, axis: int, index: TensorImpl, entries: Array, reduce: str, include_self: bool
-) -> TensorImpl:
-    result = np.array(wide(self).reshape(_shape(self)))
-    if index.numel():
-        reduce_into(result, _places(result.shape, axis, index), entries, reduce, include_self)
-    return new_tensor(result.reshape(self.sizes), self.dtype)
-
-
 @kernel("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
 def scatter_add(self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) -> TensorImpl:
     """`self` with the elements of `src` added in the places that `index` names."""
     axis = _check_source("scatter_add", self, dim, index, src)
-    entries = _used(src, index, wide(src)) if index.numel() else wide(src)
-    return _combined(self, axis, index, entries, "sum", True)
+    result = np.array(wide(self).reshape(_shape(self)))
+    if index.numel():
+        with np.errstate(all="ignore"):
+            np.add.at(result, _places(result.shape, axis, index), _used(src, index, wide(src)))
+    return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
 scatter_src_ = kernel(

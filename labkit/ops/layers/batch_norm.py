@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from labkit.core import dtype as dtypes
-from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
 from labkit.ops.convolution.windows import strides_like
+from labkit.ops.layers.layer_norm import statistics_dtype
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
 
@@ -25,12 +24,6 @@ Triple = tuple[TensorImpl, TensorImpl, TensorImpl]
 def per_channel(vector: Array, rank: int) -> Array:
     """[C] in a shape that broadcasts against [N, C, ...]."""
     return vector.reshape(1, -1, *[1] * (rank - 2))
-
-
-def _statistics_dtype(input_: TensorImpl, *parameters: Optional) -> DType:
-    """float32 when a half input meets wider parameters, else the input's own type."""
-    mixed = any(each is not None and each.dtype is not input_.dtype for each in parameters)
-    return dtypes.float32 if mixed else input_.dtype
 
 
 def _update(running: Optional, batch: Array, momentum: float) -> None:
@@ -64,7 +57,7 @@ def native_batch_norm(
     refuse_unless("batch_norm", input.dtype, ("floating",))
     x = wide(input)
     over = (0, *range(2, x.ndim))
-    kept = _statistics_dtype(input, weight, bias, running_mean, running_var)
+    kept = statistics_dtype(input, weight, bias, running_mean, running_var)
     with np.errstate(all="ignore"):
         if training:
             count = x.size // x.shape[1] if x.shape[1] else 0
@@ -118,7 +111,7 @@ def native_batch_norm_backward(
     g_sum = g.sum(axis=over)
     dot = (g * centred).sum(axis=over)
     made: list[Optional] = [None, None, None]
-    kept = _statistics_dtype(input, weight, running_mean, running_var)
+    kept = statistics_dtype(input, weight, running_mean, running_var)
     with np.errstate(all="ignore"):
         if output_mask[0]:
             scale = invstd if weight is None else invstd * wide(weight)

@@ -21,7 +21,8 @@ Optional = TensorImpl | None
 Triple = tuple[TensorImpl, TensorImpl, TensorImpl]
 
 
-def _statistics_dtype(input_: TensorImpl, *parameters: Optional) -> DType:
+def statistics_dtype(input_: TensorImpl, *parameters: Optional) -> DType:
+    """float32 when a half input meets wider parameters, else the input's own type."""
     mixed = any(each is not None and each.dtype is not input_.dtype for each in parameters)
     return dtypes.float32 if mixed else input_.dtype
 
@@ -92,7 +93,7 @@ def native_layer_norm(
         normal = normal + wide(bias).reshape(1, N)
     axis = input.dim() - len(normalized_shape)
     kept = input.sizes[:axis] + (1,) * len(normalized_shape)
-    dtype = _statistics_dtype(input, weight, bias)
+    dtype = statistics_dtype(input, weight, bias)
     return (
         new_tensor(normal.reshape(input.sizes), input.dtype),
         new_tensor(mean.reshape(kept), dtype),

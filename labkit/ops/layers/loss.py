@@ -1,11 +1,9 @@
-"""Losses of one tensor against another that are operators of their own, and their gradients.
+"""The mean squared error, an operator of its own, and its gradient.
 
 Source   aten/src/ATen/native/Loss.cpp
 """
 
 # mypy: disable-error-code="no-any-return"
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -24,64 +22,28 @@ Source   aten/src/ATen/core/Reduction.h
 """
 
 
-def _operands(name: str, *tensors: TensorImpl) -> tuple[DType, list[Array]]:
+def _operands(*tensors: TensorImpl) -> tuple[DType, list[Array]]:
     """The common element type, and the values in the type it is computed in."""
     dtype = promotion.result_type(*tensors)
-    refuse_unless(name, dtype, ("floating",))
+    refuse_unless("mse_loss", dtype, ("floating",))
     single = np.float64 if dtype.itemsize == 8 else np.float32
     return dtype, [wide(tensor).astype(single, copy=False) for tensor in tensors]
 
 
-def _reduced(losses: Array, reduction: int, dtype: DType, *inputs: TensorImpl) -> TensorImpl:
-    """The losses themselves in the layout of an element-wise result, or their mean or sum."""
-    if reduction == NONE:
-        operands = [(each.sizes, each.strides) for each in inputs]
-        return new_tensor(losses, dtype, output_strides(losses.shape, operands))
-    if reduction not in (MEAN, SUM):
-        raise ValueError(f"reduction is 0 (none), 1 (mean) or 2 (sum), got {reduction}")
-    with np.errstate(all="ignore"):
-        total = losses.sum()
-        return new_tensor(total / losses.size if reduction == MEAN else total, dtype)
-
-
-def _shared(reduction: int, losses: int) -> float:
-    """The part of the result's gradient that each loss gets."""
-    return 1 / losses if reduction == MEAN and losses else 1.0
-
-
-def _loss(
-    name: str,
-    self: TensorImpl,
-    target: TensorImpl,
-    reduction: int,
-    of: Callable[[Array, Array], Array],
-) -> TensorImpl:
-    dtype, (x, y) = _operands(name, self, target)
-    broadcast_shapes(self.sizes, target.sizes)
-    with np.errstate(all="ignore"):
-        losses = of(x, y)
-    return _reduced(losses, reduction, dtype, self, target)
-
-
-def _gradient(
-    name: str,
-    grad_output: TensorImpl,
-    self: TensorImpl,
-    target: TensorImpl,
-    reduction: int,
-    of: Callable[[Array, Array], Array],
-) -> TensorImpl:
-    dtype, (g, x, y) = _operands(name, grad_output, self, target)
-    with np.errstate(all="ignore"):
-        slope = of(x, y)
-        result = g * slope * slope.dtype.type(_shared(reduction, slope.size))
-    return new_tensor(np.broadcast_to(result, slope.shape), dtype)
-
-
 @kernel("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
 def mse_loss(self: TensorImpl, target: TensorImpl, reduction: int = MEAN) -> TensorImpl:
-    """Squares of the differences."""
-    return _loss("mse_loss", self, target, reduction, lambda x, y: (x - y) ** 2)
+    """Squares of the differences, in the layout of an element-wise result; their mean or sum."""
+    dtype, (x, y) = _operands(self, target)
+    shape = broadcast_shapes(self.sizes, target.sizes)
+    with np.errstate(all="ignore"):
+        losses = (x - y) ** 2
+        if reduction == NONE:
+            operands = [(each.sizes, each.strides) for each in (self, target)]
+            return new_tensor(losses, dtype, output_strides(shape, operands))
+        if reduction not in (MEAN, SUM):
+            raise ValueError(f"reduction is 0 (none), 1 (mean) or 2 (sum), got {reduction}")
+        total = losses.sum()
+        return new_tensor(total / losses.size if reduction == MEAN else total, dtype)
 
 
 @kernel(
@@ -92,4 +54,9 @@ def mse_loss_backward(
     grad_output: TensorImpl, self: TensorImpl, target: TensorImpl, reduction: int
 ) -> TensorImpl:
     """The gradient of `self`."""
-    return _gradient("mse_loss", grad_output, self, target, reduction, lambda x, y: 2 * (x - y))
+    dtype, (g, x, y) = _operands(grad_output, self, target)
+    with np.errstate(all="ignore"):
+        slope = 2 * (x - y)
+        share = 1 / slope.size if reduction == MEAN and slope.size else 1.0
+        result = g * slope * slope.dtype.type(share)
+    return new_tensor(np.broadcast_to(result, slope.shape), dtype)

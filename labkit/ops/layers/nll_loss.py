@@ -6,6 +6,8 @@ Source   aten/src/ATen/native/LossNLL.cpp
 
 # mypy: disable-error-code="no-any-return"
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -86,12 +88,17 @@ def _backward(
     return result
 
 
-def check(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
-    """Pass for [N, C] against [N], and for [C] against one class.
+def check(self: TensorImpl, target: TensorImpl, weight: Optional, images: bool) -> None:
+    """Pass for [N, C] against [N] and [C] against one class; or for [N, C, H, W] against images.
 
     Raises   RuntimeError          sizes that do not fit, or element types
              NotImplementedError   not a floating type
     """
+    (_check_images if images else _check_rows)(self, target)
+    _check_weight(self.sizes[0 if self.dim() == 1 else 1], weight, self)
+
+
+def _check_rows(self: TensorImpl, target: TensorImpl) -> None:
     if self.dim() not in (1, 2):
         raise RuntimeError(f"input tensor should be 1D or 2D, got {list(self.sizes)}")
     if target.dim() > 1:
@@ -103,7 +110,17 @@ def check(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
         raise RuntimeError(
             f"size mismatch (got input: {list(self.sizes)}, target: {list(target.sizes)})"
         )
-    _check_weight(self.sizes[-1], weight, self)
+
+
+def _check_images(self: TensorImpl, target: TensorImpl) -> None:
+    if target.dim() != 3 or self.dim() != 4:
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) against 4D inputs, but got "
+            f"{list(target.sizes)} and {list(self.sizes)}"
+        )
+    N, _, H, W = self.sizes
+    if target.sizes != (N, H, W):
+        raise RuntimeError(f"size mismatch (got input: {self.sizes}, target: {target.sizes})")
 
 
 def _check_weight(classes: int, weight: Optional, self: TensorImpl) -> None:
@@ -118,25 +135,25 @@ def _check_weight(classes: int, weight: Optional, self: TensorImpl) -> None:
 
 def _as_batch(self: TensorImpl, target: TensorImpl) -> tuple[Array, TensorImpl]:
     x = wide(self)
-    if self.dim() == 2:
+    if self.dim() > 1:
         return x, target
     return x[None], target if target.dim() else target.alias((1,), (1,), target.storage_offset())
 
 
-@kernel(
-    "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, "
-    "SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-    variants="",
-)
-def nll_loss_forward(
-    self: TensorImpl, target: TensorImpl, weight: Optional, reduction: int, ignore_index: int
+def _nll_loss_forward(
+    images: bool,
+    self: TensorImpl,
+    target: TensorImpl,
+    weight: Optional,
+    reduction: int,
+    ignore_index: int,
 ) -> Pair:
-    """The losses of [N, C] against [N], or of [C] against one; and the sum of the weights used.
+    """The losses of rows or of images against their classes; and the sum of the weights used.
 
     Raises   IndexError     a target that is no class
              RuntimeError   sizes that do not fit, or element types
     """
-    check(self, target, weight)
+    check(self, target, weight, images)
     x, targets = _as_batch(self, target)
     picked = _picked(targets, weight, ignore_index, x.shape[1], x)
     if self.dim() == 1 and reduction == NONE:
@@ -144,12 +161,8 @@ def nll_loss_forward(
     return _forward(x, picked, reduction, self)
 
 
-@kernel(
-    "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    "int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    variants="",
-)
-def nll_loss_backward(
+def _nll_loss_backward(
+    images: bool,
     grad_output: TensorImpl,
     self: TensorImpl,
     target: TensorImpl,
@@ -159,95 +172,46 @@ def nll_loss_backward(
     total_weight: TensorImpl,
 ) -> TensorImpl:
     """The gradient of `self`."""
-    check(self, target, weight)
+    check(self, target, weight, images)
     x, targets = _as_batch(self, target)
     picked = _picked(targets, weight, ignore_index, x.shape[1], x)
     result = _backward(grad_output, x, picked, reduction, total_weight)
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-def check_2d(self: TensorImpl, target: TensorImpl, weight: Optional) -> None:
-    """Pass for [N, C, H, W] against [N, H, W].
+def _define(name: str, images: bool) -> Callable[..., TensorImpl]:
+    """The operators of rows, or those of images, which PyTorch names apart."""
+    options = "int reduction, SymInt ignore_index"
+    kernel(
+        f"{name}_forward(Tensor self, Tensor target, Tensor? weight, {options}) "
+        "-> (Tensor output, Tensor total_weight)",
+        variants="",
+    )(partial(_nll_loss_forward, images))
+    kernel(
+        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
+        f"{options}, Tensor total_weight) -> Tensor",
+        variants="",
+    )(partial(_nll_loss_backward, images))
 
-    Raises   as `check`
-    """
-    if target.dim() != 3 or self.dim() != 4:
-        raise RuntimeError(
-            "only batches of spatial targets supported (3D tensors) against 4D inputs, but got "
-            f"{list(target.sizes)} and {list(self.sizes)}"
-        )
-    N, C, H, W = self.sizes
-    if target.sizes != (N, H, W):
-        raise RuntimeError(f"size mismatch (got input: {self.sizes}, target: {target.sizes})")
-    _check_weight(C, weight, self)
+    @composite(
+        f"{name}(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
+        "SymInt ignore_index=-100) -> Tensor",
+        variants="",
+    )
+    def loss(
+        self: TensorImpl,
+        target: TensorImpl,
+        weight: Optional = None,
+        reduction: int = MEAN,
+        ignore_index: int = -100,
+    ) -> TensorImpl:
+        forward = getattr(aten, f"{name}_forward").default
+        return forward(self, target, weight, reduction, ignore_index)[0]
 
-
-@kernel(
-    "nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, "
-    "SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-    variants="",
-)
-def nll_loss2d_forward(
-    self: TensorImpl, target: TensorImpl, weight: Optional, reduction: int, ignore_index: int
-) -> Pair:
-    """The losses of [N, C, H, W] against [N, H, W]; and the sum of the weights used."""
-    check_2d(self, target, weight)
-    x = wide(self)
-    picked = _picked(target, weight, ignore_index, x.shape[1], x)
-    return _forward(x, picked, reduction, self)
-
-
-@kernel(
-    "nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    "int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    variants="",
-)
-def nll_loss2d_backward(
-    grad_output: TensorImpl,
-    self: TensorImpl,
-    target: TensorImpl,
-    weight: Optional,
-    reduction: int,
-    ignore_index: int,
-    total_weight: TensorImpl,
-) -> TensorImpl:
-    """The gradient of `self`."""
-    check_2d(self, target, weight)
-    x = wide(self)
-    picked = _picked(target, weight, ignore_index, x.shape[1], x)
-    return new_tensor(_backward(grad_output, x, picked, reduction, total_weight), self.dtype)
+    return loss
 
 
-@composite(
-    "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
-    "SymInt ignore_index=-100) -> Tensor",
-    variants="",
-)
-def nll_loss(
-    self: TensorImpl,
-    target: TensorImpl,
-    weight: Optional = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-) -> TensorImpl:
-    """The losses of [N, C] against [N]."""
-    return aten.nll_loss_forward.default(self, target, weight, reduction, ignore_index)[0]
-
-
-@composite(
-    "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
-    "SymInt ignore_index=-100) -> Tensor",
-    variants="",
-)
-def nll_loss2d(
-    self: TensorImpl,
-    target: TensorImpl,
-    weight: Optional = None,
-    reduction: int = MEAN,
-    ignore_index: int = -100,
-) -> TensorImpl:
-    """The losses of [N, C, H, W] against [N, H, W]."""
-    return aten.nll_loss2d_forward.default(self, target, weight, reduction, ignore_index)[0]
+nll_loss, nll_loss2d = _define("nll_loss", False), _define("nll_loss2d", True)
 
 
 @composite(

@@ -1,33 +1,9 @@
-"""Element-wise operators whose result lies as `empty_like` of the first operand does.
+"""Element-wise operators with a kernel, or a schema, that `pointwise` does not give them."""
 
-Most take the layout an iterator gives; these make their output first and then fill it. The two
-differ for operands with gaps.
-"""
-
-from collections.abc import Callable
-from typing import Any
-
-from labkit.core.dtype import DType
-from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.pointwise.pointwise import OPERATORS, Loop
 from labkit.ops.registration import DEVICES, kernel
-from labkit.ops.tensors import copy
 
 KEYS = ("CPU", *DEVICES)
-
-
-def like_the_input(name: str, dtype_of: Callable[[DType], DType] = lambda dtype: dtype) -> Loop:
-    """The functional operator of that name, with such a result, registered in place of the old.
-
-    dtype_of  the type of the result, from that of the first operand
-    """
-    op = OPERATORS[name]
-
-    def functional(self: TensorImpl, *args: Any, **kwargs: Any) -> TensorImpl:
-        result = copy.empty_like(self, dtype=dtype_of(self.dtype))
-        return op.filling(result, self, *args, **kwargs)
-
-    return register(name, functional)
 
 
 def register(name: str, function: Loop) -> Loop:

@@ -26,7 +26,7 @@ from labkit.ops.pointwise.dtype_rules import (
     REAL_FLOAT,
     WITH_COMPLEX,
 )
-from labkit.ops.pointwise.layouts import like_the_input, register
+from labkit.ops.pointwise.layouts import register
 from labkit.ops.pointwise.pointwise import OPERATORS, Array, Loop, Pointwise, Types, pointwise
 from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
@@ -162,18 +162,18 @@ def _contiguous_angle(self: TensorImpl) -> TensorImpl:
     return op.filling(copy.empty_like(self, copy.contiguous_format, dtype), self)
 
 
-def _any_isinf(self: TensorImpl) -> TensorImpl:
+def _isinf(self: TensorImpl) -> TensorImpl:
+    """A result of whole numbers lies as `empty_like` of them, not as an iterator's output does."""
     if self.dtype.is_complex:
         parts = aten.real.default(self), aten.imag.default(self)
         either: TensorImpl = aten.logical_or.default(*map(aten.isinf.default, parts))
         return either
-    return (
-        OPERATORS["isinf"].functional(self) if self.dtype.is_floating_point else whole_isinf(self)
-    )
+    if self.dtype.is_floating_point:
+        return OPERATORS["isinf"].functional(self)
+    return OPERATORS["isinf"].filling(copy.empty_like(self, dtype=dtypes.bool_), self)
 
 
-whole_isinf = like_the_input("isinf", lambda _: dtypes.bool_)
-register("isinf", _any_isinf)
+register("isinf", _isinf)
 register("angle", _contiguous_angle)
 
 

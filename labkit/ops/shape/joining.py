@@ -11,19 +11,19 @@ import numpy as np
 
 from labkit.core import promotion
 from labkit.core.dtype import DType
+from labkit.core.formats import convert
 from labkit.core.memory_format import MemoryFormat, strides_for, suggest_memory_format
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_raw
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
-from labkit.ops.tensors import copy
 
 Tensors = Sequence[TensorImpl]
 
 
 def _raws(tensors: Tensors, dtype: DType) -> list[Array]:
-    return [copy.convert(each.raw(), each.dtype, dtype) for each in tensors]
+    return [convert(each.raw(), each.dtype, dtype) for each in tensors]
 
 
 def layout(tensors: Tensors) -> MemoryFormat:

@@ -18,7 +18,7 @@ from labkit.core import tensor_impl
 from labkit.core.allocator import copy_bytes
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
-from labkit.core.formats import decode, encode, largest_finite
+from labkit.core.formats import convert, decode, encode, largest_finite
 from labkit.core.memory_format import Ints, MemoryFormat, strides_for
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
 from labkit.core.storage import Storage
@@ -87,13 +87,6 @@ def write(self: TensorImpl, values: NDArray[Any], rounded_to: DType | None = Non
     """
     dtype = rounded_to or self.dtype
     store(self, convert(encode(np.asarray(values), dtype), dtype, self.dtype))
-
-
-def convert(raw: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
-    """Raw elements of one type as raw elements of another, by value."""
-    if source is target:
-        return raw
-    return encode(decode(raw, source), target)
 
 
 def copy_(self: TensorImpl, source: TensorImpl) -> TensorImpl:
