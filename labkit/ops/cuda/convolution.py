@@ -85,8 +85,7 @@ def convolution(
     )
     sizes = _sizes(input, weight, out, geometry)
     y = empty((input.sizes[0], weight.sizes[0], *out), input)
-    inputs = [packed(each) for each in (input, weight, bias)]
-    _launch(_rung("conv2d", sizes), y, inputs, sizes)
+    _output(copy.contiguous(input), copy.contiguous(weight), packed(bias), y, sizes)
     return laid_out(y, host.strides_after(y.sizes, input, weight))
 
 
@@ -114,17 +113,32 @@ def convolution_backward(
     dy, x, w = (copy.contiguous(each) for each in (grad_output, input, weight))
     made: list[Any] = [None, None, None]
     if output_mask[0]:
-        made[0] = empty(input.sizes, input)
-        _launch(_rung("conv2d_input_gradient", sizes), made[0], (dy, w), sizes)
+        made[0] = _input_gradient(dy, w, input, sizes)
     if output_mask[1]:
         made[1] = _weight_gradient(x, dy, weight, sizes)
     if output_mask[2]:
-        made[2] = empty((sizes.out_channels,), dy)
-        _launch(("conv2d_bias_gradient", "2_block_per_channel"), made[2], (dy,), sizes)
+        made[2] = _bias_gradient(dy, sizes)
     for i in (0, 1):
         if made[i] is not None:
             made[i] = laid_out(made[i], host.strides_after(made[i].sizes, input, weight))
     return made[0], made[1], made[2]
+
+
+def _output(x: TensorImpl, w: TensorImpl, bias: Optional, y: TensorImpl, conv: Any) -> None:
+    """`y` holds `x` under every filter."""
+    _launch(_rung("conv2d", conv), y, (x, w, bias), conv)
+
+
+def _bias_gradient(dy: TensorImpl, conv: Any) -> TensorImpl:
+    db = empty((conv.out_channels,), dy)
+    _launch(("conv2d_bias_gradient", "2_block_per_channel"), db, (dy,), conv)
+    return db
+
+
+def _input_gradient(dy: TensorImpl, w: TensorImpl, input_: TensorImpl, conv: Any) -> TensorImpl:
+    dx = empty(input_.sizes, input_)
+    _launch(_rung("conv2d_input_gradient", conv), dx, (dy, w), conv)
+    return dx
 
 
 def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, conv: Any) -> TensorImpl:
