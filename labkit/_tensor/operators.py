@@ -17,7 +17,6 @@ from labkit.ops.pointwise import pointwise
 _BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder",
     "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 """Python's name of an operator -> the operator it calls, on two tensors."""

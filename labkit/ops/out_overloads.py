@@ -35,7 +35,7 @@ from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS
 _PLAIN = {
     "all": "all_out", "all.dim": "out", "all.dims": "dims_out", "amax": "out", "amin": "out",
     "any": "all_out", "any.dim": "out", "any.dims": "dims_out", "argmax": "out", "argmin": "out",
-    "argsort.stable": "stable_out", "bernoulli": "out", "complex": "out", "count_nonzero": "out",
+    "argsort.stable": "stable_out", "complex": "out", "count_nonzero": "out",
     "count_nonzero.dim_IntList": "dim_IntList_out", "cumprod": "out", "cumsum": "out",
     "linalg_vector_norm": "out", "logsumexp": "out", "max": "unary_out",
     "max.other": "out", "mean": "dtype_out", "mean.dim": "out", "min": "unary_out",
@@ -62,8 +62,7 @@ _FACTORIES = {
     "full": "out", "linspace": "out", "ones": "out", "zeros": "out",
     "rand": "out", "rand.generator": "generator_out", "randn": "out",
     "randn.generator": "generator_out", "randint": "out", "randint.generator": "generator_out",
-    "randint.low": "low_out", "randint.low_generator": "low_generator_out", "randperm": "out",
-    "randperm.generator": "generator_out",
+    "randint.low": "low_out", "randint.low_generator": "low_generator_out",
 }  # fmt: skip
 _APART = ("gather", "index_select", "take", "masked_select", *_JOINS)
 """Operators whose output shares no memory with what they read."""

@@ -9,8 +9,8 @@ from tests.seeds import seeds
 
 A = torch.ops.aten
 NAMES = ["pow", "atan2", "fmod", "remainder", "floor_divide", "div", "maximum", "minimum", "fmax",
-         "fmin", "logical_and", "logical_or", "logical_xor",
-         "bitwise_left_shift", "bitwise_right_shift", "clamp", "clamp_min", "clamp_max", "lerp",
+         "fmin", "logical_and", "logical_or", "logical_xor", "clamp", "clamp_min", "clamp_max",
+         "lerp",
          "addcmul", "addcdiv", "where", "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul",
          "bitwise_and", "bitwise_or", "bitwise_xor", "allclose"]  # fmt: skip
 INFOS = [*NAMES, "div", "max", "min", "isclose", "__rpow__", "__rsub__"]
@@ -18,13 +18,12 @@ BINARY = [
     A.pow.Tensor_Tensor, A.atan2.default, A.fmod.Tensor, A.remainder.Tensor, A.maximum.default,
     A.floor_divide.default, A.div.Tensor, A.minimum.default, A.fmax.default, A.fmin.default,
     A.logical_and.default, A.logical_or.default, A.logical_xor.default,
-    A.bitwise_left_shift.Tensor, A.bitwise_right_shift.Tensor,
 ]  # fmt: skip
 WITH_NUMBER = [
     A.pow.Tensor_Scalar, A.fmod.Scalar, A.remainder.Scalar, A.floor_divide.Scalar, A.div.Scalar,
     A.eq.Scalar, A.ne.Scalar, A.lt.Scalar, A.ge.Scalar,
     A.add.Scalar, A.sub.Scalar, A.mul.Scalar, A.bitwise_and.Scalar, A.bitwise_or.Scalar,
-    A.bitwise_left_shift.Tensor_Scalar, A.clamp_min.default, A.clamp_max.default,
+    A.clamp_min.default, A.clamp_max.default,
 ]  # fmt: skip
 
 

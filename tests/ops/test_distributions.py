@@ -88,8 +88,8 @@ def test_an_odd_normal_number_waits_for_the_next_call():
 def test_factories_are_pytorchs(seed):
     for name, args, kwargs in [
         ("rand", ([3, 7],), {}), ("randn", ([4, 9],), {"dtype": torch.float64}),
-        ("randint", (10, [50]), {}), ("randperm", (100,), {}), ("randn", ([2, 3],), {}),
-        ("rand", ([20],), {"dtype": torch.complex64}), ("randperm", (1,), {}),
+        ("randint", (10, [50]), {}), ("randn", ([2, 3],), {}),
+        ("rand", ([20],), {"dtype": torch.complex64}),
         ("randn", ([20],), {"dtype": torch.complex64}),
     ]:  # fmt: skip
         theirs, ours = torch.Generator().manual_seed(seed), Generator().manual_seed(seed)

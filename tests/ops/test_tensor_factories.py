@@ -28,7 +28,6 @@ def test_random_factories(seed):
             (A.zeros.default, sizes), (A.ones.default, sizes), (A.full.default, sizes, value),
             (A.zeros_like.default, x), (A.ones_like.default, x), (A.full_like.default, x, 1),
             (A.new_zeros.default, x, sizes), (A.new_ones.default, x, sizes),
-            (A.new_full.default, x, sizes, 1), (A.scalar_tensor.default, value),
             (A.eye.default, r.randrange(4)), (A.eye.m, r.randrange(4), r.randrange(-1, 4)),
         ]  # fmt: skip
         if dtype is not torch.bool and dtype is not torch.complex64:

@@ -12,14 +12,9 @@ _BITWISE = [
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
     for overload in ("Tensor", "Scalar", "Scalar_Tensor")
 ]
-_SHIFTS = [
-    f"{name}.{overload}"
-    for name in ("bitwise_left_shift", "bitwise_right_shift")
-    for overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
-]
 
 ROWS: list[Row] = not_differentiable(
-    *_COMPARISONS, *_BITWISE, *_SHIFTS, "bitwise_not", "logical_and", "logical_or", "logical_xor",
+    *_COMPARISONS, *_BITWISE, "bitwise_not", "logical_and", "logical_or", "logical_xor",
     "logical_not", "isnan", "isinf", "isfinite", "isneginf", "isposinf", "isclose", "floor_divide",
     "floor_divide.Scalar", "_local_scalar_dense",
 )  # fmt: skip

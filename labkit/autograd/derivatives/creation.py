@@ -15,15 +15,12 @@ def _overwritten(operator: str, node: str) -> Row:
 ROWS: list[Row] = [
     _overwritten("uniform_", "UniformBackward0"),
     _overwritten("normal_", "NormalBackward0"),
-    _overwritten("bernoulli", "BernoulliBackward0"),
     _overwritten("bernoulli_.float", "BernoulliBackward2"),
-    row("bernoulli_.Tensor", "BernoulliBackward1", self=ZERO, p="zeros_like(p)"),
     _overwritten("random_.from", "RandomBackward0"),
     _overwritten("random_.to", "RandomBackward1"),
     _overwritten("random_", "RandomBackward2"),
     *not_differentiable(
         "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
-        "new_empty", "new_empty_strided", "new_zeros",
-        "new_ones", "new_full", "bernoulli.p", "allclose",
+        "new_empty", "new_zeros", "new_ones", "allclose",
     ),
 ]  # fmt: skip

@@ -113,12 +113,6 @@ def matmul(self: TensorImpl, other: TensorImpl) -> TensorImpl:
     return _batched(self, other)
 
 
-@composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="")
-def linalg_matmul(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """`matmul` under its name in `linalg`."""
-    return matmul(self, other)
-
-
 @composite("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="")
 def linear(
     input: TensorImpl,  # noqa: A002  PyTorch's name for it

@@ -20,7 +20,6 @@ from labkit.ops.pointwise.dtype_rules import (
     NUMBERS,
     REAL_FLOAT,
     REAL_NUMBERS,
-    WHOLE_NUMBERS,
     WITH_COMPLEX,
     common_dtype,
     not_implemented,
@@ -140,26 +139,6 @@ def logical_or(x: Array, y: Array) -> Array:
 def logical_xor(x: Array, y: Array) -> Array:
     """Whether exactly one is 0."""
     return np.asarray((x != 0) != (y != 0))
-
-
-@pointwise(f"bitwise_left_shift.Tensor{_BINARY}", WHOLE_NUMBERS, out="Tensor_out")
-def bitwise_left_shift(x: Array, y: Array) -> Array:
-    """Shifted to the left; everything is gone by shifts below 0 or as wide as the type.
-
-    Source   aten/src/ATen/native/cpu/BinaryOpsKernel.cpp  lshift_kernel
-    """
-    bits = 8 * x.dtype.itemsize
-    gone = (y < 0) | (y.astype(np.int64) >= bits)
-    return np.where(gone, 0, np.left_shift(x, np.where(gone, 0, y)))
-
-
-@pointwise(f"bitwise_right_shift.Tensor{_BINARY}", WHOLE_NUMBERS, out="Tensor_out")
-def bitwise_right_shift(x: Array, y: Array) -> Array:
-    """Shifted to the right; only the sign is left by shifts below 0 or as wide as the type."""
-    most = 8 * x.dtype.itemsize - (x.dtype.kind == "i")
-    wide = x.astype(np.int64)
-    gone = (y < 0) | (y.astype(np.int64) >= most)
-    return np.asarray(np.right_shift(wide, np.where(gone, most, y).astype(np.int64)))
 
 
 # -- powers ---------------------------------------------------------------------------------------

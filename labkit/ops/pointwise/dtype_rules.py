@@ -102,7 +102,6 @@ ALL_REAL_NUMBERS = rule(_complex, _boolean)
 NUMBERS = rule(_boolean, _barebones, _half_complex)
 COMMON = rule(_barebones)
 WHOLE = rule(_fractional)
-WHOLE_NUMBERS = rule(_fractional, _boolean, _barebones)
 FLOATING_ONLY = rule(_whole, _complex)
 FLOATING_OR_COMPLEX = rule(_whole, _half_complex)
 

@@ -48,10 +48,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge", "mul", "div", "fmod", "remaind
     _second(OPERATORS[f"{_name}.Tensor"], "Scalar")
 _second(OPERATORS["floor_divide"], "Scalar")
 _second(OPERATORS["div.Tensor_mode"], "Scalar_mode", ", *, str? rounding_mode")
-for _name in ("bitwise_left_shift", "bitwise_right_shift"):
-    _second(OPERATORS[f"{_name}.Tensor"], "Tensor_Scalar")
-for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
-              "bitwise_right_shift", "remainder"):  # fmt: skip
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder"):
     _first(OPERATORS[f"{_name}.Tensor"], "Scalar_Tensor")
 
 

@@ -119,13 +119,6 @@ def bernoulli(generator: CPUGenerator, count: int, probability: float) -> NDArra
     return result
 
 
-def bernoulli_each(generator: CPUGenerator, probabilities: Array) -> NDArray[np.bool_]:
-    """True with a probability for each; float64 probabilities draw doubles, all others floats."""
-    draw = unit_doubles if probabilities.dtype == np.float64 else unit_singles
-    result: NDArray[np.bool_] = draw(generator, probabilities.size) < probabilities
-    return result
-
-
 def integers(generator: CPUGenerator, count: int, span: int, base: int) -> NDArray[np.int64]:
     """Whole numbers from base to before base + span; spans from 2 to the 28 on draw 64 bits."""
     if span >= 1 << 28:
@@ -145,15 +138,3 @@ def full_range(generator: CPUGenerator, count: int, dtype: DType) -> NDArray[np.
     if dtype.is_floating_point:
         return drawn % np.uint64((1 << DIGITS[dtype]) + 1)
     return drawn & np.uint64(1 if dtype.kind == "bool" else np.iinfo(dtype.raw).max)
-
-
-def permutation(generator: CPUGenerator, n: int) -> list[int]:
-    """0 to n - 1 in random order.
-
-    Source   aten/src/ATen/native/TensorFactories.cpp  randperm_cpu
-    """
-    order = list(range(n))
-    for i, drawn in enumerate(generator.random(max(n - 1, 0)).tolist()):
-        other = i + drawn % (n - i)
-        order[i], order[other] = order[other], order[i]
-    return order

@@ -18,9 +18,7 @@ from labkit.core.dtype import DType
 from labkit.core.formats import largest_finite
 from labkit.core.generator import CPUGenerator, Generator, default_generator
 from labkit.core.memory_overlap import assert_no_internal_overlap
-from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import wide
 from labkit.ops.iterator.iteration_order import iteration_order
 from labkit.ops.random import cpu_distributions
 from labkit.ops.registration import kernel
@@ -157,55 +155,6 @@ def bernoulli_(
     if self.dtype.is_complex or self.dtype.is_float8:
         raise NotImplementedError(f"'bernoulli_scalar_cpu_' not implemented for {self.dtype.name}")
     return fill(self, generator, lambda g, n: cpu_distributions.bernoulli(g, n, p))
-
-
-@kernel(
-    "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
-    variants="method",
-)
-def bernoulli_tensor_(
-    self: TensorImpl, p: TensorImpl, *, generator: Generator | None = None
-) -> TensorImpl:
-    """Every element 1 with a probability of its own, else 0."""
-    if self.dtype.is_complex or self.dtype.is_float8:
-        raise NotImplementedError(
-            f"'bernoulli_tensor_cpu_self_' not implemented for {self.dtype.name}"
-        )
-    refuse_unless_floating("bernoulli_tensor_cpu_p_", p.dtype)
-    if broadcast_shapes(self.sizes, p.sizes) != self.sizes:
-        raise RuntimeError(
-            f"bernoulli_: probabilities of sizes {list(p.sizes)} do not broadcast to "
-            f"{list(self.sizes)}"
-        )
-    assert_no_internal_overlap(self.sizes, self.strides)
-    if self.numel():
-        chances = np.broadcast_to(wide(p), self.sizes)
-        if not ((chances >= 0) & (chances <= 1)).all():
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        order = iteration_order(self.sizes, [self.strides])[::-1]
-        flat = chances.transpose(order).ravel()
-        drawn = cpu_distributions.bernoulli_each(generator_for(generator, self), flat)
-        copy.write(self, in_memory_order(self, drawn))
-    self.bump_version()
-    return self
-
-
-@kernel("bernoulli(Tensor self, *, Generator? generator=None) -> Tensor")
-def bernoulli(self: TensorImpl, *, generator: Generator | None = None) -> TensorImpl:
-    """1 with the probability that the element is, else 0."""
-    result = copy.empty_like(self, copy.contiguous_format)
-    bernoulli_tensor_(result, self, generator=generator)
-    result.version_counter.version = 0
-    return result
-
-
-@kernel("bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor")
-def bernoulli_p(self: TensorImpl, p: float, *, generator: Generator | None = None) -> TensorImpl:
-    """1 with probability p, else 0, in the shape of `self`."""
-    result = copy.empty_like(self)
-    bernoulli_(result, p, generator=generator)
-    result.version_counter.version = 0
-    return result
 
 
 def random_bounds(self: TensorImpl, low: int, high: int | None) -> tuple[int, int]:

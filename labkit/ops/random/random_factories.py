@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from labkit.core import dtype as dtypes
-from labkit.core.device import Device
 from labkit.core.dtype import DType
-from labkit.core.generator import Generator, default_generator
+from labkit.core.generator import Generator
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
-from labkit.ops.random import cpu_distributions, device_distributions
+from labkit.ops.random import device_distributions
 from labkit.ops.random.distributions import generator_for
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
@@ -94,40 +93,6 @@ _define(
     f"randint.low(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     f"randint.low_generator(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     _randint,
-    "function",
-)
-
-
-def _randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Device | None = None,
-    **options: Any,
-) -> TensorImpl:
-    """The numbers 0 to n - 1 in random order.
-
-    Differs  on a device the order is the host's, from the host's default generator
-    """
-    if n < 0:
-        raise RuntimeError(f"n must be non-negative, got {n}")
-    made = empty((n,), dtype=scalar_type(dtype, dtypes.int64), device=device, **options)
-    chosen: Any = generator or default_generator()
-    if chosen.device.type != "cpu":
-        raise RuntimeError(
-            f"Expected a 'cpu' device type for generator but found '{chosen.device}'"
-        )
-    if n:
-        order = np.array(cpu_distributions.permutation(chosen, n))
-        copy.write(made, order)
-    return made
-
-
-_define(
-    f"randperm(SymInt n, {_WHOLE}) -> Tensor",
-    f"randperm.generator(SymInt n, {_WHOLE}) -> Tensor",
-    _randperm,
     "function",
 )
 

@@ -157,26 +157,6 @@ def new_empty(
     )
 
 
-@kernel(
-    f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {OPTIONS}) -> Tensor",
-    EXPLICIT,
-    variants="method",
-)
-def new_empty_strided(
-    self: TensorImpl,
-    size: Any,
-    stride: Any,
-    *,
-    dtype: DType | None = None,
-    device: Device | None = None,
-    **options: Any,
-) -> TensorImpl:
-    """A new tensor of the same type with these strides."""
-    return empty_strided(
-        size, stride, dtype=dtype or self.dtype, device=device or self.device, **options
-    )
-
-
 _of_one_value("zeros", 0)
 _of_one_value("ones", 1)
 
@@ -196,22 +176,6 @@ def full(
 def full_like(self: TensorImpl, fill_value: complex, **options: Any) -> TensorImpl:
     """One value, the same sizes, the same order of dimensions."""
     return tensor_new.filled(empty_like(self, **options), fill_value)
-
-
-@kernel(
-    f"new_full(Tensor self, SymInt[] size, Scalar fill_value, {OPTIONS}) -> Tensor",
-    EXPLICIT,
-    variants="method",
-)
-def new_full(self: TensorImpl, size: Any, fill_value: complex, **options: Any) -> TensorImpl:
-    """A new tensor of one value, of the same type."""
-    return tensor_new.filled(new_empty(self, size, **options), fill_value)
-
-
-@kernel(f"scalar_tensor(Scalar s, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
-def scalar_tensor(s: complex, *, dtype: DType | None = None, **options: Any) -> TensorImpl:
-    """A number as a 0-dim tensor of the default type."""
-    return tensor_new.filled(empty((), dtype=dtype, **options), s)
 
 
 @kernel("fill.Scalar(Tensor self, Scalar value) -> Tensor", EXPLICIT, variants="function")
