@@ -18,7 +18,7 @@ def push(heap: list[Task], task: Task) -> None:
     heap.append(task)
     hole = len(heap) - 1
     if hole:
-        _sift_up(heap, hole, 0, task)
+        _sift_up(heap, hole, task)
 
 
 def pop(heap: list[Task]) -> Task:
@@ -31,9 +31,9 @@ def pop(heap: list[Task]) -> Task:
     return first
 
 
-def _sift_up(heap: list[Task], hole: int, top: int, task: Task) -> None:
+def _sift_up(heap: list[Task], hole: int, task: Task) -> None:
     number = task[0]
-    while hole > top:
+    while hole:
         parent = (hole - 1) // 2
         if heap[parent][0] >= number:
             break
@@ -57,4 +57,4 @@ def _adjust(heap: list[Task], task: Task) -> None:
     if child == length:  # one child without a sibling
         heap[hole] = heap[child - 1]
         hole = child - 1
-    _sift_up(heap, hole, 0, task)
+    _sift_up(heap, hole, task)
