@@ -54,7 +54,7 @@ def test_random_functions_of_two_numbers(seed):
             continue  # powers of 0 and of large complex numbers depend on the library
         fuzz(operator, x, y)
     assert fuzz.answered > 500
-    assert fuzz.refused > 300
+    assert fuzz.refused > 200
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
 
