@@ -7,7 +7,6 @@ Source   torch/csrc/autograd/anomaly_mode.cpp
 import traceback
 import warnings
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import labkit
@@ -92,12 +91,7 @@ class set_detect_anomaly:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         ANOMALY.switch(*self._before)
 
 

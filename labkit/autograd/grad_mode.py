@@ -10,7 +10,6 @@ Source   torch/autograd/grad_mode.py
 import functools
 import inspect
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from labkit.autograd.state import STATE
@@ -31,12 +30,7 @@ class _Decorator:
     def __enter__(self) -> None:
         raise NotImplementedError
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,6 @@ Source   c10/cuda/CUDAStream.h, c10/cuda/CUDAStream.cpp  getStreamFromPool
 """
 
 import threading
-from types import TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -170,12 +169,7 @@ class Stream:
         set_stream(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         set_stream(self._outer.pop())
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,5 @@
 """A private pool as an object, for a `with` statement."""
 
-from types import TracebackType
-
 from labkit.memory.caching_allocator import CachingAllocator
 
 
@@ -32,11 +30,6 @@ class MemPool:
         self._allocator.private_pools.begin(self.id)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._allocator.private_pools.end(self.id)
         self._allocator.private_pools.release(self.id)

@@ -1,7 +1,6 @@
 """Which module's forward made an autograd node, for modules of torch and of labkit."""
 
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from labkit.show.backward.autograd_walk import sequence_nr, short_name
@@ -59,12 +58,7 @@ class Scopes(AbstractContextManager["Scopes"]):
             (self._watch_labkit if of_labkit else self._watch_torch)()
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._stack.close()
 
     def _enter(self, module: Any, number: int) -> None:

@@ -22,6 +22,7 @@ from labkit.dispatch import torch_tables
 from labkit.dispatch.dispatcher import Rule
 from labkit.dispatch.table import AMBIGUOUS, Cell
 from labkit.dispatch.torch_keys import to_torch
+from labkit.dispatch.torch_operator import is_stale
 
 _C: Any = torch._C
 K = DispatchKey
@@ -147,7 +148,7 @@ def _compare_state(
     for slot, cell in zip(RUNTIME_KEYS, computed, strict=True):
         tallies.cells.add(as_torch_prints(cell), real.get(slot), f"{about}\n  cell {slot}")
     tallies.verdict.add(
-        _looks_stale(twin.op.dispatch_table, computed), _is_stale(twin.full_name), about
+        _looks_stale(twin.op.dispatch_table, computed), is_stale(twin.full_name), about
     )
     stale = twin.op.stale_slots()
     for slot in {rng.choice(slots_that_exist()), *rng.sample(stale, min(len(stale), 2))}:
@@ -179,14 +180,6 @@ def _run(call: Callable[[], Any], hit: _Hit) -> object:
             return "fallthrough"
         return "ambiguous"
     return hit.value
-
-
-def _is_stale(name: str) -> bool:
-    try:
-        _C._dispatch_check_invariants(name)
-    except RuntimeError:
-        return True
-    return False
 
 
 def _looks_stale(stored: list[Cell], computed: tuple[Cell, ...]) -> bool:

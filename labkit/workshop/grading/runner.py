@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import nbformat
@@ -56,10 +55,7 @@ class Watch(threading.Thread):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_exception: object) -> None:
         self._over.set()
         self.join()
 
