@@ -201,6 +201,17 @@ def noinline(code: str) -> str:
     return edited(code, [(*match.span(), "__attribute__((noinline))") for match in found])
 
 
+def alignas_first(code: str) -> str:
+    """The code with `__shared__ alignas(16)` as `alignas(16) __shared__`: C++ wants it in front."""
+    stripped = blanked(code)
+    edits = []
+    for match in re.finditer(r"\b(__shared__)(\s+)(?=alignas\s*\()", stripped):
+        opening = stripped.index("(", match.end())
+        end = closing(stripped, opening, "()") + 1
+        edits += [(*match.span(1), ""), (end, end, " __shared__")]
+    return edited(code, edits)
+
+
 def edited(code: str, edits: Sequence[tuple[int, int, str]]) -> str:
     """The code with (start, end, text) in place of what stands there, from left to right."""
     pieces, done = [], 0

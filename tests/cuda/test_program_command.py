@@ -1,6 +1,9 @@
 """`labkit run` and `labkit trace` with a whole program."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +105,37 @@ def test_what_the_emulator_has_not_is_refused_by_name(capfd, tmp_path, monkeypat
     Path("prog.cu").write_text(code + "\nint main() {}\n")
     assert main(["run", "prog.cu"]) == 2
     assert message in capfd.readouterr().err
+
+
+def test_checked_files_are_compiled_for_host_and_device_and_need_no_main(capfd, tmp_path):
+    kernel, wrong = tmp_path / "kernel.cu", tmp_path / "wrong.cu"
+    kernel.write_text("__global__ void k(int* x) {\n#ifdef __CUDA_ARCH__\n  BODY\n#endif\n}\n")
+    assert main(["run", "--check", "-DBODY=*x=1;", str(kernel)]) == 0
+    assert main(["run", "--check", "-DBODY=*y=1;", str(kernel)]) == 2
+    assert "'y' was not declared" in capfd.readouterr().err
+    wrong.write_text("int main() { return cudaNothingOfTheKind(); }\n")
+    assert main(["run", "--check", str(wrong)]) == 2
+    assert "wrong.cu:1: the emulator does not run cudaNothingOfTheKind" in capfd.readouterr().err
+
+
+def test_an_interrupted_program_still_tells_what_was_found(tmp_path):
+    path = tmp_path / "endless.cu"
+    path.write_text(
+        RACE.read_text().replace(
+            'std::printf("done\\n");', 'std::puts("waiting"), std::fflush(stdout);\n for (;;);'
+        )
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-m", "labkit.cli", "trace", str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    with run:
+        while "waiting" not in (line := run.stdout.readline()) and line:
+            pass
+        run.send_signal(signal.SIGINT)
+        told = run.stderr.read()
+        status = run.wait()
+    assert status == 130
+    assert "race: " in told
+    assert "interrupted" in told

@@ -27,7 +27,6 @@ _LIBRARIES = {
     r"cuda\w*_interop\.h|cudaEGL\.h|cudaGL\.h": "graphics interoperability",
     r"thrust/.*": "thrust",
     r"cublas\w*\.h": "this part of cuBLAS; cublas_v2.h has its matrix products",
-    r"curand\.h": "cuRAND's host functions; curand_kernel.h is there",
     r"cu(?:fft|sparse|solver|dnn)\w*\.h": "NVIDIA's mathematical libraries",
     r"cub/.*": "this part of cub; its block and warp collectives are there",
     r"cuda/.*|nv/.*": "this part of libcu++",

@@ -1,6 +1,7 @@
 """A program compiled three times, as nvcc has passes: for the host, the device, to be watched."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -91,13 +92,7 @@ class Program:
         Raises   CompileError              the compiler refused it
                  UnsupportedFeatureError   it uses something the emulator does not do
         """
-        build.require_linux()
-        compiler = build.find_compiler()
-        texts = [self._translated(file, which) for file in self.files]
-        flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
-        flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
-        flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
-        flags += [*self.ahead(which), *(self.of_host() if which == "host" else [])]
+        compiler, flags, texts = self._prepared(which)
         key = [*texts, *(file.name for file in self.files), *flags, *self._libraries()]
         key += [compiler.path, compiler.version, build.tree_hash(INCLUDE), build.tree_hash(HOST)]
         key += [str(INCLUDE), *self.surroundings()]
@@ -106,6 +101,29 @@ class Program:
             _Making(self, which, compiler, flags, texts, target).run()
 
         return compile_cache.kept(f"program-{which}", key, make, "" if which == "host" else ".so")
+
+    def check(self) -> None:
+        """Host and device pass accept every file; nothing is linked, so it needs no main().
+
+        Raises   CompileError, UnsupportedFeatureError   as `build`
+        """
+        for which in ("host", "fast"):
+            compiler, flags, texts = self._prepared(which)
+            with tempfile.TemporaryDirectory() as folder:
+                target = Path(folder, "checked")
+                making = _Making(self, which, compiler, [*flags, "-fsyntax-only"], texts, target)
+                making.compiled_all()
+
+    def _prepared(self, which: Pass) -> tuple[Compiler, list[str], list[str]]:
+        """The compiler, its flags and what each file has become for a pass."""
+        build.require_linux()
+        compiler = build.find_compiler()
+        texts = [self._translated(file, which) for file in self.files]
+        flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
+        flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
+        flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
+        flags += [*self.ahead(which), *(self.of_host() if which == "host" else [])]
+        return compiler, flags, texts
 
     def for_c(self) -> list[str]:
         """Flags for a file in C, which knows nothing of CUDA: nvcc hands it to a C compiler."""
@@ -145,7 +163,7 @@ class Program:
         return [option for option in self.options if option.startswith(("-l", "-L"))]
 
     def _translated(self, file: SourceFile, which: Pass) -> str:
-        text = cuda_source.noinline(file.text)
+        text = cuda_source.alignas_first(cuda_source.noinline(file.text))
         text = launches.as_calls(text, self.kernels, file.name)
         text = ptx.as_cpp(text) if file.path.suffix not in _HOST_ONLY else text
         if which == "trace":
@@ -165,6 +183,12 @@ class _Making:
     target: Path
 
     def run(self) -> None:
+        objects = self.compiled_all()
+        objects.append(self.tail(objects))
+        self.linked(objects)
+
+    def compiled_all(self) -> list[Path]:
+        """An object of each source file that this pass compiles."""
         folder = self.target.parent
         places = {
             file.path: folder / f"file{i}{file.path.suffix}"
@@ -179,9 +203,7 @@ class _Making:
             if file.is_source and (self.which == "host" or not file.is_c)
         ]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            objects = list(pool.map(lambda unit: self.compiled(*unit), units))
-        objects.append(self.tail(objects))
-        self.linked(objects)
+            return list(pool.map(lambda unit: self.compiled(*unit), units))
 
     def compiled(self, file: SourceFile, place: Path) -> Path:
         target = place.with_suffix(".o")

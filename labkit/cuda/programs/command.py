@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", action="store_true", help="watch each kernel's first launch of a size"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="only compile the files, each by itself; run nothing"
+    )
     add_build_arguments(parser)
     add_result_arguments(parser)
 
@@ -82,8 +85,20 @@ def run(arguments: argparse.Namespace) -> int:
     if not sources:
         print(f"labkit run: name a source file, {', '.join(SOURCES)}", file=sys.stderr)
         return COULD_NOT_RUN
+    if arguments.check:
+        return _checked(arguments, sources)
     result = run_and_report(arguments, "labkit run", sources, given, trace=arguments.trace)
     return COULD_NOT_RUN if result is None else result.exit_status
+
+
+def _checked(arguments: argparse.Namespace, sources: Sequence[Path]) -> int:
+    """0: every file compiles for the host and for the device."""
+    try:
+        Program(tuple(sources), tuple(build_options(arguments))).check()
+    except (CompilerMissing, CudaError, OSError) as error:
+        print(f"labkit run: {_without_code(error)}", file=sys.stderr)
+        return COULD_NOT_RUN
+    return 0
 
 
 def run_and_report(

@@ -130,7 +130,7 @@ def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
         named = stripped[one.kernel : one.opening].strip()
         before, after = "cuemu::launch(", ""
         count = _count(stripped[one.arguments + 1 : one.end])
-        if _is_deduced(named, count, texts):
+        if _is_deduced(named, count, texts) or _is_host_too(named, stripped):
             before = "cuemu::launch_deduced([](auto... cuemu_a) { "
             after = "(cuemu_a...); }"
         spoken = re.sub(r"\s+", " ", named).replace("\\", "").replace('"', "")
@@ -163,6 +163,15 @@ def _is_deduced(named: str, count: int, texts: dict[str, list[KernelText]]) -> b
     return any(
         _count(given) < len(one.template_names) or count < len(one.parameters) for one in matches
     )
+
+
+def _is_host_too(named: str, stripped: str) -> bool:
+    """Whether a host function has the kernel's name, with other parameters."""
+    defined = re.finditer(
+        rf"(?P<before>[^;{{}}#]*)\b(?:void|int|float|double|bool)[\s*&]+{re.escape(named)}\s*\(",
+        stripped,
+    )
+    return any("__global__" not in one["before"] for one in defined)
 
 
 def _count(arguments: str) -> int:

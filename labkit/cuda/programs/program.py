@@ -104,6 +104,10 @@ class _Run:
             try:
                 self._serve()
                 status = process.wait()
+            except KeyboardInterrupt:
+                self._result.status = 128 + signal.SIGINT
+                self._result.notes.append("interrupted: what had been found until then is told")
+                return self._result
             finally:
                 if process.poll() is None:
                     process.kill()

@@ -287,6 +287,14 @@ def _copied(parts: Sequence[str], values: Sequence[str]) -> str | None:
     return f"cuemu_copy({to}, {source}, {values[2]}, {values[2]} - ({read}))"
 
 
+def _byte_distances(parts: Sequence[str], values: Sequence[str]) -> str | None:
+    """Four distances of unsigned bytes, added to a number."""
+    if parts != ["u32", "u32", "u32", "add"]:
+        return None
+    target, a, b, total = values
+    return _kept(target, f"__vsadu4({a}, {b}) + {total}")
+
+
 def _barrier(parts: Sequence[str], values: Sequence[str]) -> str | None:
     if parts[:2] == ["warp", "sync"]:
         return f"__syncwarp({values[0]})"
@@ -380,6 +388,6 @@ _WRITERS: dict[str, Callable[[Sequence[str], Sequence[str]], str | None]] = {
     "mma": _multiplied_matrices, "trap": _trap,
     "lop3": _function("cuemu::ptx::logic", 4), "prmt": _function("__byte_perm", 3),
     "bfe": _function("cuemu::ptx::field", 3), "bfi": _function("cuemu::ptx::inserted", 4),
-    "sad": _function("cuemu::ptx::distance", 3),
+    "sad": _function("cuemu::ptx::distance", 3), "vabsdiff4": _byte_distances,
     **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

@@ -50,6 +50,22 @@ class thread_block {
 };
 CUEMU_INLINE thread_block this_thread_block() { return {}; }
 
+// Room in which the warps of a tile meet, if a tile has several.
+template <unsigned MaxBlockSize = 1024> struct block_tile_memory {
+    unsigned long long words[32][2];
+};
+class thread_block_with_memory : public thread_block {
+   public:
+    CUEMU_MEMBER_FUNCTION explicit thread_block_with_memory(void* memory) : memory_(memory) {}
+    CUEMU_MEMBER_FUNCTION void* memory() const { return memory_; }
+
+   private:
+    void* memory_;
+};
+template <unsigned Size> CUEMU_INLINE thread_block_with_memory this_thread_block(block_tile_memory<Size>& memory) {
+    return thread_block_with_memory(&memory);
+}
+
 class grid_group {
    public:
     CUEMU_MEMBER_FUNCTION static void sync() { cuemu_block_grid(); }
@@ -109,6 +125,32 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile {
     CUEMU_MEMBER_FUNCTION static unsigned mask() { return details::lanes(Size, first_lane()); }
 };
 
+// A tile of several warps. All tiles of the block wait together: one that comes alone is reported.
+template <unsigned Size> class many_warp_tile {
+   public:
+    CUEMU_MEMBER_FUNCTION explicit many_warp_tile(void* memory) : memory_((unsigned long long (*)[2])memory) {}
+    CUEMU_MEMBER_FUNCTION static unsigned thread_rank() { return details::rank_in_block() % Size; }
+    static constexpr unsigned size() { return Size; }
+    static constexpr unsigned num_threads() { return Size; }
+    CUEMU_MEMBER_FUNCTION static unsigned meta_group_rank() { return details::rank_in_block() / Size; }
+    CUEMU_MEMBER_FUNCTION static unsigned meta_group_size() { return (details::block_size() + Size - 1) / Size; }
+    CUEMU_MEMBER_FUNCTION static void sync() { thread_block::sync(); }
+    template <class T, class Op> CUEMU_MEMBER_FUNCTION T reduced(T value, Op op) const {
+        static_assert(sizeof(T) <= sizeof(*memory_), "a value of up to 16 bytes");
+        for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(CUEMU_FULL, value, step));
+        const unsigned warp = details::rank_in_block() / 32, first = warp / (Size / 32) * (Size / 32);
+        if (details::rank_in_block() % 32 == 0) *(T*)memory_[warp] = value;
+        sync();
+        T result = *(const T*)memory_[first];
+        for (unsigned other = first + 1; other < first + Size / 32; ++other) result = op(result, *(const T*)memory_[other]);
+        sync();
+        return result;
+    }
+
+   private:
+    unsigned long long (*memory_)[2];
+};
+
 // Some lanes of a warp; the n-th of them has rank n.
 class coalesced_group {
    public:
@@ -162,6 +204,12 @@ template <unsigned Size, class Parent>
 CUEMU_INLINE thread_block_tile<Size, Parent> tiled_partition(const Parent&) {
     return {};
 }
+template <unsigned Size> CUEMU_INLINE auto tiled_partition(const thread_block_with_memory& block) {
+    if constexpr (Size > 32)
+        return many_warp_tile<Size>(block.memory());
+    else
+        return thread_block_tile<Size, thread_block>();
+}
 // A size that is known only when the program runs: a part of a warp, or of a part of one.
 template <class Group> CUEMU_INLINE thread_group tiled_partition(const Group& group, unsigned size) {
     const thread_group parent = group;
@@ -193,6 +241,9 @@ template <unsigned Size, class Parent, class T, class Op>
 CUEMU_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Op op) {
     for (unsigned step = Size / 2; step > 0; step /= 2) value = op(value, tile.shfl_xor(value, (int)step));
     return value;
+}
+template <unsigned Size, class T, class Op> CUEMU_INLINE T reduce(const many_warp_tile<Size>& tile, T value, Op op) {
+    return tile.reduced(value, op);
 }
 template <class T, class Op> CUEMU_INLINE T reduce(const coalesced_group& group, T value, Op op) {
     T result = group.shfl(value, 0);

@@ -84,14 +84,22 @@ CUEMU_GEMM(S, float, CUDA_R_32F)
 CUEMU_GEMM(D, double, CUDA_R_64F)
 #undef CUEMU_GEMM
 
-inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n,
-                                   int k, const void* alpha, const void* a, cudaDataType_t a_type, int lda, const void* b,
-                                   cudaDataType_t b_type, int ldb, const void* beta, void* c, cudaDataType_t c_type,
-                                   int ldc, cublasComputeType_t compute, cublasGemmAlgo_t) {
+inline cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k, const void* alpha,
+    const void* a, cudaDataType_t a_type, int lda, long long a_stride, const void* b, cudaDataType_t b_type, int ldb,
+    long long b_stride, const void* beta, void* c, cudaDataType_t c_type, int ldc, long long c_stride, int batch,
+    cublasComputeType_t compute, cublasGemmAlgo_t) {
     const bool wide = compute == CUBLAS_COMPUTE_64F;
     if (a_type != b_type || b_type != c_type || compute == CUBLAS_COMPUTE_16F) return CUBLAS_STATUS_NOT_SUPPORTED;
     const double scale = wide ? *(const double*)alpha : *(const float*)alpha;
     const double keep = wide ? *(const double*)beta : *(const float*)beta;
-    const CuemuGemm gemm{a_op, b_op, m, n, k, lda, ldb, ldc, 1, a_type, scale, keep, a, b, c, 0, 0, 0};
+    const CuemuGemm gemm{a_op, b_op, m, n, k, lda, ldb, ldc, batch, a_type, scale, keep, a, b, c, a_stride, b_stride, c_stride};
     return cuemu_gemm(handle, &gemm);
+}
+inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n,
+                                   int k, const void* alpha, const void* a, cudaDataType_t a_type, int lda, const void* b,
+                                   cudaDataType_t b_type, int ldb, const void* beta, void* c, cudaDataType_t c_type,
+                                   int ldc, cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+    return cublasGemmStridedBatchedEx(handle, a_op, b_op, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0, beta, c,
+                                      c_type, ldc, 0, 1, compute, algorithm);
 }

@@ -92,3 +92,9 @@ CUEMU_INLINE float curand_normal(curandStatePhilox4_32_10_t* state) {
     state->normal = both.y;
     return both.x;
 }
+CUEMU_INLINE double2 curand_normal2_double(curandStatePhilox4_32_10_t* state) {
+    const double radius = sqrt(-2.0 * log(curand_uniform_double(state)));
+    const double angle = 6.283185307179586 * curand_uniform_double(state);
+    return make_double2(radius * sin(angle), radius * cos(angle));
+}
+CUEMU_INLINE double curand_normal_double(curandStatePhilox4_32_10_t* state) { return curand_normal2_double(state).x; }

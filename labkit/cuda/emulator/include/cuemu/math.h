@@ -216,12 +216,11 @@ CUEMU_INLINE unsigned __sad(int x, int y, unsigned z) {
 }
 
 // Four bytes at once: |x - y|, added up or byte by byte.
-CUEMU_INLINE unsigned __usad4(unsigned x, unsigned y) {
+CUEMU_INLINE unsigned __vsadu4(unsigned x, unsigned y) {
     unsigned sum = 0;
     for (int i = 0; i < 32; i += 8) sum += __sad((int)(x >> i & 0xff), (int)(y >> i & 0xff), 0);
     return sum;
 }
-CUEMU_INLINE unsigned __vsadu4(unsigned x, unsigned y) { return __usad4(x, y); }
 CUEMU_INLINE unsigned __vabsdiffu4(unsigned x, unsigned y) {
     unsigned all = 0;
     for (int i = 0; i < 32; i += 8) all |= __sad((int)(x >> i & 0xff), (int)(y >> i & 0xff), 0) << i;

@@ -121,6 +121,25 @@ CUEMU_TYPED(cudaMallocHost, (T** pointer, size_t size, unsigned flags = 0), (voi
 CUEMU_TYPED(cudaHostAlloc, (T** pointer, size_t size, unsigned flags), (void**)pointer, size, flags)
 CUEMU_TYPED(cudaHostGetDevicePointer, (T** device, void* host, unsigned flags), (void**)device, host, flags)
 #undef CUEMU_TYPED
+
+// Overloads of C++: an event's flags, and memory's places as CUDA 13 names them.
+#define CUEMU_ALSO __attribute__((always_inline)) inline cudaError_t
+CUEMU_ALSO cudaEventCreate(cudaEvent_t* event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
+CUEMU_ALSO cudaMemAdvise(const void* pointer, size_t size, cudaMemoryAdvise advice, cudaMemLocation place) {
+    return cudaMemAdvise(pointer, size, advice, place.id);
+}
+CUEMU_ALSO cudaMemPrefetchAsync(const void* pointer, size_t size, cudaMemLocation place, unsigned,
+                                cudaStream_t stream = 0) {
+    return cudaMemPrefetchAsync(pointer, size, place.id, stream);
+}
+// There is one device, so a copy between devices is a copy.
+CUEMU_ALSO cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
+    return cudaMemcpy(to, from, size, cudaMemcpyDeviceToDevice);
+}
+CUEMU_ALSO cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, cudaStream_t stream = 0) {
+    return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream);
+}
+CUEMU_ALSO cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) { return *value = 0, cudaSuccess; }
 #define CUEMU_HOST template <class T> __attribute__((always_inline)) inline cudaError_t
 CUEMU_HOST cudaMemcpyToSymbol(const T& symbol, const void* from, size_t size, size_t offset = 0,
                               cudaMemcpyKind kind = cudaMemcpyHostToDevice) {

@@ -71,6 +71,10 @@ static inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return {x, y,
 static inline cudaPitchedPtr make_cudaPitchedPtr(void* pointer, size_t pitch, size_t xsize, size_t ysize) {
     return {pointer, pitch, xsize, ysize};
 }
+enum cudaDeviceP2PAttr {
+    cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported,
+    cudaDevP2PAttrCudaArrayAccessSupported
+};
 enum cudaMemLocationType {
     cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost, cudaMemLocationTypeHostNuma,
     cudaMemLocationTypeHostNumaCurrent
