@@ -5,7 +5,9 @@
 FOLDER holds one checkout a suite, named as the suite and at the commit the list names. Each program
 is run by `labkit run` in a copy of its folder, and is one of
 
-    passed         it ended with status 0 and printed nothing that the list says it must not
+    passed         it ended with status 0 and printed nothing that the list says it must not, or
+                   it printed the line (`until`) that says that it has checked its results, and was
+                   interrupted there, before it measures how fast it is
     waived         it says itself that this device cannot run it
     refused        the emulator named what it does not do
     not_compiled   a compiler's error, which is the emulator's fault
@@ -14,6 +16,10 @@ is run by `labkit run` in a copy of its folder, and is one of
     skipped        for the reason in the list
 
 The list says what is expected, where it has been seen; another verdict is marked with `!`.
+
+With --files, every .cu file of the suites is compiled by itself and nothing runs: `compiled`,
+`refused` and `not_compiled`, and `elsewhere` for a file that includes what neither the suite nor
+NVIDIA's toolkit brings, so that no compiler accepts it as it is.
 """
 
 import argparse
@@ -29,6 +35,9 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+from labkit.cuda.errors import CompileError, UnsupportedFeatureError
+from labkit.cuda.programs.builds import Program
 
 LIST = Path(__file__).with_suffix(".json")
 SOURCES = (".cu", ".cpp")
@@ -78,8 +87,11 @@ def processor_s(pid):
     return sum(times.get(one, 0.0) for one in family), family
 
 
-def limited(words, folder, output, limit_s):
-    """(status or None, seconds of processor time) of a command that is ended at its limit."""
+def limited(words, folder, output, limit_s, until):
+    """(status or None, seconds of processor time) of a command that is ended at its limit.
+
+    until   what it prints when it has checked its results: it is interrupted then, status 130
+    """
     process = subprocess.Popen(
         words, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
     )
@@ -88,6 +100,10 @@ def limited(words, folder, output, limit_s):
         now, family = processor_s(process.pid)
         if now > used + 0.01:
             used, moved = max(used, now), time.monotonic()
+        printed = Path(output.name).read_text(encoding="utf-8", errors="replace")
+        if until and re.search(until, printed):
+            process.send_signal(signal.SIGINT)
+            until = None
         if used > limit_s or time.monotonic() - moved > QUIET_S:
             for one in family:
                 try:
@@ -112,7 +128,8 @@ def told_apart(program, status, text, found):
         return "waived", last_line(text)
     never = program.get("never")
     line = re.search(f"^.*{never}.*$", text, re.MULTILINE) if never else None
-    if found["status"] == 0 and not line:
+    done = "until" in program and re.search(program["until"], text)
+    if (done or found["status"] == 0) and not line:
         return "passed", ""
     if refusal:
         return "refused", refusal[0]
@@ -138,7 +155,8 @@ def examine(program, checkouts, trace, limit_s, outputs):
         found = Path(scratch, "found.json")
         with out.open("wb") as output:
             words = command(program, root, folder, found, trace)
-            status, used = limited(words, here, output, limit_s)
+            until = program.get("until")
+            status, used = limited(words, here, output, limit_s, until)
         text = out.read_text(encoding="utf-8", errors="replace")
         told = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
     if outputs:
@@ -152,6 +170,50 @@ def examine(program, checkouts, trace, limit_s, outputs):
     return row | {"verdict": verdict, "why": why, "cpu_s": round(used, 1), "findings": kept}
 
 
+ELSEWHERE = re.compile(
+    r"(GLES|GLFW/|EGL/|X11/|GL/gl|GL/free|GLUT/|cuda_gl_interop|cuda_egl|cudaEGL|cuda_vulkan|vulkan/|"
+    r"d3d|D3D|DirectX|dxgi|drm_fourcc|nvsci|nvmedia|cudla|mpi\.h|nccl|cudnn|c10/|ATen/|torch/).*"
+)
+INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)", re.MULTILINE)
+"""Headers that come with neither a suite nor the toolkit."""
+
+
+def compiled(suite, told, checkouts):
+    """A row of the results for each .cu file of a suite."""
+    root = (checkouts / suite).resolve()
+    folders = {p["folder"]: p for p in told["programs"]}
+    for file in sorted(root.rglob("*.cu")):
+        folder = str(file.parent.relative_to(root))
+        own = folders.get(folder, {})
+        places = [*told.get("include", []), *own.get("include", []), folder, f"{folder}/../inc"]
+        options = [f"-I{root / place}" for place in places] + told.get("options", [])
+        row = {"name": str(file.relative_to(checkouts.resolve())), "findings": [], "why": ""}
+        before = sum(os.times()[:4])
+        program = Program((file,), tuple(options))
+        try:
+            program.check()
+            verdict = "compiled"
+        except UnsupportedFeatureError as error:
+            verdict, row["why"] = "refused", str(error)
+        except CompileError as error:
+            lines = [one for one in str(error).splitlines() if "error:" in one]
+            verdict, row["why"] = "not_compiled", lines[0] if lines else str(error)[:200]
+        if verdict != "compiled":
+            needed = {name for one in program.files for name in INCLUDED.findall(one.text)}
+            foreign = sorted(name for name in needed if ELSEWHERE.fullmatch(name))
+            if foreign:
+                verdict, row["why"] = "elsewhere", f"includes {', '.join(foreign)}"
+        row["why"] = row["why"].replace(f"{root}/", "").replace(f"{checkouts.resolve()}/", "")
+        yield row | {"verdict": verdict, "cpu_s": round(sum(os.times()[:4]) - before, 1)}
+
+
+def summary(rows, good):
+    """How many of each verdict, in words."""
+    counts = Counter(row["verdict"] for row in rows)
+    others = [f"{count} {verdict}" for verdict, count in counts.items() if verdict != good]
+    return ", ".join([f"{counts[good]} of {len(rows)} {good}", *others])
+
+
 def main():
     """One line a program, then how many of each verdict."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -161,7 +223,24 @@ def main():
     parser.add_argument("--cpu", type=float, default=120.0, help="seconds of processor time each")
     parser.add_argument("--json", type=Path, help="write the results there")
     parser.add_argument("--outputs", type=Path, help="keep what each program printed in there")
+    parser.add_argument("--files", action="store_true", help="compile each .cu file, run nothing")
     arguments = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # the programs', too, in a shell's background
+    if arguments.files:
+        rows = []
+        for suite, told in json.loads(LIST.read_text(encoding="utf-8")).items():
+            if not told.get("files") or not fnmatch.fnmatch(suite, arguments.only):
+                continue
+            for row in compiled(suite, told, arguments.folder):
+                rows.append(row)
+                if row["verdict"] != "compiled":
+                    print(f"{row['verdict']:13} {row['name']}\n    {row['why'][:180]}", flush=True)
+        print(summary(rows, "compiled"))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        return
     if arguments.outputs:
         arguments.outputs.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -179,9 +258,7 @@ def main():
         )
         for finding in row["findings"]:
             print(f"    {finding[:160]}", flush=True)
-    counts = Counter(row["verdict"] for row in rows)
-    others = [f"{count} {verdict}" for verdict, count in counts.items() if verdict != "passed"]
-    print(", ".join([f"{counts['passed']} of {len(rows)} passed", *others]))
+    print(summary(rows, "passed"))
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
