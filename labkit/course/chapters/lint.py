@@ -23,7 +23,9 @@ from labkit.course.notebook_form import (
 from labkit.course.plan import planned
 from labkit.course.sources import anchor_problem
 
-UNWANTED = re.compile(r"^\s*[!%]|\bpip install\b|/home/|/Users/|[A-Z]:\\\\", re.MULTILINE)
+UNWANTED = re.compile(
+    r"^\s*[!%](?!load_ext labkit$|%cuda\b)|\bpip install\b|/home/|/Users/|[A-Z]:\\\\", re.MULTILINE
+)
 KNOWN_TAGS = {
     "exercise", "check", "predict", "backstage", "note", "keep_output", "raises-exception",
     "nbval-skip",
