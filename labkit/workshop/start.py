@@ -98,9 +98,11 @@ def _check_installed() -> None:
             "start it on a Linux machine, or in a virtual one; learners may use any browser.",
         )
     if missing:
+        has_pip = importlib.util.find_spec("pip") is not None
+        how = f"{sys.executable} -m pip install" if has_pip else "uv pip install"
         raise Problem(
             f"Not installed: {', '.join(missing)}.",
-            f"{sys.executable} -m pip install -c constraints.txt -e '.[workshop]'",
+            f"{how} -c constraints.txt -e '.[workshop]'",
         )
 
 
