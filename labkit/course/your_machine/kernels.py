@@ -1,5 +1,6 @@
 """Seats of the kernels: the optimizer's step, a convolution and its gradients, as CUDA texts."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -8,20 +9,27 @@ import numpy as np
 
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
-from labkit.core.tensor_impl import TensorImpl
+from labkit.core.memory_format import contiguous_strides
+from labkit.core.tensor_impl import TensorImpl, VersionCounter
 from labkit.course.benches.conv_bench import CONV
 from labkit.course.your_machine.engine import close
-from labkit.course.your_machine.seat import Ask, Place, Seat
+from labkit.course.your_machine.seat import Ask, Differs, Place, Seat
 from labkit.ops.cuda.launching import blocks, read, written
 from labkit.ops.tensors import copy
 
 BLOCK = 64
 SECONDS = 5.0
 """Of CPU, after which a part's kernel is ended."""
+QUIET_NAN, PAYLOAD = 0x7FC00000, 0x3FFFFF
+FENCE = 4096
+"""Numbers behind each result: NaN of which no other memory has the bits, so that a kernel that
+writes there is seen, whatever it writes."""
+_made = itertools.count(1)
 
 
 def launched(
     ask: Ask,
+    made: TensorImpl,
     code: str,
     name: str,
     grid: Sequence[int],
@@ -31,7 +39,10 @@ def launched(
 ) -> None:
     """The kernel of that name in the part's text has run.
 
+    made  what it writes, from `empty`
+
     Raises   CudaError   it does not compile, or something went wrong in it
+             Differs     it wrote behind its result
     """
     from labkit import cuda
 
@@ -42,18 +53,26 @@ def launched(
         known[code, name] = module.get_function(name)
     known[code, name](tuple(grid), tuple(block), args, timeout_s=SECONDS)
     cuda.current_driver().synchronize()
+    count = made.numel()
+    behind = copy.values(made.alias((FENCE,), (1,), count)).view(np.uint32)
+    if places := np.flatnonzero(behind != behind[-1]).tolist():
+        raise Differs(f"a number at place {count + places[0]}", f"{count} numbers")
 
 
-def _each(ask: Ask, code: str, name: str, count: int, args: tuple[Any, ...]) -> None:
+def _each(
+    ask: Ask, made: TensorImpl, code: str, name: str, count: int, args: tuple[Any, ...]
+) -> None:
     """One thread per element has run."""
-    launched(ask, code, name, (blocks(count, BLOCK),), (BLOCK,), args)
+    launched(ask, made, code, name, (blocks(count, BLOCK),), (BLOCK,), args)
 
 
 def empty(sizes: Any, like: TensorImpl) -> TensorImpl:
-    """A tensor that holds NaN everywhere, so that an element nobody writes is seen."""
-    made = tensor_impl.empty(tuple(sizes), like.dtype, like.device)
-    copy.store(made, np.full(tuple(sizes), np.nan, np.float32))
-    return made
+    """A tensor that holds NaN, so that an element nobody writes is seen, in front of a fence."""
+    room = tensor_impl.empty((math.prod(sizes) + FENCE,), like.dtype, like.device)
+    bits = QUIET_NAN | next(_made) & PAYLOAD
+    copy.store(room, np.full(room.sizes, bits, np.uint32).view(np.float32))
+    made = room.alias(tuple(sizes), contiguous_strides(tuple(sizes)), 0)
+    return made.shallow_copy_and_detach(VersionCounter())  # nobody's view
 
 
 def stored(value: TensorImpl, into: TensorImpl) -> None:
@@ -74,10 +93,11 @@ def _is_packed(parameter: TensorImpl, grad: TensorImpl, lr: float) -> bool:
 
 def _step(ask: Ask, parameter: TensorImpl, grad: TensorImpl, lr: float) -> TensorImpl:
     """The parameter after the part's step; the parameter itself stays."""
-    stepped = copy.clone(parameter)
+    stepped = empty(parameter.sizes, parameter)
+    copy.copy_(stepped, parameter)
     into = written(stepped)
     args = (read(grad), into, -lr, 0, parameter.numel())
-    _each(ask, ask(), "saxpy<float>", parameter.numel(), args)
+    _each(ask, stepped, ask(), "saxpy<float>", parameter.numel(), args)
     return stepped
 
 
@@ -99,7 +119,7 @@ def _output(
     out = empty(y.sizes, y)
     into = written(out)
     code = f"{CONV}\n{ask()}"
-    _each(ask, code, "conv2d", out.numel(), (read(x), read(w), into, sizes))
+    _each(ask, out, code, "conv2d", out.numel(), (read(x), read(w), into, sizes))
     if bias is not None:
         copy.store(out, copy.values(out) + copy.values(bias).reshape(-1, 1, 1))
     return out
@@ -116,7 +136,7 @@ def _gradient(ask: Ask, kernel: str, shape: Any, inputs: Any, sizes: Any) -> Ten
     out = empty(shape, inputs[0])
     into = written(out)
     args = (*(read(each) for each in inputs), into, sizes)
-    _each(ask, f"{CONV}\n{ask()}", kernel, math.prod(shape), args)
+    _each(ask, out, f"{CONV}\n{ask()}", kernel, math.prod(shape), args)
     return out
 
 

@@ -30,7 +30,7 @@ def _product(ask: Ask, out: TensorImpl, a: TensorImpl, b: TensorImpl) -> TensorI
     (m, k), n = a.sizes, b.sizes[1]
     made = empty(out.sizes, out)
     args = (read(a), read(b), written(made), m, n, k)
-    launched(ask, ask(), "matmul", _tiles(m, n), (TILE // 2, TILE // 2), args)
+    launched(ask, made, ask(), "matmul", _tiles(m, n), (TILE // 2, TILE // 2), args)
     return made
 
 
@@ -54,7 +54,7 @@ def _columns(
     rows, columns = x.sizes
     made = empty((1, columns) if keepdim else (columns,), x)
     args = (read(x), written(made), rows, columns)
-    launched(ask, ask(), "column_sum", (math.ceil(columns / TILE),), (TILE, TILE), args)
+    launched(ask, made, ask(), "column_sum", (math.ceil(columns / TILE),), (TILE, TILE), args)
     return made
 
 
@@ -71,7 +71,7 @@ def _reordered(ask: Ask, destination: TensorImpl, source: TensorImpl) -> TensorI
     made = empty(destination.sizes, destination)
     args = (read(source), written(made), channels, pixels)
     text = ask.answer[0]
-    launched(ask, text, "nchw_to_nhwc", grid, block, args, options=("-DITEM=float",))
+    launched(ask, made, text, "nchw_to_nhwc", grid, block, args, options=("-DITEM=float",))
     return made
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from labkit.course import exercises
 from labkit.course.checks import failing_cases
+from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.your_machine import network, seating
 from labkit.course.your_machine.seats import SEATS
 from labkit.course.your_machine.training import caching, done_step
@@ -70,6 +71,8 @@ def rows(found):
     for name, why, make in found:
         ran = in_the_run(name, make())
         checked = "" if ran else in_the_check(name, make())
+        if why == TOO_SLOW and checked in ("time", "raised"):
+            checked = "time or depth"  # the faster the machine, the deeper it gets in its time
         yield name, why, ran, checked
 
 
