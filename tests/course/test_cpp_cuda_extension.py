@@ -1,5 +1,7 @@
 """Right and wrong answers to the exercises of the chapter with an operator in C++ and CUDA."""
 
+import math
+
 import torch
 
 from labkit.course.checks import failing_cases, outcomes
@@ -165,6 +167,18 @@ def in_float(*given):
     return tuple(g.double() for g in backward()(*[x.float() for x in given]))
 
 
+@answers.wrong("lltm_backward", "is right only for a batch as large as its width")
+def square_only(*given):
+    d_gates, d_cell = backward()(*given)
+    return d_gates, d_cell if d_cell.shape[0] == d_cell.shape[1] else d_cell.flip(1)
+
+
+@answers.wrong("lltm_backward", "returns NaN where it computed nothing")
+def not_written(*given):
+    d_gates, d_cell = backward()(*given)
+    return d_gates, torch.full_like(d_cell, math.nan)
+
+
 def writes_into_grad_cell(grad_h, grad_cell, gates, old):
     right = backward()(grad_h, grad_cell, gates, old)
     grad_cell += 1
@@ -222,6 +236,9 @@ answers.wrong("lltm_cuda_rung", "correct only in forward thread order")(
     if (i == batch * width - 1) h[i] = tanhf(c) / (1 + expf(-out));""",
         ),
     )
+)
+answers.wrong("lltm_cuda_rung", "leaves a part of h unwritten")(
+    changed(("    h[i] = tanhf", "    if (i % 7 != 3) h[i] = tanhf"))
 )
 answers.wrong("lltm_cuda_rung", "elu without its lower half")(
     changed(("(x > 0 ? x : expf(x) - 1)", "x"))

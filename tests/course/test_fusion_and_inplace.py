@@ -96,6 +96,14 @@ answers.wrong("pointwise_codegen", "takes every input for a single number")(
 )
 
 
+@answers.wrong("pointwise_codegen", "breaks at 32 inputs")
+def few_inputs(steps):
+    inputs = {name for _, _, *read in steps for name in read} - {step[0] for step in steps}
+    if len(inputs) >= 32:
+        return ["p_out[i] = 0;"]
+    return body(steps)
+
+
 @answers.wrong("pointwise_codegen", "writes the first step")
 def writes_first(steps):
     return [*body(steps)[:-1], f"p_out[i] = {steps[0][0]};"]

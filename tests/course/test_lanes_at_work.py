@@ -159,6 +159,7 @@ for why, answer in [
         "two barriers in a row",
         changed(SUM, ("    __syncthreads();\n", "    __syncthreads();\n" * 2)),
     ),
+    ("no barrier", changed(SUM, ("    __syncthreads();\n", ""))),
     ("one warp does all", lambda: ONE_WARP),
     ("one thread does all", lambda: ONE_THREAD),
     ("adds to what was in out", changed(SUM, ("out[0] = v", "out[0] += v"))),

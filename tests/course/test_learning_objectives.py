@@ -1,10 +1,12 @@
 """Right and wrong answers to the four tasks of the learning objectives; the planted faults."""
 
+import contextlib
 import heapq
 import inspect
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -203,6 +205,16 @@ def neighbour(parts, name, arguments):
     return {**MENDED, "round_size": lambda nbytes: (nbytes // 512 + 1) * 512}[name]
 
 
+def deaf(parts, name, arguments):
+    """Whatever it raises is no error any more."""
+
+    def quiet(*given):
+        with contextlib.suppress(Exception):
+            return parts[name](*given)
+
+    return quiet
+
+
 INSTEAD = {
     "puts the sick part back": lambda parts, name, arguments: parts[name],
     "special-cases the failing input": patched,
@@ -211,6 +223,7 @@ INSTEAD = {
     "copies the answers of the questions": copied,
     "is equal to everything": lambda parts, name, arguments: lambda *given: Equal(),
     "breaks a neighbour test": neighbour,
+    "catches and ignores the error": deaf,
 }
 for name, instead in INSTEAD.items():
     answers.wrong("seeded_bugs", name)(found_by(instead=instead))
@@ -306,6 +319,9 @@ def hunt(kind, name):
     return stronger(name)[-1]
 
 
+answers.wrong("scavenger_hunt", "lists what it may be")(lambda kind, name: [True, False, 1, 2])
+
+
 @answers.wrong("scavenger_hunt", "counts longer names, too")
 def prefixes(kind, name):
     return read(YAML).count(f"- func: {name}") if kind == "overloads" else hunt(kind, name)
@@ -369,6 +385,12 @@ def engine(order_of=None, add=True, most=None):
 answers.right("mini_engine")(engine())
 answers.wrong("mini_engine", "overwrites a gradient")(engine(add=False))
 answers.wrong("mini_engine", "leaves values out")(engine(most=2))
+
+
+@answers.wrong("mini_engine", "keeps gradients in 32 bits")
+def in_32_bits(root):
+    order, gradients = engine()(root)
+    return order, {number: float(np.float32(slope)) for number, slope in gradients.items()}
 
 
 @answers.wrong("mini_engine", "recursion")

@@ -231,6 +231,14 @@ class ScaleOnly(Scaler):
         return self.value, 0
 
 
+@answers.wrong("grad_scaler", "leaves NaN where it divided")
+class DividesByZero(Scaler):
+    def unscale(self, optimizer):
+        super().unscale(optimizer)
+        for grad in gradients(optimizer):
+            grad.mul_(math.nan)
+
+
 # --- mini_autocast
 
 answers.right("mini_autocast")(Region)

@@ -367,6 +367,11 @@ def detaches(w, batches, check):
     return history
 
 
+@answers.wrong("profile_memory_allocation", "shrinks the batch")
+def on_half_of_it(w, batches, check):
+    return train(w, [torch.cat([x[: len(x) // 2]] * 2)[: len(x)] for x in batches], check)
+
+
 @answers.wrong("profile_memory_allocation", "checks with a quarter of the check")
 def quarter(w, batches, check):
     return train(w, batches, check[:1])

@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises of the chapter in which Python meets C."""
 
+import contextlib
 import ctypes
 import weakref
 
@@ -8,7 +9,7 @@ import torch
 from labkit.course.checks import outcomes
 from labkit.course.exercise import Rng
 from labkit.course.exercises._c_library import handle_program
-from tests.course.answers import Answers, first_hint
+from tests.course.answers import CATCHES, Answers, first_hint
 
 answers = Answers("python_meets_c")
 
@@ -178,6 +179,31 @@ class HalfAHandle(Owned):
 class NeverClosed(Owned):
     def open(self):
         return self.handle
+
+
+@answers.wrong("owned_handle", CATCHES)
+class Quiet(Owned):
+    def add(self, amount):
+        with contextlib.suppress(Exception):
+            super().add(amount)
+
+    def total(self):
+        with contextlib.suppress(Exception):
+            return super().total()
+
+
+@answers.wrong("owned_handle", "ends only in the reverse of the order of its beginnings")
+class Nested(Owned):
+    begun = ()
+
+    def __init__(self, lib):
+        super().__init__(lib)
+        Nested.begun = (*Nested.begun, self.handle)
+
+    def close(self):
+        if Nested.begun[-1:] == (self.handle,):
+            Nested.begun = Nested.begun[:-1]
+            super().close()
 
 
 class HoldsItself(Owned):

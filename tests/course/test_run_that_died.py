@@ -53,6 +53,10 @@ def number(
     return sum(b["size"] for b in free_blocks(asked, free))
 
 
+def same_stream(segments):
+    return [one for one in segments if one["stream"] == segments[0]["stream"]]
+
+
 NUMBERS = {
     "reserved minus allocated for everything": lambda snapshot, question: unused(snapshot),
     "adds the free blocks up for both": lambda *asked: number(*asked, whole=False),
@@ -65,6 +69,12 @@ NUMBERS = {
     ),
     "counts the rounding of pending blocks": lambda *asked: number(
         *asked, live=("active_allocated", "active_pending_free")
+    ),
+    "looks at the stream of the first segment alone": lambda snapshot, question: number(
+        {"segments": same_stream(snapshot["segments"])}, question
+    ),
+    "takes the largest of them for all of them": lambda snapshot, question: max(
+        (number({"segments": [one]}, question) for one in snapshot["segments"]), default=0
     ),
     "looks at the first segment alone": lambda snapshot, question: number(
         {"segments": snapshot["segments"][:1]}, question

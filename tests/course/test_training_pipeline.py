@@ -1,7 +1,10 @@
 """Right and wrong answers to the exercises on a training pipeline."""
 
 import itertools
+import math
 from collections import deque
+
+import torch
 
 from labkit.course.checks import failing_cases
 from tests.course.answers import Answers, first_hint
@@ -111,6 +114,15 @@ answers.wrong("accumulate", "updates the scale after every micro-batch")(made(up
 answers.wrong("accumulate", "never updates the scale")(made(update="never"))
 answers.wrong("accumulate", "gives up the group at an infinity")(made(until_infinite=True))
 answers.wrong("accumulate", "never zeroes")(made(zero="never"))
+
+
+@answers.wrong("accumulate", "leaves NaN in the weights")
+def to_nan(loss_of, optimizer, batches, k, scaler=None):
+    made()(loss_of, optimizer, batches, k, scaler)
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.mul_(math.nan)
 
 
 def test_each_mistake_of_a_loop_gets_its_own_hint():

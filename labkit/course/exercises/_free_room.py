@@ -142,6 +142,8 @@ which_number = Exercise(
         "counts the rounding of free blocks",
         "counts the rounding of pending blocks",
         "looks at the first segment alone",
+        "looks at the stream of the first segment alone",
+        "takes the largest of them for all of them",
     ),
 )  # fmt: skip
 

@@ -109,6 +109,7 @@ last_read = Exercise(
 
 Made = tuple[str, str, str, str]
 OPERATORS = ("+", "-", "*")
+LARGEST, MANY = 8, 40
 
 
 def chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
@@ -121,6 +122,19 @@ def chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
             first, second = second, first
         steps.append((f"t{place}", rng.choice(OPERATORS), first, second))
         names.append(f"t{place}")
+    return steps, rng.randint(0, 10**6)
+
+
+def _some_or_many(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
+    """A chain; the largest has more inputs than a warp has lanes, and reads each of them."""
+    if size < LARGEST:
+        return chain(rng, size, single)
+    inputs = [f"{'s' if n and rng.chance(single) else 'x'}{n}" for n in range(MANY)]
+    made = ["x0", *(f"t{n}" for n in range(1, MANY))]
+    steps = [
+        (to, rng.choice(OPERATORS), before, one)
+        for before, to, one in zip(made, made[1:], inputs[1:], strict=False)
+    ]
     return steps, rng.randint(0, 10**6)
 
 
@@ -194,17 +208,17 @@ def _drive_body(answer: Any, steps: list[Made], seed: int) -> Any:
 
 pointwise_codegen = Exercise(
     id="fusion_and_inplace.pointwise_codegen",
-    case=chain,
+    case=_some_or_many,
     expected=_body_truth,
     drive=_drive_body,
     rung="core",
     cases=80,
-    sizes=8,
+    sizes=LARGEST,
     minutes=8,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     stages=(
-        Stage("arrays", case=lambda rng, size: chain(rng, size, single=0.0), cases=30),
+        Stage("arrays", case=lambda rng, size: _some_or_many(rng, size, 0.0), cases=30),
         Stage("single numbers"),
     ),
     hints=(
@@ -221,7 +235,9 @@ pointwise_codegen = Exercise(
     ),
     must_fail=("reads an input once per use", "writes every step", "writes the first step",
                "loads what an earlier step made", "changes the two inputs round",
-               "takes a single number for an array", "takes every input for a single number"),
+               "takes a single number for an array", "takes every input for a single number",
+        "breaks at 32 inputs",
+    ),
     picture=lambda case, got, right: drawn(
         {name: [] for name in _inputs(*case.inputs)}
         | {step[0]: list(step[2:]) for step in case.inputs[0]}

@@ -266,6 +266,7 @@ block_sum = Exercise(
         "writes to x",
         "a piece for each thread",
         "ends after 2048 numbers",
+        "no barrier",
     ),
 )
 

@@ -241,6 +241,7 @@ seeded_bugs = Exercise(
         "reads the text of the parts",
         "asks a healthy copy",
         "changes the parts",
+        "catches and ignores the error",
     ),
 )
 
@@ -298,6 +299,7 @@ scavenger_hunt = Exercise(
         "overlooks the overload",
         "lets a dot stand for any letter",
         "finds a key in a comment",
+        "lists what it may be",
     ),
 )
 
@@ -382,6 +384,7 @@ mini_engine = Exercise(
         "runs what is not reached, too",
         "calls the finished one",
         BANNED,
+        "keeps gradients in 32 bits",
     ),
 )
 

@@ -220,6 +220,7 @@ grad_scaler = Exercise(
         "forgets that NaN is no infinity",
         "loses state on reload",
         "saves the scale alone",
+        "leaves NaN where it divided",
     ),
 )
 

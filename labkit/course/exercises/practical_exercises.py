@@ -227,6 +227,7 @@ profile_memory_allocation = Exercise(
         "keeps no losses",
         "changes what it was given",
         "has no list for no batches",
+        "shrinks the batch",
     ),
 )  # fmt: skip
 

@@ -324,6 +324,8 @@ owned_handle = Exercise(
         "shares a handle between copies",
         "keeps the low half of the handle",
         "uses a closed counter",
+        "catches every exception and returns a default",
+        "ends only in the reverse of the order of its beginnings",
     ),
 )
 

@@ -173,6 +173,7 @@ accumulate = Exercise(
         "gives up the group at an infinity",
         "zeroes gradients after every micro-batch",
         "never zeroes",
+        "leaves NaN in the weights",
     ),
 )
 
