@@ -91,7 +91,13 @@ def note(events, text):
     return hook
 
 
-def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True, mode=Ops):
+def before(node, hook):
+    node.register_prehook(hook)
+
+
+def tracing(
+    nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True, mode=Ops, at=before
+):
     def trace(f, x):
         events, saved = [], []
 
@@ -110,7 +116,7 @@ def tracing(nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=T
             if factor != 1:
                 loss = loss * factor
             for node in nodes(loss.grad_fn):
-                node.register_prehook(note(events, f"node {node.name()}"))
+                at(node, note(events, f"node {node.name()}"))
             if accumulates:
                 x.register_post_accumulate_grad_hook(note(events, "accumulated"))
             if backward:
@@ -127,6 +133,10 @@ answers.wrong("trace_through_autograd", "hooks the first node alone")(tracing(la
 answers.wrong("trace_through_autograd", "misses unpacking")(tracing(unpacks=False))
 answers.wrong("trace_through_autograd", "hooks change the values")(tracing(factor=2))
 answers.wrong("trace_through_autograd", "names no accumulation")(tracing(accumulates=False))
+
+
+after = tracing(at=lambda node, hook: node.register_hook(hook))
+answers.wrong("trace_through_autograd", "notes a node after it has run")(after)
 
 
 def each_path(root):
@@ -383,6 +393,24 @@ def no_graph(w, batches, check):
         return [(w * check).square().mean() for _ in batches]
 
 
+@answers.wrong("profile_memory_allocation", "trains without a graph")
+def all_without(w, batches, check):
+    with torch.no_grad():
+        return train(w, batches, check)
+
+
+@answers.wrong("profile_memory_allocation", "checks before the step")
+def early(w, batches, check):
+    with torch.no_grad():
+        first = (w * check).square().mean()
+    return [first, *train(w, batches, check)][: len(batches)]
+
+
+@answers.wrong("profile_memory_allocation", "checks once, at the end")
+def at_the_end(w, batches, check):
+    return [train(w, batches, check)[-1] for _ in batches[:1]] * len(batches)
+
+
 @answers.wrong("profile_memory_allocation", "keeps no losses")
 def no_losses(w, batches, check):
     train(w, batches, check)
@@ -547,11 +575,15 @@ def test_backward_lets_go():
     [
         ("trace_through_autograd", tracing(one_way(0)), "A node is missing"),
         ("trace_through_autograd", tracing(each_path), "A node stands there too often"),
+        ("trace_through_autograd", after, "The events are right, their order"),
+        ("trace_through_autograd", clears, "x.grad may be there already"),
         ("trace_through_autograd", last_name, "The nodes have the wrong names"),
         ("profile_memory_allocation", kept_too_much, "Something is held"),
         ("profile_memory_allocation", detaches, "Nothing stays, but the most"),
         ("profile_memory_allocation", no_graph, "The weights came out different"),
         ("profile_memory_allocation", quarter, "The list of losses"),
+        ("profile_memory_allocation", at_the_end, "The list of losses"),
+        ("profile_memory_allocation", all_without, "The training itself needs"),
         ("profile_memory_allocation", no_list, "Without batches"),
         ("write_a_cpp_operator", changed(BODY, IN_ORDER), "On lab each element"),
     ],

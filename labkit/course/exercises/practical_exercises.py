@@ -94,6 +94,11 @@ def _too_many_nodes(evidence: Evidence) -> bool:
     return any(event.startswith("node") for event in theirs - right) and not right - theirs
 
 
+def _another_order(evidence: Evidence) -> bool:
+    same = Counter(evidence.value) == Counter(evidence.right)
+    return same and evidence.value != evidence.right
+
+
 def _same_kinds(evidence: Evidence) -> bool:
     """Events of the right kinds in the right order; some name the wrong thing."""
     kinds = [[event.split()[0] for event in one] for one in (evidence.value, evidence.right)]
@@ -134,6 +139,10 @@ trace_through_autograd = Exercise(
              when=_lacks("op")),
         Hint("A node stands there too often. Two paths may lead to it: hook it once.",
              when=_too_many_nodes),
+        Hint("The events are right, their order is not. A prehook is called before its node runs: "
+             "node.register_prehook.", when=_another_order),
+        Hint("x.grad may be there already, and stays: the backward pass adds to it.",
+             when=lambda e: e.kind == "raised" and "x.grad is not" in e.got and e.inputs[-1]),
         Hint("The nodes have the wrong names. A lambda in a loop reads its variable when it is "
              "called: give each hook its own (`name=name`).", when=_same_kinds),
         "The parts are in the cells above: a mode, a pair of hooks, a prehook for each node.",
@@ -154,6 +163,7 @@ trace_through_autograd = Exercise(
         "calls f twice",
         "notes the functions of torch, not their operators",
         "takes nodes of one name for one node",
+        "notes a node after it has run",
     ),
 )  # fmt: skip
 
@@ -214,9 +224,12 @@ profile_memory_allocation = Exercise(
         Hint("Nothing stays, but the most at one moment is too much: the check, four times as "
              "large as a batch, still saves. Compute it where nothing is saved.",
              when=lambda e: e.value["most bytes held"] > e.right["most bytes held"]),
+        Hint("The training itself needs its graph: only the check's loss is computed without one.",
+             when=lambda e: e.kind == "raised" and "does not require grad" in e.got),
         Hint("The weights came out different. Every step changes them, as before the repair.",
              when=lambda e: _far(e, "weights")),
-        Hint("The list of losses is not what it was.", when=lambda e: _far(e, "losses")),
+        Hint("The list of losses is not what it was: each is that of the whole check, right after "
+             "its step.", when=lambda e: _far(e, "losses")),
         "Who asks for a gradient of the check's loss? Nobody.",
     ),
     must_fail=(
@@ -224,6 +237,8 @@ profile_memory_allocation = Exercise(
         "detaches afterwards",
         "checks with a quarter of the check",
         "trains without a graph",
+        "checks before the step",
+        "checks once, at the end",
         "keeps no losses",
         "changes what it was given",
         "has no list for no batches",
