@@ -82,7 +82,7 @@ looks = Exercise(
         ),
         Hint(
             "Two whole numbers: the logarithm is none, so the result is float32.",
-            when=lambda e: e.value[1] in ("bool", "uint8", "int64"),
+            when=lambda e: not any("float" in dtype for _, dtype in e.inputs),
         ),
         Hint(
             "One side alone does not decide the dtype: ask lab.result_type(self, other).",
@@ -240,7 +240,7 @@ formulas = Exercise(
         ),
         Hint("The formula of other is grad * self / other, with nothing masked.",
              when=_slope_off("other")),
-        "Compare with the lines of derivatives.yaml above.",
+        "The comment above says for which x and y a value was chosen, and which value.",
     ),
     must_fail=(
         "exchanges the two",
