@@ -7,6 +7,8 @@ from collections import deque
 import torch
 
 from labkit.course.checks import failing_cases
+from labkit.course.notebook_form import ROOT, read_notebook
+from labkit.pipeline.accumulation import accumulate as finished_accumulate
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("training_pipeline")
@@ -223,3 +225,15 @@ def test_what_came_back_is_told_in_the_words_of_what_was_expected():
 
 
 test_answers = answers.tests()
+
+
+def test_the_chapter_begins_again_with_the_weight_and_the_optimizer_that_it_has():
+    path = ROOT / "notebooks/1_fundamentals/9_training_pipeline.ipynb"
+    hidden = next(
+        cell["source"] for cell in read_notebook(path)["cells"] if "def fresh(" in cell["source"]
+    )
+    names = {"torch": torch}
+    exec(hidden, names)
+    names["w"].data.fill_(3.0)
+    finished_accumulate(names["loss_of"], names["optimizer"], names["fresh"](), 2)
+    assert names["w"].item() == names["should_be"]
