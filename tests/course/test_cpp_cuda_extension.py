@@ -52,6 +52,10 @@ answers.wrong("registration", "returns one tensor")(registered("(Tensor, Tensor)
 answers.wrong("registration", "leaves out an argument")(registered(", Tensor old"))
 answers.wrong("registration", "registers for another device")(registered("CPU", "CUDA"))
 answers.wrong("registration", "registers in another namespace")(registered("IMPL(lltm", "IMPL(my"))
+answers.wrong("registration", "defines in another namespace")(registered("RARY(lltm", "RARY(my"))
+answers.wrong("registration", "swaps the arguments")(
+    registered("Tensor gates, Tensor old", "Tensor old, Tensor gates")
+)
 answers.wrong("registration", "defines without a kernel")(registered('m.impl("cell", &cell);'))
 answers.wrong("registration", "spells the name in two ways")(registered('l("cell"', 'l("Cell"'))
 
@@ -62,6 +66,10 @@ def test_each_mistake_of_a_registration_gets_its_own_hint():
     assert "no function" in first_hint(exercise, registered('m.impl("cell", &cell);'))
     assert "kernel's line" in first_hint(exercise, registered("CPU", "CUDA"))
     assert "a type and a name" in first_hint(exercise, registered("Tensor old", "old"))
+    assert "both macros" in first_hint(exercise, registered("RARY(lltm", "RARY(my"))
+    swapped = registered("Tensor gates, Tensor old", "Tensor old, Tensor gates")
+    assert "other arguments" in first_hint(exercise, swapped)
+    assert "other arguments" in first_hint(exercise, registered("Tensor old", "Tensor(a!) old"))
 
 
 # --- fake_kernel
@@ -83,6 +91,9 @@ answers.wrong("fake_kernel", "always float32")(
         torch.empty(old.shape, device="meta"),
         torch.empty(old.shape, device="meta"),
     )
+)
+answers.wrong("fake_kernel", "always on meta")(
+    lambda gates, old: tuple(old.new_empty(old.shape, device="meta") for _ in range(2))
 )
 answers.wrong("fake_kernel", "one result only")(lambda gates, old: (old.new_empty(old.shape),))
 answers.wrong("fake_kernel", "gives old back as a result")(
@@ -243,6 +254,10 @@ answers.wrong("lltm_cuda_rung", "leaves a part of h unwritten")(
 answers.wrong("lltm_cuda_rung", "elu without its lower half")(
     changed(("(x > 0 ? x : expf(x) - 1)", "x"))
 )
+answers.wrong("lltm_cuda_rung", "h from the old cell")(changed(("tanhf(c)", "tanhf(old[i])")))
+answers.wrong("lltm_cuda_rung", "h and cell swapped")(
+    changed(("float* h, float* cell", "float* cell, float* h"))
+)
 answers.wrong("lltm_cuda_rung", "reads gates four times")(
     changed(
         ("const float* row", "const volatile float* row"), ("(x > 0 ? x", "(row[2 * width] > 0 ? x")
@@ -281,6 +296,10 @@ def test_each_mistake_of_a_kernel_gets_its_own_hint():
     )
     forgets_rows = changed(("i / width * 3 * width + i % width", "i"))
     assert "Where does row 1 begin" in first_hint(exercise, forgets_rows)
+    assert "h is not" in first_hint(exercise, changed(("tanhf(c)", "tanhf(old[i])")))
+    swapped = changed(("float* h, float* cell", "float* cell, float* h"))
+    assert "each other's numbers" in first_hint(exercise, swapped)
+    assert "1 / (1 + expf(-a))" in first_hint(exercise, changed(("expf(-in)", "expf(in)")))
     assert "no std::" in first_hint(exercise, changed(("expf(x) - 1", "std::expm1(x)")))
     assert "where it does not compile" in first_hint(exercise, changed(("expf(x)", "exq(x)")))
 

@@ -10,9 +10,10 @@ from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 OWN = "each tensor has its own"
 
 
-def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype]:
+def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype, str]:
     dtype = rng.choice((torch.float32, torch.float64, torch.bfloat16))
-    return rng.randint(0, 2 + size), rng.randint(1, 3 + size), dtype
+    device = rng.choice(("meta", "cpu"))
+    return rng.randint(0, 2 + size), rng.randint(1, 3 + size), dtype, device
 
 
 @handed_out
@@ -24,14 +25,14 @@ def _described(outputs: Any, inputs: Any = ()) -> Any:
     return {"results": looks, "memory": "shared" if shared else OWN}
 
 
-def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype) -> Any:
-    gates = torch.empty(batch, 3 * width, dtype=dtype, device="meta")
-    old = torch.empty(width, batch, dtype=dtype, device="meta").t()
+def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype, device: str) -> Any:
+    gates = torch.empty(batch, 3 * width, dtype=dtype, device=device)
+    old = torch.empty(width, batch, dtype=dtype, device=device).t()
     return _described(answer(gates, old), (gates, old))
 
 
-def _right_fake(batch: int, width: int, dtype: torch.dtype) -> Any:
-    like = torch.empty(batch, width, dtype=dtype, device="meta")
+def _right_fake(batch: int, width: int, dtype: torch.dtype, device: str) -> Any:
+    like = torch.empty(batch, width, dtype=dtype, device=device)
     return _described((like, torch.empty_like(like)))
 
 
@@ -41,8 +42,8 @@ fake_kernel = Exercise(
     case=_shapes,
     expected=_right_fake,
     drive=_drive_fake,
-    show=lambda batch, width, dtype: (
-        f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}"
+    show=lambda batch, width, dtype, device: (
+        f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}, on {device}"
     ),
     cases=60,
     minutes=3,
@@ -61,12 +62,18 @@ fake_kernel = Exercise(
             "twice, or is a result one of the inputs?",
             when=lambda e: e.value["memory"] != OWN,
         ),
+        Hint(
+            "The device is another one: both results lie where old lies, also where that is no "
+            "meta tensor.",
+            when=lambda e: e.value["results"][0][3] != e.right["results"][0][3],
+        ),
         "old.new_empty(old.shape) has its dtype and device, and is contiguous.",
     ),
     must_fail=(
         "keeps the strides of old",
         "as wide as the gates",
         "always float32",
+        "always on meta",
         "one result only",
         "the same tensor twice",
         "gives old back as a result",

@@ -51,6 +51,12 @@ def _is_right(name: str) -> Any:
     return holds
 
 
+def _space(evidence: Evidence) -> str:
+    """The namespace of a schema that can be read, or nothing."""
+    space, found, _ = evidence.value["schema"].partition("::")
+    return space if found and " " not in space else ""
+
+
 def _no_input(rng: Rng, size: int) -> tuple[()]:
     return ()
 
@@ -80,6 +86,15 @@ registration = Exercise(
             when=lambda e: e.value["schema"].startswith(SCHEMA.partition(" -> ")[0]),
         ),
         Hint(
+            "The namespace stands in both macros. It is lltm, as in torch.ops.lltm.cell.",
+            when=lambda e: "::" in e.value["schema"] and _space(e) not in ("lltm", ""),
+        ),
+        Hint(
+            "These are other arguments than `cell` has: first Tensor gates, then Tensor old, and "
+            "it writes to neither.",
+            when=lambda e: _space(e) == "lltm" and e.value["schema"] != SCHEMA,
+        ),
+        Hint(
             "PyTorch has no such schema. Each argument is a type and a name: Tensor gates.",
             when=lambda e: "cannot read" in e.value["schema"],
         ),
@@ -90,6 +105,8 @@ registration = Exercise(
         "leaves out an argument",
         "registers for another device",
         "registers in another namespace",
+        "defines in another namespace",
+        "swaps the arguments",
         "defines without a kernel",
         "spells the name in two ways",
     ),

@@ -247,20 +247,14 @@ def _drive_rung(answer: Any, batch: int, width: int, block: int, order: Any, see
     )  # fmt: skip
     if done.report is None:
         return Found({"the launch": done.failure})
-    wrong = [
-        name
-        for name, got, right in zip(
-            ("h", "cell"), done.arrays[2:4], _values(gates.astype(float), old.astype(float)),
-            strict=True,
-        )
-        if not np.allclose(np.reshape(got, right.shape), right, atol=CLOSE)
-    ]  # fmt: skip
+    got = [np.reshape(one, old.shape) for one in done.arrays[2:4]]
+    values = _values(gates.astype(float), old.astype(float))
     every = [*done.report.select(space="global")]
     wasted = sum(one.sectors - one.ideal_sectors for one in every)
     reads = [*done.report.select(access="read", array=done.names[0])]
     found = {
         "the launch": "runs",
-        "h and cell": f"{' and '.join(wrong)} wrong" if wrong else "right everywhere",
+        "h and cell": _judged(got, values),
         "findings": done.findings[:2],
         "bytes around the arrays": done.outside or "untouched",
         "times a gate is read": sum(one.lanes for one in reads) / gates.size,
@@ -269,6 +263,21 @@ def _drive_rung(answer: Any, batch: int, width: int, block: int, order: Any, see
         else RIGHT["sectors"],
     }
     return Found(found).seen_in(done.report)
+
+
+@handed_out
+def _judged(got: Any, right: Any) -> str:
+    """Which of h and cell are wrong."""
+    if all(_close(*pair) for pair in zip(got, right[::-1], strict=True)):
+        return "swapped, so both wrong"
+    pairs = zip(("h", "cell"), got, right, strict=True)
+    wrong = [name for name, mine, theirs in pairs if not _close(mine, theirs)]
+    return f"{' and '.join(wrong)} wrong" if wrong else str(RIGHT["h and cell"])
+
+
+@handed_out
+def _close(mine: Any, theirs: Any) -> bool:
+    return bool(np.allclose(mine, theirs, atol=CLOSE))
 
 
 @handed_out
@@ -357,8 +366,17 @@ lltm_cuda_rung = Exercise(
             stage="any batch",
         ),
         Hint(
-            "Your gate_places, in CUDA: row = i / width, j = i % width.",
-            when=lambda e: e.value["the launch"] == "runs",
+            "cell is right, and h is not: h = tanh(cell) * sigmoid(b).",
+            when=lambda e: e.value["h and cell"] == "h wrong",
+        ),
+        Hint(
+            "h and cell hold each other's numbers: the order is gates, old, h, cell, batch, width.",
+            when=lambda e: e.value["h and cell"].startswith("swapped"),
+        ),
+        Hint(
+            "With one row, the gates of element i are at i, width + i and 2 * width + i. "
+            "sigmoid(a) is 1 / (1 + expf(-a)), and below 0 elu(x) is expf(x) - 1.",
+            when=lambda e: "wrong" in e.value["h and cell"],
         ),
     ),
     must_fail=(
@@ -368,6 +386,8 @@ lltm_cuda_rung = Exercise(
         "block size baked to the test width",
         "takes the gates for three whole arrays",
         "elu without its lower half",
+        "h from the old cell",
+        "h and cell swapped",
         "correct only in forward thread order",
         "leaves a part of h unwritten",
     ),
