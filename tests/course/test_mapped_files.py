@@ -21,6 +21,7 @@ for why, wrong in {
     "wraps at 32 bits": lambda shape, itemsize, header: (
         (header + math.prod(shape) * itemsize) & 0xFFFFFFFF
     ),
+    "a header of 128 bytes": lambda shape, itemsize, header: 128 + math.prod(shape) * itemsize,
     "header in numbers": lambda shape, itemsize, header: (header + math.prod(shape)) * itemsize,
 }.items():
     answers.wrong("file_bytes", why)(wrong)
@@ -240,6 +241,40 @@ class Catches(Mapped):
             return torch.zeros(1)
 
 
+@answers.wrong("mapped_dataset", "begins again behind the end")
+class Wraps(Mapped):
+    def __getitem__(self, n):
+        return super().__getitem__(n % len(self))
+
+
+@answers.wrong("mapped_dataset", "keeps the frames it has given")
+class Cached(Mapped):
+    def __getitem__(self, n):
+        if n not in self.maps:
+            self.maps[n] = super().__getitem__(n)
+        return self.maps[n]
+
+    def __getstate__(self):
+        return {**self.__dict__, "maps": {}}
+
+
+class Floats(Mapped):
+    def tensor(self, path, n):
+        return super().tensor(path, n).float()
+
+
+def test_small_mistakes_get_their_hints():
+    size, pages = answers.exercises["file_bytes"], answers.exercises["pages"]
+    header = lambda shape, itemsize, header: (header + math.prod(shape)) * itemsize  # noqa: E731
+    assert "in bytes already" in first_hint(size, header)
+    fixed = lambda shape, itemsize, header: 128 + math.prod(shape) * itemsize  # noqa: E731
+    assert "not always 128" in first_hint(size, fixed)
+    from_zero = lambda first, count: -(-(first + count) // 4096)  # noqa: E731
+    assert "counting begins" in first_hint(pages, from_zero)
+    one_more = lambda first, count: (first + count) // 4096 - first // 4096 + 1  # noqa: E731
+    assert "the next one is not read" in first_hint(pages, one_more)
+
+
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["mapped_dataset"]
     assert "read-only memory" in first_hint(exercise, ReadOnly)
@@ -249,6 +284,9 @@ def test_mistakes_get_their_hints():
     assert "path in its text" in first_hint(exercise, Nameless)
     assert "was not packed" in first_hint(exercise, Nothing)
     assert "change nothing" in first_hint(exercise, Cleared)
+    assert "ends a loop" in first_hint(exercise, Wraps)
+    assert "of a cache" in first_hint(exercise, Cached)
+    assert "it is the file's" in first_hint(exercise, Floats)
 
 
 test_answers = answers.tests()

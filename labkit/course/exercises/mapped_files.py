@@ -45,11 +45,17 @@ file_bytes = Exercise(
         Hint("The header lies in the file, too.", stage="any header",
              when=lambda e: e.value == e.right - e.inputs[2]),
         Hint("The header is counted in bytes already.",
-             when=lambda e: e.inputs[1] > 1 and e.value > e.right),
-        "math.prod(shape) is the count of numbers.",
+             when=lambda e: (
+                 e.inputs[1] > 1 and e.value == e.right + e.inputs[2] * (e.inputs[1] - 1))),
+        Hint("The header is as long as the argument says, not always 128 bytes.",
+             when=lambda e: e.value == e.right - e.inputs[2] + 128),
+        Hint("An array without dimensions holds one number: a product of nothing is 1.",
+             when=lambda e: not e.inputs[0]),
+        "math.prod(shape) is the count of numbers. Each takes itemsize bytes.",
     ),
     must_fail=("forgets the header", "numbers instead of bytes", "header in numbers",
-               "wraps at 32 bits", "no dimension, no number", FIRST),
+               "wraps at 32 bits", "no dimension, no number", "a header of 128 bytes",
+               FIRST),
 )  # fmt: skip
 
 # --- pages
@@ -84,7 +90,10 @@ pages = Exercise(
         Hint("These bytes begin in the middle of a page, and reach into one more.",
              stage="from anywhere", when=lambda e: e.value == e.right - 1),
         Hint("The last byte is first + count - 1: it ends its page, and the next one is not read.",
-             when=lambda e: e.value == e.right + 1),
+             when=lambda e: e.value == e.right + 1 and sum(e.inputs) % PAGE == 0),
+        Hint("Page 0 is where counting begins, and it is not touched: the first byte lies in page "
+             "first // 4096.",
+             when=lambda e: e.inputs[0] >= PAGE and e.value == -(-sum(e.inputs) // PAGE)),
         "Byte b lies in page b // 4096.",
         "Count the pages from that of the first byte to that of the last one.",
     ),
@@ -283,6 +292,14 @@ def _judge_shards(case: Case, got: Any) -> Any:
     return None
 
 
+def _of_another_type(e: Any) -> bool:
+    word, _, number = e.property.partition(" ")
+    if word != "frame" or not number.isdigit():
+        return False
+    mine = e.value["items"][int(number)]
+    return str(mine.dtype) != f"torch.{e.inputs[0][0][1]}"
+
+
 mapped_dataset = Exercise(
     id="mapped_files.mapped_dataset",
     case=_shards,
@@ -325,6 +342,13 @@ mapped_dataset = Exercise(
              when=lambda e: "stays as it was" in e.property),
         Hint("A mapped array in an attribute travels as numbers. Write __getstate__ without it, or "
              "map again for each frame.", stage="mapped", when=lambda e: "worker" in e.property),
+        Hint("Behind the last frame, and nowhere else, [n] raises IndexError: it ends a loop over "
+             "the data set.", when=lambda e: "raises IndexError" in e.property),
+        Hint("What is written into a frame shows in a later one: both lie in the same memory, of a "
+             "map or of a cache. Give away a copy every time.",
+             when=lambda e: "no later frame" in e.property),
+        Hint("The numbers are right, and their type is not: it is the file's.",
+             when=_of_another_type),
         Hint("The header says in which order the numbers lie: let np.load read it.",
              stage="any order"),
         "Keep for each shard its path and how many frames it has. Frame n lies in the first shard "
@@ -347,6 +371,8 @@ mapped_dataset = Exercise(
         "reads the files at once",
         "knows the length of the header",
         "goes on behind the end",
+        "begins again behind the end",
+        "keeps the frames it has given",
         "lets EOFError through",
         "names the file without its folder",
         "catches every exception and returns a default",
