@@ -157,8 +157,27 @@ def at_the_front(fast, full, x, limit):
     return labels
 
 
+@answers.wrong("early_exit", "asks the fast branch twice")
+def twice_asked(fast, full, x, limit):
+    fast(x)
+    return leaving(fast, full, x, limit)
+
+
+@answers.wrong("early_exit", "returns logits")
+def logits_of_all(fast, full, x, limit):
+    logits = fast(x)
+    unsure = (logits.softmax(1).amax(1) < limit).nonzero()[:, 0]
+    if len(unsure):
+        logits[unsure] = full(x[unsure])
+    return logits
+
+
 def test_mistakes_get_their_hints():
     exercise = answers.exercises["early_exit"]
+    assert "unsure rows alone" in first_hint(exercise, chosen)
+    assert "at the limit leaves" in first_hint(exercise, more_than_the_limit)
+    assert "Ask the fast branch once" in first_hint(exercise, twice_asked)
+    assert "argmax(1) makes a label" in first_hint(exercise, logits_of_all)
     assert "decides for itself" in first_hint(exercise, for_all)
     assert "waits once" in first_hint(exercise, one_by_one)
     assert "empty batch" in first_hint(exercise, with_nobody)

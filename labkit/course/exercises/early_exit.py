@@ -155,6 +155,15 @@ def _judge_exit(case: Case, got: Any) -> Any:
     return None
 
 
+def _at_the_limit(e: Any) -> bool:
+    """Whether the full branch was given too many rows, and all of these are just at the limit."""
+    batch, classes, limit = e.inputs
+    sure = batch[:, :classes].softmax(1).amax(1)
+    given = {row for call in e.value["full"] for row in call}
+    more = given - set((sure < limit).nonzero().flatten().tolist())
+    return bool(more) and all(float(sure[row]) == limit for row in more)
+
+
 early_exit = Exercise(
     id="early_exit.early_exit",
     case=_a_batch,
@@ -174,6 +183,10 @@ early_exit = Exercise(
     hints=(
         Hint("Nobody was unsure: do not call the full branch with an empty batch.",
              when=lambda e: "or not at all" in e.property, stage="all sure"),
+        Hint("All are sure, and the full branch was given samples: it gets the unsure rows alone, "
+             "x[unsure].", when=lambda e: "no others" in e.property, stage="all sure"),
+        Hint("A sample at the limit leaves: its sureness is at least `limit`.",
+             when=_at_the_limit),
         Hint("{input}: each sample decides for itself.", stage="some unsure",
              when=lambda e: "no others" in e.property),
         Hint("A logit is no probability: softmax(1), then the largest of each row.",
@@ -183,6 +196,10 @@ early_exit = Exercise(
              when=lambda e: "waits" in e.property),
         Hint("Call the full branch once, with all unsure samples.",
              when=lambda e: "called once" in e.property),
+        Hint("Ask the fast branch once, and keep its logits: they give the labels and how sure "
+             "it is.", when=lambda e: "fast branch is asked once" in e.property),
+        Hint("These are rows of logits, not labels: argmax(1) makes a label of each row.",
+             when=lambda e: e.value["labels"].dim() > 1),
         "sure = fast(x).softmax(1).amax(1); unsure = (sure < limit).nonzero()[:, 0]",
         "labels = logits.argmax(1); then labels[unsure] = full(x[unsure]).argmax(1)",
     ),
@@ -196,6 +213,8 @@ early_exit = Exercise(
         "labels of the unsure at the front",
         "at the limit is not sure",
         "labels as floats",
+        "asks the fast branch twice",
+        "returns logits",
     ),
 )  # fmt: skip
 
