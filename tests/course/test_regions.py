@@ -236,6 +236,13 @@ def test_mistakes_get_their_hints():
     assert "multiple of stride" in first_hint(exercises["roi_with_halo"], unaligned)
     reuse = exercises["temporal_reuse"]
     assert "same tensor" in first_hint(reuse, lambda *case: reused(*case, keep=lambda f: f))
+    assert "changed later" in first_hint(reuse, lambda *case: reused(*case, give=lambda f: f))
+    in_float = lambda *case: reused(*case, dtype=torch.float32)  # noqa: E731
+    assert "another type" in first_hint(reuse, in_float)
+    at_the_limit = lambda *case: reused(  # noqa: E731
+        *case, change=lambda old, new: biggest(old, new) + 1e-9
+    )
+    assert "not more than" in first_hint(reuse, at_the_limit)
 
 
 test_answers = answers.tests()

@@ -1,5 +1,6 @@
 """A film whose frames hardly change: compute the parts that did, and equal the whole."""
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def _made(piece: Tensor) -> Tensor:
 
 
 def _drive_reuse(answer: Any, film: list[Tensor], above: float, size: int, most: int) -> Any:
-    """The results, the pixels that were given to `enhance`, and whether a frame was changed."""
+    """The results, the pixels that were given to `enhance`, and what was changed."""
     given, taken, changed = 0, 0, False
 
     def camera() -> Any:
@@ -71,12 +72,15 @@ def _drive_reuse(answer: Any, film: list[Tensor], above: float, size: int, most:
         given += piece.numel()
         return _made(piece)
 
-    results, ahead = [], False
+    results, yielded, ahead = [], [], False
     for number, result in enumerate(answer(camera(), enhance, above, size, most), 1):
         results.append(result)
+        yielded.append(result.clone() if isinstance(result, Tensor) else result)
         ahead = ahead or taken > number
+    later = any(isinstance(now, Tensor) and not torch.equal(now, then)
+                for now, then in zip(results, yielded, strict=True))  # fmt: skip
     return {"results": results, "pixels enhanced": given, "a frame was changed": changed,
-            "frames were taken ahead": ahead}  # fmt: skip
+            "a result changed later": later, "frames were taken ahead": ahead}  # fmt: skip
 
 
 def _reused(film: list[Tensor], above: float, size: int, most: int) -> Any:
@@ -98,7 +102,7 @@ def _reused(film: list[Tensor], above: float, size: int, most: int) -> Any:
                 ages[top, left] = age
         results.append(result)
     return {"results": results, "pixels enhanced": given, "a frame was changed": False,
-            "frames were taken ahead": False}  # fmt: skip
+            "a result changed later": False, "frames were taken ahead": False}  # fmt: skip
 
 
 def _first_wrong(case: Case, got: Any, right: Any) -> Any:
@@ -111,6 +115,14 @@ def _first_wrong(case: Case, got: Any, right: Any) -> Any:
             pictures = {"frame": case.inputs[0][at], "your_result": mine, "right": true}
             return show.pictures(**{f"{name}_{at}": each for name, each in pictures.items()})
     return None
+
+
+def _at_the_limit(e: Any) -> bool:
+    """Whether some pixel of the film changed by just `above`, and more than needed was computed."""
+    film, above, *_ = e.inputs
+    pairs = [(a, b) for a, b in pairwise(film) if a.shape == b.shape]
+    meets = any(bool(((b.double() - a.double()).abs() == above).any()) for a, b in pairs)
+    return meets and e.value["pixels enhanced"] > e.right["pixels enhanced"]
 
 
 temporal_reuse = Exercise(
@@ -146,7 +158,10 @@ temporal_reuse = Exercise(
              when=lambda e: e.value["pixels enhanced"] == e.inputs[0][0].numel()
              < e.right["pixels enhanced"]),
         Hint("Results that were right changed later: yield a clone(), and write into another one.",
-             when=lambda e: e.value["pixels enhanced"] == e.right["pixels enhanced"]),
+             when=lambda e: e.value["a result changed later"]),
+        Hint("`enhance` gives float64, and a result of yours is of another type.",
+             when=lambda e: any(one.dtype != torch.float64 for one in e.value["results"])),
+        Hint("A difference of just `above` is not more than `above`.", when=_at_the_limit),
         Hint("You computed more than needed. Look at each block alone.", stage="blocks",
              when=lambda e: e.value["pixels enhanced"] > e.right["pixels enhanced"]),
         Hint("A result was kept too long. Which frame do you compare with, and how often was the "
