@@ -84,6 +84,8 @@ def _casts(names: tuple[str, ...], *, weights: bool, inner: float = 0.0) -> Any:
             if rng.chance(inner):
                 script.append(("begin", rng.chance(0.4)))
                 inside: Script = [("cast", rng.choice(names), chosen), ("end",)]
+                if rng.chance(0.4):  # a region inside this one, on or off
+                    inside = [("begin", rng.chance(0.6)), *inside, *inside]
                 script += [*inside, script[-2]] if script[-2][0] == "cast" else []
             if weights and rng.chance(0.5):
                 script.append(("write", rng.choice(chosen)))
