@@ -226,10 +226,23 @@ class Devices:
         }  # fmt: skip
 
 
+_begun: list[Shim | PythonShim] = []
+
+
 def _shim(answers: dict[Verb, Answer], count: int) -> Shim | PythonShim:
-    """The shim; where no C++ compiler is found, what Python can be of it, and a warning."""
+    """The shim; where no C++ compiler is found, what Python can be of it, and a warning.
+
+    Raises   RuntimeError   there is one already: PyTorch ends the process at a second
+    """
+    if _begun:
+        raise RuntimeError(
+            "this process has begun a device for PyTorch already, even if that ended in an error, "
+            "and PyTorch takes only one: restart the kernel, and begin it before the first backward"
+        )
     try:
-        return Shim(answers, count)
+        shim = Shim(answers, count)
+        _begun.append(shim)
+        return shim
     except CompilerMissing as missing:
         if count > 1:
             raise
@@ -238,7 +251,8 @@ def _shim(answers: dict[Verb, Answer], count: int) -> Shim | PythonShim:
             f"there are no streams, events or pinned memory on it. {missing}",
             stacklevel=2,
         )
-        return PythonShim(answers)
+        _begun.append(made := PythonShim(answers))
+        return made
 
 
 def _write(address: int, numbers: list[Any]) -> None:

@@ -76,3 +76,23 @@ except RuntimeError as error:
     assert done.returncode == 0, done.stderr
     assert "backward() has run in this process already" in done.stdout
     assert "the device 'lab' before the first one" in done.stdout
+
+
+def test_a_cell_that_begins_a_device_may_be_run_again_and_says_what_to_do():
+    """PyTorch ends the process when it is given a second device; a second run is refused before."""
+    again = """
+for attempt in range(2):
+    try:
+        import labkit.torch_device
+    except RuntimeError as error:
+        print(str(error))
+try:
+    own.begin(lambda *question: 0)
+except RuntimeError as error:
+    print(error)
+"""
+    for first in ("w = torch.ones(1, requires_grad=True)\n(w * 2).backward()", BEGIN):
+        done = in_a_process(f"import torch\nfrom labkit.torch_shim import own\n{first}\n{again}")
+        assert done.returncode == 0, done.stderr
+        *_, last, own = done.stdout.splitlines()
+        assert last == own and "restart the kernel, and begin it before the first backward" in own
