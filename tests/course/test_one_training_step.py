@@ -85,6 +85,19 @@ def no_leaf(log):
     return found
 
 
+@answers.wrong("lines", "the running node's line first")
+def node_first(log):
+    recorded, runs, found = {}, {}, []
+    for e in log:
+        if e.kind == "node":
+            recorded[e.number] = e.line
+        if e.kind == "run":
+            runs[e.thread] = recorded.get(e.number, "")
+        if e.kind == "queue":
+            found.append(runs.get(e.thread) or e.line)
+    return found
+
+
 # --- operators
 
 
@@ -237,6 +250,7 @@ test_answers = answers.tests()
     ("exercise", "answer", "text"),
     [
         (one_training_step.lines, own, "no line of its own"),
+        (one_training_step.lines, node_first, "keeps it"),
         (one_training_step.lines, newest, "Each thread runs"),
         (one_training_step.operators, one_stack, "Whose is it?"),
         (one_training_step.operators, always_inside, "any more"),

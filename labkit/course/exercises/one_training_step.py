@@ -35,6 +35,13 @@ def _differs_on_the_engine(evidence: Evidence) -> bool:
     return any(event.thread and got != right for event, got, right in pairs)
 
 
+def _has_its_own(evidence: Evidence) -> bool:
+    """Whether a kernel with a line of its own was given another one."""
+    kernels = [event for event in evidence.inputs[0] if event.kind == "queue"]
+    pairs = zip(kernels, evidence.value, strict=True)
+    return any(event.line and got != event.line for event, got in pairs)
+
+
 def _leaves_out(evidence: Evidence) -> bool:
     return isinstance(evidence.value, list) and len(evidence.value) != len(evidence.right)
 
@@ -57,6 +64,8 @@ lines = Exercise(
     hints=(
         Hint("One line for each event of kind \"queue\", in their order, also where it is \"\".",
              when=_leaves_out),
+        Hint("A kernel with a line of its own keeps it, whatever node runs on its thread.",
+             when=_has_its_own),
         Hint("A kernel of the engine's has no line of its own. Which node runs on its thread, and "
              "at which line was that node recorded?", when=_empty_ones),
         Hint("Each thread runs a node of its own: keep one number per thread. And a number says "
@@ -67,7 +76,8 @@ lines = Exercise(
     must_fail=(
         "only the thread's own line", "the line at which backward was called",
         "the line of the newest node", "one running node for all threads",
-        "the line that the program is at", "raises for a leaf", FIRST,
+        "the line that the program is at", "raises for a leaf",
+        "the running node's line first", FIRST,
     ),
 )  # fmt: skip
 
