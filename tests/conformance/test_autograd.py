@@ -51,7 +51,7 @@ def test_the_seed_chooses_the_numbers_of_the_samples():
 
 def test_another_order_is_found(monkeypatch):
     monkeypatch.setattr(
-        ready_queue, "_sift_up", lambda heap, hole, top, task: heap.__setitem__(hole, task)
+        ready_queue, "_sift_up", lambda heap, hole, task: heap.__setitem__(hole, task)
     )
     assert not all(each.passed for each in order.compare(0, "small"))
 
