@@ -93,10 +93,10 @@ class Twins:
         return result
 
     def _adopted(self, result: TensorImpl) -> torch.Tensor:
-        storage = result.storage()
+        storage = TensorImpl.storage(result)  # a labkit.Tensor's own would be one reference more
         if storage.impl.allocator is None or storage.use_count > 1 or result.storage_offset():
             result = copy.clone(result)  # a view of an argument, say: PyTorch wants its own memory
-            storage = result.storage()
+            storage = TensorImpl.storage(result)
         nbytes, address = storage.nbytes, storage.data_ptr()
         storage.impl.data_ptr.release_context()
         adopted: torch.Tensor = torch.ops.labkit_device.adopt(

@@ -111,39 +111,31 @@ except RuntimeError as error:
     assert "before the first one, in a new process" in done.stdout, done.stderr
 
 
+@apart
 def test_the_profiler_has_a_column_for_the_device():
     """Of the emulator: a microsecond for each kernel and copy, at the operator that asked."""
-    done = in_a_process("""
-import torch
-import labkit.torch_device
-layer, x = torch.nn.Linear(4, 3).to("lab"), torch.ones(2, 4, device="lab")
-layer(x)
-with torch.autograd.profiler.profile(use_device="lab") as seen:
-    (layer(x) * 2).relu()
-table = seen.key_averages()
-assert "Self LAB" in table.table()
-times = {each.key: each.self_device_time_total for each in table}
-assert (times["aten::mul"], times["aten::relu"]) == (1, 1), times
-assert times["aten::transpose"] == times["aten::empty"] == 0, times
-assert times["aten::addmm"] >= 1, times
-""")
-    assert done.returncode == 0, done.stderr
+    layer, x = torch.nn.Linear(4, 3).to("lab"), torch.ones(2, 4, device="lab")
+    layer(x)
+    with torch.autograd.profiler.profile(use_device="lab") as seen:
+        (layer(x) * 2).relu()
+    table = seen.key_averages()
+    assert "Self LAB" in table.table()
+    times = {each.key: each.self_device_time_total for each in table}
+    assert (times["aten::mul"], times["aten::relu"]) == (1, 1)
+    assert times["aten::transpose"] == times["aten::empty"] == 0
+    assert times["aten::addmm"] >= 1
 
 
+@apart
 def test_what_another_stream_had_still_to_do_is_no_operators_time():
-    done = in_a_process("""
-import torch
-import labkit.torch_device
-queue = torch.lab._devices[0].driver.queue
-x = y = torch.ones(3, device="lab")
-torch.lab.synchronize()
-queue.reseed(0)  # any order that is legal
-with torch.Stream("lab"):
-    for _ in range(100):
-        y = y + 1
-with torch.autograd.profiler.profile(use_device="lab") as seen:
-    (x * 2).relu()
-times = {each.key: each.self_device_time_total for each in seen.key_averages()}
-assert (times["aten::mul"], times["aten::relu"], times["aten::empty"]) == (1, 1, 0), times
-""")
-    assert done.returncode == 0, done.stderr
+    queue = torch.lab._devices[0].driver.queue
+    x = y = torch.ones(3, device="lab")
+    torch.lab.synchronize()
+    queue.reseed(0)  # any order that is legal
+    with torch.Stream("lab"):
+        for _ in range(100):
+            y = y + 1
+    with torch.autograd.profiler.profile(use_device="lab") as seen:
+        (x * 2).relu()
+    times = {each.key: each.self_device_time_total for each in seen.key_averages()}
+    assert (times["aten::mul"], times["aten::relu"], times["aten::empty"]) == (1, 1, 0)

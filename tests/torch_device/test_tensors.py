@@ -205,3 +205,15 @@ def test_autocast_computes_where_no_policy_is_registered():
     x = torch.ones(2, 2, device="lab")
     with torch.autocast("lab", dtype=torch.bfloat16):
         assert (x @ x).tolist() == [[2, 2], [2, 2]]
+
+
+@apart
+def test_a_result_is_not_copied_once_labkits_own_tensors_are_in_use():
+    import labkit
+
+    labkit.randn(2, device="cuda")
+    x = torch.ones(3, device="lab")
+    log = torch.lab._devices[0].driver.queue.log
+    before = len(log)
+    torch.relu(x)
+    assert [work.kind for work in list(log)[before:]] == ["kernel"]
