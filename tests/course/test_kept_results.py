@@ -7,6 +7,8 @@ import zlib
 import pytest
 import torch
 
+from labkit.course import exercises
+from labkit.course.checks import failing_cases
 from tests.course.answers import Answers, catches, first_hint
 
 answers = Answers("kept_results")
@@ -230,3 +232,10 @@ def test_mistakes_of_its_parts_get_their_hints():
     opened = answers.exercises["unpacked"]
     assert "it ran" in first_hint(opened, unsafe)
     assert "weights" not in first_hint(opened, answers.wrongs["unpacked"][-1][1]())
+
+
+def test_a_right_disk_cache_passes_whatever_is_drawn():
+    """Also where a restart raised the limit before a frame is too large, or a kill follows."""
+    exercise = exercises.find("kept_results.disk_cache")
+    for seed in (952456, *range(80)):
+        assert failing_cases(exercise, disk_cache(), seed) == []

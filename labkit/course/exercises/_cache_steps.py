@@ -22,6 +22,8 @@ def _wishes(rng: Rng, size: int) -> tuple[list[Wish]]:
         rng.shuffle(chosen)
         settings = {name: rng.choice((1, 2, 12)) for name in chosen}
         found.append((rng.choice(films), rng.choice((1, 2, 11, 12)), settings))
+    film, frame, settings = rng.choice(found)
+    found.append((film, frame, dict(reversed(settings.items()))))
     return (found,)
 
 

@@ -186,7 +186,7 @@ def _operations(
     rng: Rng, size: int, events: tuple[str, ...] = EVENTS
 ) -> tuple[list[Operation], int]:
     """What happens, and the first limit: a file takes some 1,200 to 2,500 bytes."""
-    first = limit = rng.randint(5_000, 9_000) if events else 10**6
+    limit = rng.randint(5_000, 9_000) if events else 10**6
     steps: list[Operation] = []
     for _ in range(6 + 4 * size):
         key, what = rng.choice(KEYS[: 2 + size]), rng.choice(("put", "get"))
@@ -196,19 +196,19 @@ def _operations(
             steps.append((what, key))
             continue
         if what == "put too much":
-            steps.append((what, "z", limit))
+            key = "z"
+            steps.append((what, key))
         elif what == "restart":
-            limit = rng.randint(4_000, 9_000)
-            steps.append((what, "", rng.choice((limit, EXACT))))
+            steps.append((what, "", rng.choice((rng.randint(4_000, 9_000), EXACT))))
         elif what == "killed in put":
             key = rng.choice([one for _, one, *_ in steps if one in KEYS] or [key])
-            steps.append((what, key, limit, rng.choice((1, 1, 2, 3))))
+            steps.append((what, key, rng.choice((1, 1, 2, 3))))
         elif what == "damage":
-            steps.append((what, key, rng.choice(("cut", "flipped", "longer")), rng.random()))
+            steps.append((what, key, rng.choice(("cut", "flipped")), rng.random()))
         else:
             steps.append((what, key))
         steps.append(("get", key))
-    return steps, first
+    return steps, limit
 
 
 def _drive_cache(answer: Any, steps: list[Operation], limit: int) -> list[dict[str, Any]]:
@@ -223,19 +223,20 @@ def _drive_cache(answer: Any, steps: list[Operation], limit: int) -> list[dict[s
         elif what == "get":
             got = cache.get(key)
         elif what == "put too much":
-            cache.put(key, torch.zeros(rest[0], dtype=torch.uint8))
+            cache.put(key, torch.zeros(limit, dtype=torch.uint8))
         elif what == "put a program":
             cache.put(key, Program())
         elif what == "restart":
-            cache = answer(folder, _limit(rest[0], folder.sizes()))
+            limit = _limit(rest[0], folder.sizes())
+            cache = answer(folder, limit)
         elif what == "killed in put":
-            folder.dies_at = folder.calls + rest[1]
+            folder.dies_at = folder.calls + rest[0]
             try:
                 cache.put(key, _frame_of(key))
             except Died:
                 got = "killed"
             folder.dies_at = 0
-            cache = answer(folder, rest[0])
+            cache = answer(folder, limit)
         elif key in folder.files:
             folder.damage(key, *rest)
         log.append({"got": got, "ran": list(RAN), "files": folder.sizes()})
@@ -251,7 +252,7 @@ def _judge_cache(case: Case, got: Any) -> Any:
     good, unsure = set[str](), set[str]()
     for at, ((what, key, *rest), seen) in enumerate(zip(steps, got, strict=True)):
         now, before = seen["files"], dict(files)
-        limit = _limit(rest[0], files) if what in ("restart", "killed in put") else limit
+        limit = _limit(rest[0], files) if what == "restart" else limit
         told = f"step {at + 1}, {what} {key}".rstrip()
         if seen["ran"]:
             return Wrong(f"{told}: no program of a file runs", [])
@@ -304,9 +305,9 @@ def _cache_told(steps: list[Operation], limit: int) -> str:
     words = {
         "put": "put {}",
         "get": "get {}",
-        "put too much": "put {}, {} numbers",
+        "put too much": "put {}, as many bytes as the limit and some more",
         "restart": "restart{} with limit {}",
-        "killed in put": "put {0}, killed in call {2}, then restart",
+        "killed in put": "put {}, killed in call {}, then restart",
         "damage": "file {} is {}",
         "put a program": "put {}, with a program inside",
     }
@@ -344,9 +345,11 @@ disk_cache = Exercise(
              "len(content) before you store it.",
              when=lambda e: "put too much z" in e.property),
         Hint("After a new start the limit may be smaller, or just what is there: then all of it "
-             "stays. And unfinished files may lie about. Look at folder.sizes() in __init__.",
+             "stays. What a killed put has left may be too much, and unfinished files may lie "
+             "about. Look at folder.sizes() in __init__.",
              when=lambda e: "restart" in e.property.partition(":")[0]
-             or "unfinished" in e.property),
+             or "unfinished" in e.property
+             or ("killed" in e.property and "at most" in e.property)),
         Hint("The process was killed, and a whole file was lost: `store` writes elsewhere, then "
              "renames.", when=lambda e: "is lost" in e.property),
         Hint("All files together count, not their number: sum(folder.sizes().values()).",
