@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from labkit.cuda.programs.builds import Program
 from labkit.cuda.programs.program import run_program
@@ -52,3 +54,24 @@ def test_unwatched_it_prints_the_same(name, tmp_path):
     result, printed = run(path, tmp_path, trace=False)
     assert printed.splitlines() == said(path.read_text(), "expect")
     assert result.traced == 0
+
+
+def test_sobol_points_are_torchs(tmp_path):
+    # Ten dimensions of 64 points each, one dimension after the other.
+    text = """#include <cstdio>
+    #include <curand.h>
+    int main() {
+        curandGenerator_t generator;
+        static double points[640];
+        curandCreateGeneratorHost(&generator, CURAND_RNG_QUASI_SOBOL64);
+        curandSetQuasiRandomGeneratorDimensions(generator, 10);
+        curandGenerateUniformDouble(generator, points, 640);
+        for (double one : points) std::printf("%.12f\\n", one);
+    }
+    """
+    printed = tmp_path / "printed"
+    with printed.open("wb") as file:
+        run_program(Program((Path("points.cu"),), text=text), output=file.fileno())
+    points = np.array(printed.read_text().split(), dtype=np.float64).reshape(10, 64).T
+    theirs = torch.quasirandom.SobolEngine(10).draw(64, dtype=torch.float64).numpy()
+    assert np.allclose(points, theirs, rtol=0, atol=1e-9)

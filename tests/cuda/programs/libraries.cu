@@ -1,4 +1,4 @@
-// expect: the emulator does not run cuRAND's quasi-random generators
+// expect: the emulator does not run cuRAND's scrambled generators
 // expect: tiles 4032 12224
 // expect: bytes 1008
 // expect: normal 3.0 4.0 uniform 0.5
@@ -62,7 +62,7 @@ int main() {
     for (float one : first) mean += one / 20000, square += (one - 3) * (one - 3) / 20000;
     for (float one : second) uniform += one / 20000;
     std::printf("normal %.1f %.1f uniform %.1f\n", mean, square, uniform);
-    std::printf("quasi %d\n", curandCreateGenerator(&generator, CURAND_RNG_QUASI_SOBOL32));
+    std::printf("quasi %d\n", curandCreateGenerator(&generator, CURAND_RNG_QUASI_SCRAMBLED_SOBOL32));
 
     // Two products of 2 x 2 by 2 x 2: the second matrix b is twice the first.
     const float a[4] = {1, 2, 3, 4}, b[8] = {1, 0, 0, 1, 2, 0, 0, 2}, one = 1, zero = 0;

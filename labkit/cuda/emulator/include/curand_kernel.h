@@ -1,5 +1,5 @@
 // cuRAND's device functions. Philox gives cuRAND's numbers; the default generator is Philox here, too,
-// so its numbers are other ones than XORWOW's.
+// so its numbers are other ones than XORWOW's. Sobol's sequence has Joe and Kuo's direction numbers.
 #pragma once
 
 #include "philox.cuh"  // of the kernel shelf
@@ -98,3 +98,46 @@ CUEMU_INLINE double2 curand_normal2_double(curandStatePhilox4_32_10_t* state) {
     return make_double2(radius * sin(angle), radius * cos(angle));
 }
 CUEMU_INLINE double curand_normal_double(curandStatePhilox4_32_10_t* state) { return curand_normal2_double(state).x; }
+
+namespace cuemu {
+template <class Word> struct Sobol {
+    unsigned long long i;
+    Word x, directions[8 * sizeof(Word)];
+};
+template <class Word> CUEMU_INLINE void start(const Word* directions, unsigned long long offset, Sobol<Word>* state) {
+    state->i = offset, state->x = 0;
+    for (unsigned bit = 0; bit < 8 * sizeof(Word); ++bit) {
+        state->directions[bit] = directions[bit];
+        if ((offset ^ offset >> 1) >> bit & 1) state->x ^= directions[bit];  // Gray's code of the offset
+    }
+}
+template <class Word> CUEMU_INLINE Word next(Sobol<Word>* state) {
+    const Word now = state->x;
+    const int bit = __ffsll((long long)~state->i++) - 1;
+    if (bit >= 0 && bit < (int)(8 * sizeof(Word))) state->x ^= state->directions[bit];
+    return now;
+}
+}  // namespace cuemu
+typedef unsigned curandDirectionVectors32_t[32];
+typedef unsigned long long curandDirectionVectors64_t[64];
+typedef cuemu::Sobol<unsigned> curandStateSobol32_t;
+typedef cuemu::Sobol<unsigned long long> curandStateSobol64_t;
+typedef curandStateSobol32_t curandStateSobol32;
+typedef curandStateSobol64_t curandStateSobol64;
+
+CUEMU_INLINE void curand_init(curandDirectionVectors32_t directions, unsigned offset, curandStateSobol32_t* state) {
+    cuemu::start(directions, offset, state);
+}
+CUEMU_INLINE void curand_init(curandDirectionVectors64_t directions, unsigned long long offset, curandStateSobol64_t* state) {
+    cuemu::start(directions, offset, state);
+}
+CUEMU_INLINE unsigned curand(curandStateSobol32_t* state) { return cuemu::next(state); }
+CUEMU_INLINE unsigned long long curand(curandStateSobol64_t* state) { return cuemu::next(state); }
+CUEMU_INLINE float curand_uniform(curandStateSobol32_t* state) { return cuemu::uniform(curand(state)); }
+CUEMU_INLINE float curand_uniform(curandStateSobol64_t* state) { return cuemu::uniform((unsigned)(curand(state) >> 32)); }
+CUEMU_INLINE double curand_uniform_double(curandStateSobol32_t* state) {
+    return curand(state) * 2.3283064365386963e-10 + 1.1641532182693481e-10;  // 2^-32 and half of it
+}
+CUEMU_INLINE double curand_uniform_double(curandStateSobol64_t* state) {
+    return (double)(curand(state) >> 11) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
+}
