@@ -1,4 +1,5 @@
 // expect: 16 32 48
+// expect: access of this device: no error, of another: invalid device ordinal
 // Memory that comes and goes in the order of a stream, from the device's pool and from one of its own.
 #include <cstdio>
 
@@ -24,6 +25,10 @@ int main() {
     cudaFreeAsync(y, stream);
     cudaStreamSynchronize(stream);
     std::printf("%d %d %d\n", host[0], host[1], host[2]);
+    cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, 0}, cudaMemAccessFlagsProtReadWrite};
+    std::printf("access of this device: %s, ", cudaGetErrorString(cudaMemPoolSetAccess(pool, &access, 1)));
+    access.location.id = 1;
+    std::printf("of another: %s\n", cudaGetErrorString(cudaMemPoolSetAccess(pool, &access, 1)));
     cudaMemPoolDestroy(pool);
     cudaStreamDestroy(stream);
 }

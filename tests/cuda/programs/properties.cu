@@ -3,8 +3,10 @@
 // expect: invalid configuration argument, then no error
 // expect: cudaErrorInvalidValue: invalid argument
 // expect: 65536 bytes of dynamic shared memory: no error
+// expect: the driver says 1024 threads, compute capability 8, no virtual memory: 0, CUDA_ERROR_INVALID_DEVICE
 // What a program asks the device, and how errors are told, once.
 #include <cstdio>
+#include <cuda.h>
 
 __global__ void nothing() {}
 __global__ void shared(int* out) {
@@ -34,4 +36,14 @@ int main() {
     shared<<<1, 32, 64 << 10>>>(out);
     std::printf("%d bytes of dynamic shared memory: %s\n", 64 << 10, cudaGetErrorString(cudaDeviceSynchronize()));
     cudaFree(out);
+
+    CUdevice device;
+    int threads, major, virtual_memory;
+    const char* name;
+    cuCtxGetDevice(&device);
+    cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
+    cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    cuDeviceGetAttribute(&virtual_memory, CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED, device);
+    cuGetErrorName(cuDeviceGet(&device, 1), &name);
+    std::printf("the driver says %d threads, compute capability %d, no virtual memory: %d, %s\n", threads, major, virtual_memory, name);
 }

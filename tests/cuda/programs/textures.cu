@@ -1,17 +1,19 @@
 // expect: between the elements: 0.5 4.5
 // expect: beyond the edge: 0.0 7.0 border 0.0
+// expect: gathered: 4 5 1 0
 // expect: wrapped round: 1.0, mirrored: 0.0
 // expect: bytes as fractions: 1.000 0.502
 // expect: rows with a pitch: 13
 // expect: a line fetched by number: 5 0
 // expect: layer 1: 12.0
-// expect: a surface: 30 31
+// expect: a surface: 30 31, of 32 bits
 // Textures and surfaces over arrays, rows with a pitch, and plain memory.
 #include <cstdio>
 
 __global__ void sample(cudaTextureObject_t image, const float2* at, float* out) {
     out[threadIdx.x] = tex2D<float>(image, at[threadIdx.x].x, at[threadIdx.x].y);
 }
+__global__ void gathered(cudaTextureObject_t image, float4* out) { *out = tex2Dgather<float4>(image, 1.0f, 1.0f); }
 __global__ void fractions(cudaTextureObject_t image, float4* out) { *out = tex2D<float4>(image, 0.5f, 0.5f); }
 __global__ void whole(cudaTextureObject_t rows, cudaTextureObject_t line, int* out) {
     out[0] = tex2D<int>(rows, 3, 1), out[1] = tex1Dfetch<int>(line, 5), out[2] = tex1Dfetch<int>(line, 100);
@@ -50,11 +52,13 @@ int main() {
     cudaDeviceSynchronize();
     printf("between the elements: %.1f %.1f\n", out[0], out[1]);
     const float low = out[2], high = out[3];
+    gathered<<<1, 1>>>(image, (float4*)(out + 4));
     cudaDestroyTextureObject(image);
     image = texture_of(array, cudaAddressModeBorder, cudaFilterModePoint, false);
     sample<<<1, 4>>>(image, at, out);
     cudaDeviceSynchronize();
     printf("beyond the edge: %.1f %.1f border %.1f\n", low, high, out[3]);
+    printf("gathered: %g %g %g %g\n", out[4], out[5], out[6], out[7]);
     cudaDestroyTextureObject(image);
     at[0] = make_float2(1.3f, 0.1f), at[1] = make_float2(-0.1f, -0.1f);
     image = texture_of(array, cudaAddressModeWrap, cudaFilterModePoint, true);
@@ -119,13 +123,15 @@ int main() {
 
     const cudaChannelFormatDesc integers = cudaCreateChannelDesc<int>();
     cudaMallocArray(&array, &integers, 8, 4, cudaArraySurfaceLoadStore);
+    cudaChannelFormatDesc asked;
+    cudaGetChannelDesc(&asked, array);
     resource.resType = cudaResourceTypeArray, resource.res.array.array = array;
     cudaSurfaceObject_t surface;
     cudaCreateSurfaceObject(&surface, &resource);
     put<<<1, dim3(8, 4)>>>(surface);
     get<<<1, 8>>>(surface, got);
     cudaDeviceSynchronize();
-    printf("a surface: %d %d\n", got[0], got[1]);
+    printf("a surface: %d %d, of %d bits\n", got[0], got[1], asked.x);
     cudaDestroySurfaceObject(surface);
     cudaFreeArray(array);
     cudaFree(at);

@@ -113,6 +113,20 @@ template <class T> CUEMU_INLINE T tex1Dfetch(cudaTextureObject_t texture, int i)
     const CuemuImage image = cuemu::described(texture);
     return cuemu::as_texel<T>(i < 0 || i >= image.width ? cuemu::Four{} : cuemu::element(&image, i, 0, 0));
 }
+// One component of the four elements that a bilinear fetch would mix: from the lower left against the clock.
+template <class T> CUEMU_INLINE T tex2Dgather(cudaTextureObject_t texture, float x, float y, int component = 0) {
+    const CuemuImage image = cuemu::described(texture);
+    CuemuImage near = image;
+    near.read.filterMode = cudaFilterModePoint;
+    const float right = image.read.normalizedCoords ? 1.0f / (float)image.width : 1.0f;
+    const float down = image.read.normalizedCoords ? 1.0f / (float)image.height : 1.0f;
+    cuemu::Four all;
+    for (int i = 0; i < 4; ++i) {
+        const float along = i == 1 || i == 2 ? 0.5f : -0.5f, across = i < 2 ? 0.5f : -0.5f;
+        all.x[i] = cuemu::fetched(&near, x + along * right, y + across * down, 0.0f, -1).x[component];
+    }
+    return cuemu::as_texel<T>(all);
+}
 template <class T> CUEMU_INLINE T texCubemap(cudaTextureObject_t texture, float x, float y, float z) {
     const float ax = fabsf(x), ay = fabsf(y), az = fabsf(z);
     int face;

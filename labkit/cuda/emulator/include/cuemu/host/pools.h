@@ -25,6 +25,16 @@ inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attrib
     }
     return cudaSuccess;
 }
+// Only the one device is there to have access.
+inline cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc* given, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        if (given[i].location.type != cudaMemLocationTypeDevice || given[i].location.id) return cudaErrorInvalidDevice;
+    }
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t, cudaMemLocation*) {
+    return *flags = cudaMemAccessFlagsProtReadWrite, cudaSuccess;
+}
 template <class T>
 __attribute__((always_inline)) inline cudaError_t cudaMallocFromPoolAsync(T** pointer, size_t size, cudaMemPool_t, cudaStream_t stream) {
     return ::cudaMallocAsync((void**)pointer, size, stream);

@@ -23,6 +23,7 @@ inline cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* e
     if (flags) *flags = array->flags;
     return cudaSuccess;
 }
+inline cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* format, cudaArray_const_t array) { return *format = array->format, cudaSuccess; }
 
 inline cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) { return {x, y, z, w, kind}; }
 namespace cuemu {
