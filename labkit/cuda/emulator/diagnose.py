@@ -19,13 +19,13 @@ UNSUPPORTED = {
     "managed_memory": "managed memory (__managed__)",
     "address_space_queries": "address space queries and casts",
     "alloca": "alloca",
-    "wmma_type": "a wmma fragment of this type or shape: half and bfloat16 inputs with float or "
-    "half accumulators, 16x16x16, 32x8x16 and 8x32x16 are emulated",
+    "wmma_type": "a wmma fragment of this type or shape: half, bfloat16 and int8 in 16x16x16, "
+    "32x8x16 and 8x32x16, tf32 in 16x16x8 and double in 8x8x4 are emulated",
 }
 _LIBRARIES = {
     r"nvrtc\.h": "NVRTC, compiling kernels while the program runs",
     r"cuda\w*_interop\.h|cudaEGL\.h|cudaGL\.h": "graphics interoperability",
-    r"thrust/.*": "thrust",
+    r"thrust/.*": "this part of thrust",
     r"cublas\w*\.h": "this part of cuBLAS; cublas_v2.h has its matrix products",
     r"cu(?:fft|sparse|solver|dnn)\w*\.h": "NVIDIA's mathematical libraries",
     r"cub/.*": "this part of cub; its block and warp collectives are there",
@@ -34,10 +34,11 @@ _LIBRARIES = {
     r"nccl\.h": "NCCL",
     r"GL/.*|GLFW/.*|vulkan/.*|EGL/.*": "graphics",
 }
+_CALLED = {"cublas": "cuBLAS", "cufft": "cuFFT", "curand": "cuRAND"}
 _LIBRARY_NAME = re.compile(
-    r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>cublas\w+|CUBLAS\w+)'"
+    r"^(?P<where>[^\n]*?:\d+):\d+: error: .*?'(?P<name>(?P<library>cublas|cufft|curand)\w+)'"
     r"[^\n]*(?:not declared|not name a type|not been declared)",
-    re.MULTILINE,
+    re.MULTILINE | re.IGNORECASE,
 )
 REFUSED_CALL = "cuemu_refused_"
 _REFUSED = re.compile(
@@ -90,7 +91,8 @@ def _missing(stderr: str) -> UnsupportedFeatureError | None:
             if re.fullmatch(pattern, header["name"]):
                 return unsupported(feature, header["where"])
     if found := _LIBRARY_NAME.search(stderr):
-        return unsupported(f"this part of cuBLAS ({found['name']})", found["where"])
+        library = _CALLED[found["library"].lower()]
+        return unsupported(f"this part of {library} ({found['name']})", found["where"])
     if found := _REFUSED.search(stderr):
         return unsupported(found["what"].strip(), found["where"])
     if found := _DRIVER_NAME.search(stderr):

@@ -15,6 +15,7 @@ from labkit.cuda.errors import CudaError, KernelFailure
 from labkit.cuda.programs import errors
 from labkit.cuda.programs.builds import Pass, Program
 from labkit.cuda.programs.calls_blas import BlasCalls
+from labkit.cuda.programs.calls_fft import FftCalls
 from labkit.cuda.programs.calls_graphs import GraphCalls
 from labkit.cuda.programs.calls_images import ImageCalls
 from labkit.cuda.programs.calls_launch import LaunchCalls, Reported
@@ -71,7 +72,7 @@ class _Run:
         self._calls: dict[str, Call] = calls_of(
             MemoryCalls(self._session), StreamCalls(self._session), BlasCalls(self._session),
             launches := LaunchCalls(self._session), GraphCalls(self._session, launches),
-            ImageCalls(self._session),
+            ImageCalls(self._session), FftCalls(self._session),
         )  # fmt: skip
         self._calls |= {"host_fault": self._host_fault, "device_only": self._device_only}
         self._printed = io.StringIO()

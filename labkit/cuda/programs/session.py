@@ -101,5 +101,5 @@ def calls_of(*holders: object) -> dict[str, Call]:
         name: getattr(holder, name)
         for holder in holders
         for name in dir(holder)
-        if name.startswith(("cuda", "cublas", "cuemu"))
+        if name.startswith(("cuda", "cublas", "cufft", "cuemu"))
     }
