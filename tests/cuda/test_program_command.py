@@ -91,9 +91,16 @@ def test_no_file_is_told(capfd):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("#include <thrust/sort.h>\n", "prog.cu:1: the emulator does not run thrust."),
+        (
+            "#include <thrust/set_operations.h>\n",
+            "prog.cu:1: the emulator does not run this part of t",
+        ),
+        (
+            "#include <cufft.h>\nauto f = cufftXtFree;\n",
+            "prog.cu:2: the emulator does not run this part of cuF",
+        ),
         ("#include <cuda/atomic>\n", "prog.cu:1: the emulator does not run this part of libcu++"),
-        ("\nCUdevice device;\n", "prog.cu:2: the emulator does not run the driver API (CUdevice)"),
+        ("\nCUmodule module;\n", "prog.cu:2: the emulator does not run the driver API (CUmodule)"),
         (
             "\nvoid f() { cudaExternalMemory_t memory; }",
             "prog.cu:2: the emulator does not run cudaExternalMemory_t",

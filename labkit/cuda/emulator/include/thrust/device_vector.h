@@ -1,0 +1,3 @@
+// Everything of Thrust stands in one file.
+#pragma once
+#include <thrust/thrust.h>
