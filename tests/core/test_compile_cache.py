@@ -162,6 +162,26 @@ def test_what_this_process_built_is_not_built_a_second_time(cache, monkeypatch):
     assert len(builds) == 1
 
 
+def test_an_entry_is_fsynced_before_it_gets_its_name(cache, monkeypatch):
+    """A power cut leaves the whole entry or none: its bytes are on the disk before its name is."""
+    done, replace, fsync = [], Path.replace, os.fsync
+
+    def fsynced(descriptor):
+        fsync(descriptor)
+        found = os.fstat(descriptor)
+        done.append(("fsync", found.st_ino, found.st_size))
+
+    def renamed(path, target):
+        found = path.stat()
+        done.append(("rename", found.st_ino, found.st_size))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsynced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    entry = built().stat()
+    assert done == [(call, entry.st_ino, entry.st_size) for call in ("fsync", "rename")]
+
+
 @pytest.mark.parametrize("refused", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
 @pytest.mark.parametrize(
     "call", [(os, "fsync"), (Path, "replace"), (Path, "mkdir"), (compile_cache.tempfile, "mkstemp")]
