@@ -38,9 +38,9 @@ class Outcome:
         return "\n".join([line, *(f"                      {command}" for command in self.failed)])
 
 
-def parallel() -> tuple[str, ...]:
-    """pytest-xdist's arguments: a file stays on one worker, each worker holds a torch (250 MB)."""
-    return ("-n", str(min(max(os.cpu_count() or 2, 2), 6)), "--dist", "loadscope")
+def parallel(workers: int) -> tuple[str, ...]:
+    """pytest-xdist's arguments: a file stays on one worker, one that dies costs a single test."""
+    return ("-p", "tests.scopes", "-n", str(workers), "--dist", "loadscope")
 
 
 NO_NOTEBOOKS = ("-p", "no:nbval")
@@ -59,7 +59,8 @@ CHECK = Step(
 def unit(size: str) -> Step:
     """Every test that needs no browser; unless the size is full, each at one seed."""
     marks = "not browser" if size == "full" else "not browser and not full"
-    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *parallel())
+    workers = parallel(min(max(os.cpu_count() or 2, 2), 6))  # each holds a torch (250 MB)
+    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *workers)
     return Step(f"unit: every test that needs no browser, {size}", (command,))
 
 
@@ -81,7 +82,7 @@ def notebooks(root: Path) -> Step:
             # nbval waits 2000 s for a dead kernel unless told otherwise, and a notebook whose
             # cells are spread over workers has no state: hence the limits and loadscope.
             ("python", "-m", "pytest", "--nbval", "-p", "tests.warm_kernels",
-             "-p", "no:python", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadscope",
+             "-p", "no:python", "-p", "no:cacheprovider", *parallel(2),
              "--nbval-current-env", "--nbval-cell-timeout=600",
              "--nbval-kernel-startup-timeout=120", solved),
         ),
@@ -91,7 +92,7 @@ def notebooks(root: Path) -> Step:
 BROWSER = Step(
     "browser: the widgets in JupyterLab, in Chromium",
     # Two: each worker drives a JupyterLab and a Chromium of its own.
-    (("python", "-m", "pytest", "tests/browser", *NO_NOTEBOOKS, "-n", "2", "--dist", "loadscope"),),
+    (("python", "-m", "pytest", "tests/browser", *NO_NOTEBOOKS, *parallel(2)),),
 )
 GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests", "-m", "gpu"),))
 BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))

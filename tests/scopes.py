@@ -1,0 +1,42 @@
+"""A worker that dies costs the test it died of, no other: -p tests.scopes --dist loadscope.
+
+pytest-xdist alone gives that test to the next worker, and the next, until all are used up. It also
+waits for ever once the last worker is given a file of one test: a worker begins a test only when it
+knows which comes after, or that none does.
+"""
+
+from xdist.scheduler import LoadScopeScheduling
+
+
+class WholeFiles(LoadScopeScheduling):
+    """A file's tests run on one worker; what a dead worker left is run by another, once."""
+
+    def remove_node(self, node):
+        """The test that the worker died of, if it did: it is done with."""
+        files = self.assigned_work.pop(node)
+        left = (
+            (tests, name) for tests in files.values() for name, done in tests.items() if not done
+        )
+        tests, died_of = next(left, (None, None))
+        if tests is None:
+            return None
+        tests[died_of] = True
+        self.workqueue.update(files)
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return died_of
+
+    def _reschedule(self, node):
+        super()._reschedule(node)
+        while self.workqueue and not node.shutting_down and self._waits(node):
+            self._assign_work_unit(node)
+
+    def _waits(self, node):
+        """One test is not begun before the next is known."""
+        return self._pending_of(self.assigned_work[node]) < 2
+
+
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") == "loadscope":
+        return WholeFiles(config, log)
+    return None
