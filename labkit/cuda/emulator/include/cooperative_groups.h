@@ -51,16 +51,18 @@ class thread_block {
 CUEMU_INLINE thread_block this_thread_block() { return {}; }
 
 // Room in which the warps of a tile meet, if a tile has several.
-template <unsigned MaxBlockSize = 1024> struct block_tile_memory {
-    unsigned long long words[32][2];
+struct tile_room {
+    unsigned long long words[32][2];  // of each warp
+    CuemuPhases phases[30];           // of 16 tiles of 64 threads, 8 of 128, 4 of 256, 2 of 512
 };
+template <unsigned MaxBlockSize = 1024> struct block_tile_memory : tile_room {};
 class thread_block_with_memory : public thread_block {
    public:
-    CUEMU_MEMBER_FUNCTION explicit thread_block_with_memory(void* memory) : memory_(memory) {}
-    CUEMU_MEMBER_FUNCTION void* memory() const { return memory_; }
+    CUEMU_MEMBER_FUNCTION explicit thread_block_with_memory(tile_room* memory) : memory_(memory) {}
+    CUEMU_MEMBER_FUNCTION tile_room* memory() const { return memory_; }
 
    private:
-    void* memory_;
+    tile_room* memory_;
 };
 template <unsigned Size> CUEMU_INLINE thread_block_with_memory this_thread_block(block_tile_memory<Size>& memory) {
     return thread_block_with_memory(&memory);
@@ -125,30 +127,44 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile {
     CUEMU_MEMBER_FUNCTION static unsigned mask() { return details::lanes(Size, first_lane()); }
 };
 
-// A tile of several warps. All tiles of the block wait together: one that comes alone is reported.
+// A tile of several warps, which wait for each other alone. The whole block makes its tiles.
 template <unsigned Size> class many_warp_tile {
+    static_assert(Size >= 64 && Size <= 512 && (Size & (Size - 1)) == 0, "a tile is a power of two, up to 512 threads");
+
    public:
-    CUEMU_MEMBER_FUNCTION explicit many_warp_tile(void* memory) : memory_((unsigned long long (*)[2])memory) {}
+    CUEMU_MEMBER_FUNCTION explicit many_warp_tile(tile_room* room) : words_(room->words), phases_(room->phases + 32 - 2048 / Size) {
+        thread_block::sync();  // nobody waits in tiles of before
+        for (unsigned tile = 0; details::rank_in_block() == 0 && tile < meta_group_size(); ++tile) {
+            const unsigned left = details::block_size() - tile * Size, threads = left < Size ? left : Size;
+            phases_[tile].expected = phases_[tile].left = threads;
+            phases_[tile].phase = 0;
+        }
+        thread_block::sync();
+    }
     CUEMU_MEMBER_FUNCTION static unsigned thread_rank() { return details::rank_in_block() % Size; }
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
     CUEMU_MEMBER_FUNCTION static unsigned meta_group_rank() { return details::rank_in_block() / Size; }
     CUEMU_MEMBER_FUNCTION static unsigned meta_group_size() { return (details::block_size() + Size - 1) / Size; }
-    CUEMU_MEMBER_FUNCTION static void sync() { thread_block::sync(); }
+    CUEMU_MEMBER_FUNCTION void sync() const {
+        CuemuPhases* own = phases_ + meta_group_rank();
+        cuemu_block_wait(own, cuemu_block_arrive(own, 1, 0));
+    }
     template <class T, class Op> CUEMU_MEMBER_FUNCTION T reduced(T value, Op op) const {
-        static_assert(sizeof(T) <= sizeof(*memory_), "a value of up to 16 bytes");
+        static_assert(sizeof(T) <= sizeof(*words_), "a value of up to 16 bytes");
         for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(CUEMU_FULL, value, step));
         const unsigned warp = details::rank_in_block() / 32, first = warp / (Size / 32) * (Size / 32);
-        if (details::rank_in_block() % 32 == 0) *(T*)memory_[warp] = value;
+        if (details::rank_in_block() % 32 == 0) *(T*)words_[warp] = value;
         sync();
-        T result = *(const T*)memory_[first];
-        for (unsigned other = first + 1; other < first + Size / 32; ++other) result = op(result, *(const T*)memory_[other]);
+        T result = *(const T*)words_[first];
+        for (unsigned other = first + 1; other < first + Size / 32; ++other) result = op(result, *(const T*)words_[other]);
         sync();
         return result;
     }
 
    private:
-    unsigned long long (*memory_)[2];
+    unsigned long long (*words_)[2];
+    CuemuPhases* phases_;
 };
 
 // Some lanes of a warp; the n-th of them has rank n.
