@@ -1,9 +1,10 @@
 """A graph of every recorded call, and the engine that runs it backward.
 
 Source   torch/csrc/autograd; torch/autograd
+Differs  Backward only: forward-mode differentiation (torch.autograd.forward_ad) is left out.
 """
 
-from labkit.autograd import forward_ad, graph
+from labkit.autograd import graph
 from labkit.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from labkit.autograd.backward import GradientEdge, backward, grad
 from labkit.autograd.checkpoint import CheckpointError, checkpoint
@@ -31,7 +32,6 @@ __all__ = [
     "derivatives",
     "detect_anomaly",
     "enable_grad",
-    "forward_ad",
     "grad",
     "gradcheck",
     "gradgradcheck",

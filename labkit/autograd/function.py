@@ -25,7 +25,6 @@ from labkit.autograd import function_outputs
 from labkit.autograd.anomaly import note_forward
 from labkit.autograd.formulas.basics import zeros
 from labkit.autograd.grad_mode import no_grad
-from labkit.autograd.kernels import forward_rules
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import ANOMALY, STATE
 from labkit.autograd.variables.saved_variable import (
@@ -57,7 +56,6 @@ class FunctionCtx(Node):
     is_tensor_input: tuple[bool, ...] = ()
     materialize_grads = True
     to_save: tuple[Any, ...] | None = None
-    saved_for_forward: tuple[Any, ...] = ()
     saved: list[SavedVariable | None] | None = None
     non_differentiable: tuple[Any, ...] = ()
     dirty_tensors: tuple[Any, ...] = ()
@@ -69,10 +67,6 @@ class FunctionCtx(Node):
         Source   torch/autograd/function.py  FunctionCtx.save_for_backward
         """
         self.to_save = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        """These tensors come back as `saved_tensors` in `jvp`."""
-        self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """These inputs were written in place; each must be an output as well.
@@ -104,7 +98,7 @@ class FunctionCtx(Node):
         if self._released:
             raise RuntimeError(BACKWARD_TWICE)
         if self.saved is None:
-            return tuple(self.to_save or self.saved_for_forward)
+            return tuple(self.to_save or ())
         return tuple(None if each is None else each.unpack(self) for each in self.saved)
 
     _raw_saved_tensors = property(lambda self: tuple(self.saved or ()))
@@ -180,7 +174,7 @@ class FunctionCtx(Node):
 
 
 class Function:
-    """Subclass with static `forward`, `backward`, and perhaps `setup_context` and `jvp`.
+    """Subclass with static `forward`, `backward`, and perhaps `setup_context`.
 
     Source   torch/autograd/function.py  Function
     """
@@ -208,14 +202,6 @@ class Function:
         )
 
     vjp = backward
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """One tangent per output."""
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward mode AD."
-        )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -254,8 +240,6 @@ class Function:
         results = function_outputs.wrap(ctx, outputs if is_tuple else (outputs,), tensors, records)
         if records:
             ctx.keep_saved()
-        if forward_rules.FORWARD.level:
-            forward_rules.function_tangents(cls, ctx, args, results)
         if not records:
             ctx.to_save = None
         return tuple(results) if is_tuple else results[0]

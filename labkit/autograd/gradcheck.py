@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.autograd.backward import grad
-from labkit.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from labkit.autograd.grad_mode import enable_grad
 from labkit.autograd.variables import variable
 from labkit.core.formats import encode
 from labkit.core.tensor_impl import TensorImpl
@@ -33,8 +31,6 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    check_forward_ad: bool = False,
-    check_backward_ad: bool = True,
 ) -> bool:
     """True when every derivative of the function agrees with central differences.
 
@@ -63,7 +59,7 @@ def gradcheck(
                 "need float64 or complex128"
             )
     try:
-        _check(function, given, checked, eps, atol, rtol, check_forward_ad, check_backward_ad)
+        _check(function, given, checked, eps, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -144,24 +140,17 @@ def _check(
     eps: float,
     atol: float,
     rtol: float,
-    forward: bool,
-    backward: bool,
 ) -> None:
     outputs = _differentiable(function(*inputs))
     for place in checked:
         numeric = _numeric(function, inputs, place, eps, len(outputs))
-        kinds = []
-        if backward:
-            kinds.append(("", _analytic(outputs, inputs[place])))
-        if forward:
-            kinds.append((" (forward mode)", _forward(function, inputs, place, len(outputs))))
-        for kind, analytic in kinds:
-            for o, (found, expected) in enumerate(zip(analytic, numeric, strict=True)):
-                if not np.allclose(found, expected, rtol, atol, equal_nan=True):
-                    raise GradcheckError(
-                        f"Jacobian mismatch for output {o} with respect to input {place}{kind},\n"
-                        f"numerical:{expected}\nanalytical:{found}\n"
-                    )
+        analytic = _analytic(outputs, inputs[place])
+        for o, (found, expected) in enumerate(zip(analytic, numeric, strict=True)):
+            if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {o} with respect to input {place},\n"
+                    f"numerical:{expected}\nanalytical:{found}\n"
+                )
 
 
 def _real_columns(values: NDArray[Any], is_complex: bool) -> NDArray[np.float64]:
@@ -217,26 +206,3 @@ def _analytic(outputs: Sequence[TensorImpl], tensor: TensorImpl) -> list[NDArray
         height = tensor.numel() * len(_axes(tensor))
         found.append(np.array(columns).reshape(-1, height).T)
     return found
-
-
-def _forward(
-    function: Callable[..., Any], inputs: tuple[Any, ...], place: int, count: int
-) -> list[NDArray[np.float64]]:
-    """The same by forward mode, one element (and axis) of the input at a time."""
-    tensor = inputs[place]
-    rows: list[list[NDArray[np.float64]]] = [[] for _ in range(count)]
-    for i in range(tensor.numel()):
-        for axis in _axes(tensor):
-            start = np.zeros(tensor.sizes, np.complex128 if tensor.dtype.is_complex else float)
-            start.reshape(-1)[i] = axis
-            tangent = copy.empty_like(tensor)
-            copy.store(tangent, encode(start, tensor.dtype))
-            with enable_grad(), dual_level():
-                args = [*inputs[:place], make_dual(tensor, tangent), *inputs[place + 1 :]]
-                for o, result in enumerate(_differentiable(function(*args))):
-                    value = unpack_dual(result).tangent
-                    numbers = (
-                        np.zeros(result.numel()) if value is None else copy.values(value).copy()
-                    )
-                    rows[o].append(_real_columns(numbers, result.dtype.is_complex))
-    return [np.array(each).reshape(len(each), -1) for each in rows]

@@ -39,7 +39,7 @@ _LAYERS = (
 )  # fmt: skip
 _PACKAGE = Path(__file__).parents[1]
 _MACHINERY = (
-    *(str(_PACKAGE / layer) + os.sep for layer in _LAYERS), "<derivative of ", "<tangent ",
+    *(str(_PACKAGE / layer) + os.sep for layer in _LAYERS), "<derivative of ",
 )  # fmt: skip
 """Files, and names of generated code, that stand between a caller's line and its memory."""
 

@@ -9,7 +9,7 @@ ZERO = "zeros_like(grad)"
 
 
 def _overwritten(operator: str, node: str) -> Row:
-    return row(operator, node, self=ZERO, jvp="zeros_like(self_t)")
+    return row(operator, node, self=ZERO)
 
 
 ROWS: list[Row] = [

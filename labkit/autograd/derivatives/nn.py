@@ -1,6 +1,6 @@
 """Derivatives of layers: convolutions, pooling, padding, resizing, norms, softmax, attention."""
 
-from labkit.autograd.derivatives.row import LINEAR, Row, row
+from labkit.autograd.derivatives.row import Row, row
 
 WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
 ZEROS = "aten.zeros_like.default(self)"
@@ -21,17 +21,15 @@ ROWS: list[Row] = [
         differentiable_outputs=(True, False)),
     row("max_pool2d_with_indices_backward", "MaxPool2DWithIndicesBackwardBackward0",
         grad_output="max_pool_double_backward(grad, indices)", self=ZEROS),
-    row("avg_pool2d", "AvgPool2DBackward0", self=f"avg_pool2d_backward(grad, self, {MEANS})",
-        jvp=LINEAR),
+    row("avg_pool2d", "AvgPool2DBackward0", self=f"avg_pool2d_backward(grad, self, {MEANS})"),
     row("avg_pool2d_backward", "AvgPool2DBackwardBackward0",
         grad_output=f"avg_pool2d(grad, {MEANS})", self=ZEROS),
     row("_adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0",
-        self="_adaptive_avg_pool2d_backward(grad, self)", jvp=LINEAR),
+        self="_adaptive_avg_pool2d_backward(grad, self)"),
     row("_adaptive_avg_pool2d_backward", "AdaptiveAvgPool2DBackwardBackward0",
         grad_output="_adaptive_avg_pool2d(grad, grad_output.sizes[-2:])", self=ZEROS),
     row("constant_pad_nd", "ConstantPadNdBackward0",
-        self="constant_pad_back(grad, pad)",
-        jvp="constant_pad_nd(self_t, pad, 0)"),
+        self="constant_pad_back(grad, pad)"),
     row("native_batch_norm", "NativeBatchNormBackward0",
         {"input, weight, bias": "batch_norm_gradients(grad, input, weight, running_mean, "
                                 "running_var, result1, result2, training, eps, needs)"},

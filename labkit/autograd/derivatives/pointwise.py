@@ -1,13 +1,13 @@
 """Derivatives of functions of each element: roots, exponentials, circles, activations, choices."""
 
-from labkit.autograd.derivatives.row import ELEMENTWISE, Row, row
+from labkit.autograd.derivatives.row import Row, row
 
 ZERO = "zeros_like(grad)"
 
 
 def _each(operator: str, node: str, formula: str) -> Row:
     """A row of an operator with one argument that has a derivative: its tangent is the same."""
-    return row(operator, f"{node}Backward0", self=formula, jvp=ELEMENTWISE)
+    return row(operator, f"{node}Backward0", self=formula)
 
 
 FUNCTIONS = [
@@ -42,13 +42,11 @@ FUNCTIONS = [
     _each("round", "Round", ZERO),
     _each("trunc", "Trunc", ZERO),
     _each("frac", "Frac", "grad"),
-    row("_conj_physical", "ConjPhysicalBackward0", self="conj_physical(grad)",
-        jvp="conj_physical(self_t)"),
-    row("sgn", "SgnBackward0", self="sgn_self(grad, self, result)",
-        jvp="sgn_self(self_t, self_p, result)"),
+    row("_conj_physical", "ConjPhysicalBackward0", self="conj_physical(grad)"),
+    row("sgn", "SgnBackward0", self="sgn_self(grad, self, result)"),
     row("angle", "AngleBackward0", self="angle_self(grad, self)"),
     row("complex", "ComplexBackward0", real="aten.real.default(grad)",
-        imag="aten.imag.default(grad)", jvp="aten.complex.default(real_t, imag_t)"),
+        imag="aten.imag.default(grad)"),
 ]  # fmt: skip
 
 ACTIVATIONS = [
@@ -62,18 +60,13 @@ ACTIVATIONS = [
 
 BACKWARDS = [
     row("threshold_backward", "ThresholdBackwardBackward0",
-        grad_output="threshold_backward(grad, self, threshold)", self=ZERO,
-        jvp="threshold_backward(grad_output_t, self_p, threshold)"),
+        grad_output="threshold_backward(grad, self, threshold)", self=ZERO),
     row("sigmoid_backward", "SigmoidBackwardBackward0",
         grad_output="sigmoid_backward(grad, conj(output))",
-        output="conj(grad) * grad_output * (-2 * conj(output) + 1)",
-        jvp="sigmoid_backward(grad_output_t, output_p)"
-            " + conj(output_t) * grad_output_p * (-2 * conj(output_p) + 1)"),
+        output="conj(grad) * grad_output * (-2 * conj(output) + 1)"),
     row("tanh_backward", "TanhBackwardBackward0",
         grad_output="tanh_backward(grad, conj(output))",
-        output="conj(grad) * (-2 * conj(output) * grad_output)",
-        jvp="tanh_backward(grad_output_t, output_p)"
-            " + conj(output_t) * (-2 * conj(output_p) * grad_output_p)"),
+        output="conj(grad) * (-2 * conj(output) * grad_output)"),
     row("gelu_backward", "GeluBackwardBackward0",
         grad_output="gelu_backward(grad, self, approximate=approximate)",
         self="gelu_double_backward(grad, grad_output, self, approximate)"),
@@ -87,50 +80,40 @@ BACKWARDS = [
 CHOICES = [
     row("maximum", "MaximumBackward0",
         self="zero_where(lt(self, other), halved_where(eq(self, other), grad))",
-        other="zero_where(gt(self, other), halved_where(eq(self, other), grad))",
-        jvp="other_t + pick(self_p, other_p, result, True) * (self_t - other_t)"),
+        other="zero_where(gt(self, other), halved_where(eq(self, other), grad))"),
     row("minimum", "MinimumBackward0",
         self="zero_where(gt(self, other), halved_where(eq(self, other), grad))",
-        other="zero_where(lt(self, other), halved_where(eq(self, other), grad))",
-        jvp="other_t + pick(self_p, other_p, result, False) * (self_t - other_t)"),
+        other="zero_where(lt(self, other), halved_where(eq(self, other), grad))"),
     row("fmax", "FmaxBackward0",
         self="zero_where(logical_not(takes_first(self, other, True)), grad)",
-        other="zero_where(takes_first(self, other, True), grad)",
-        jvp="other_t + takes_first(self_p, other_p, True) * (self_t - other_t)"),
+        other="zero_where(takes_first(self, other, True), grad)"),
     row("fmin", "FminBackward0",
         self="zero_where(logical_not(takes_first(self, other, False)), grad)",
-        other="zero_where(takes_first(self, other, False), grad)",
-        jvp="other_t + takes_first(self_p, other_p, False) * (self_t - other_t)"),
-    row("clamp", "ClampBackward1", self="clamp_self(grad, self, min, max)", jvp=ELEMENTWISE),
+        other="zero_where(takes_first(self, other, False), grad)"),
+    row("clamp", "ClampBackward1", self="clamp_self(grad, self, min, max)"),
     row("clamp.Tensor", "ClampBackward0",
         {"min, max": "clamp_min_max(grad, self, min, max, needs)"},
         self="clamp_self(grad, self, min, max)"),
     row("clamp_min", "ClampMinBackward0",
-        self="zero_where(logical_not(ge(self, min)), grad)", jvp=ELEMENTWISE),
+        self="zero_where(logical_not(ge(self, min)), grad)"),
     row("clamp_max", "ClampMaxBackward0",
-        self="zero_where(logical_not(le(self, max)), grad)", jvp=ELEMENTWISE),
+        self="zero_where(logical_not(le(self, max)), grad)"),
     row("clamp_min.Tensor", "ClampMinBackward1",
         self="zero_where(logical_not(ge(self, min)), grad)",
-        min="zero_where(logical_not(lt(self, min)), grad)",
-        jvp="choose(ge(self_p, min_p), self_t, min_t)"),
+        min="zero_where(logical_not(lt(self, min)), grad)"),
     row("clamp_max.Tensor", "ClampMaxBackward1",
         self="zero_where(logical_not(le(self, max)), grad)",
-        max="zero_where(logical_not(gt(self, max)), grad)",
-        jvp="choose(le(self_p, max_p), self_t, max_t)"),
+        max="zero_where(logical_not(gt(self, max)), grad)"),
     row("where.self", "WhereBackward0",
         self="zero_where(logical_not(condition), grad)",
-        other="zero_where(condition, grad)",
-        jvp="choose(condition, self_t, other_t)"),
-    row("masked_fill.Scalar", "MaskedFillBackward0", self="zero_where(mask, grad)",
-        jvp="zero_where(mask, self_t)"),
+        other="zero_where(condition, grad)"),
+    row("masked_fill.Scalar", "MaskedFillBackward0", self="zero_where(mask, grad)"),
     row("masked_fill.Tensor", "MaskedFillBackward1", self="zero_where(mask, grad)",
-        value="masked_fill_value(grad, mask)",
-        jvp="masked_fill_jvp(self_t, mask, value_t)"),
+        value="masked_fill_value(grad, mask)"),
 ]  # fmt: skip
 
 BINARY = [
-    row("atan2", "Atan2Backward0", {"self, other": "atan2_backward(grad, self, other, needs)"},
-        jvp="(-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)"),
+    row("atan2", "Atan2Backward0", {"self, other": "atan2_backward(grad, self, other, needs)"}),
 ]  # fmt: skip
 
 ROWS: list[Row] = [*FUNCTIONS, *ACTIVATIONS, *BACKWARDS, *CHOICES, *BINARY]

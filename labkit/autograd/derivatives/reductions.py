@@ -1,17 +1,17 @@
 """Derivatives of reductions and scans."""
 
-from labkit.autograd.derivatives.row import LINEAR, Row, not_differentiable, row
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, keepdim)"
 
 ROWS: list[Row] = [
-    row("sum", "SumBackward0", self="aten.expand.default(grad, self.sizes)", jvp=LINEAR),
+    row("sum", "SumBackward0", self="aten.expand.default(grad, self.sizes)"),
     row("sum.dim_IntList", "SumBackward1",
-        self="sum_backward(grad, self.sizes, dim, keepdim)", jvp=LINEAR),
+        self="sum_backward(grad, self.sizes, dim, keepdim)"),
     row("mean", "MeanBackward0",
-        self="aten.expand.default(grad, self.sizes) / self.numel()", jvp=LINEAR),
+        self="aten.expand.default(grad, self.sizes) / self.numel()"),
     row("mean.dim", "MeanBackward1",
-        self="mean_backward(grad, self.sizes, dim, keepdim)", jvp=LINEAR),
+        self="mean_backward(grad, self.sizes, dim, keepdim)"),
     row("prod", "ProdBackward0", self="prod_backward(grad, self, result)"),
     row("prod.dim_int", "ProdBackward1", self="prod_backward(grad, self, result, dim, keepdim)"),
     row("var.correction", "VarBackward0",
@@ -36,7 +36,7 @@ ROWS: list[Row] = [
     row("norm.ScalarOpt_dtype", "NormBackward2", self="norm_backward(grad, self, p, result)"),
     row("norm.ScalarOpt_dim_dtype", "NormBackward3",
         self="norm_backward(grad, self, p, result, dim, keepdim)"),
-    row("cumsum", "CumsumBackward0", self="cumsum_backward(grad, dim)", jvp=LINEAR),
+    row("cumsum", "CumsumBackward0", self="cumsum_backward(grad, dim)"),
     row("cumprod", "CumprodBackward0", self="cumprod_backward(grad, self, dim, result)"),
     *not_differentiable(
         "argmax", "argmin", "any", "any.dim", "any.dims", "all", "all.dim", "all.dims",

@@ -2,8 +2,7 @@
 
     row("mul.Tensor", "MulBackward0",
         self="grad * conj(other)",
-        other="grad * conj(self)",
-        jvp="other_t * self_p + self_t * other_p")
+        other="grad * conj(self)")
 
 A formula is one or two lines of Python over tensors. The names it may use:
 
@@ -29,9 +28,6 @@ Source   tools/autograd/derivatives.yaml
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-LINEAR, ELEMENTWISE = "auto_linear", "auto_element_wise"
-"""Kinds of `Row.jvp`: the operator at the tangent; the backward formula at the tangent."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -41,15 +37,12 @@ class Row:
     node       class name of its node, PyTorch's; None: no output is differentiable
     formulas   argument names -> formula. "input, weight, bias" stands for three arguments, whose
                formula gives three gradients; "" says that the argument has no derivative
-    jvp        forward mode: ELEMENTWISE (of a row with one formula), LINEAR, or a formula over
-               tangents and primals, `self_t` and `self_p`; None: not there
     differentiable_outputs   which outputs are; None: those of a differentiable type
     """
 
     operator: str
     node: str | None
     formulas: Mapping[str, str] = field(default_factory=dict)
-    jvp: str | None = None
     differentiable_outputs: tuple[bool, ...] | None = None
 
     def __str__(self) -> str:
@@ -65,7 +58,6 @@ def row(
     together: Mapping[str, str] | None = None,
     /,
     *,
-    jvp: str | None = None,
     differentiable_outputs: tuple[bool, ...] | None = None,
     **formulas: str,
 ) -> Row:
@@ -75,7 +67,7 @@ def row(
                {"input, weight, bias": "convolution_backward(grad, input, weight, ..., needs)"}
     """
     given = {**formulas, **(together or {})}
-    return Row(operator, node, given, jvp, differentiable_outputs)
+    return Row(operator, node, given, differentiable_outputs)
 
 
 def not_differentiable(*operators: str) -> list[Row]:

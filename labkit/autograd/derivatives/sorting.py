@@ -1,6 +1,6 @@
 """Derivatives of sorting, triangles and diagonals: a gradient goes where the element came from."""
 
-from labkit.autograd.derivatives.row import LINEAR, Row, not_differentiable, row
+from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
 VALUES = (True, False)
@@ -10,7 +10,7 @@ ROWS: list[Row] = [
     row("sort.stable", "SortBackward1", self=SELECTED,
         differentiable_outputs=VALUES),
     row("topk", "TopkBackward0", self=SELECTED, differentiable_outputs=VALUES),
-    row("tril", "TrilBackward0", self="tril(grad, diagonal)", jvp=LINEAR),
-    row("triu", "TriuBackward0", self="triu(grad, diagonal)", jvp=LINEAR),
+    row("tril", "TrilBackward0", self="tril(grad, diagonal)"),
+    row("triu", "TriuBackward0", self="triu(grad, diagonal)"),
     *not_differentiable("argsort", "argsort.stable"),
 ]  # fmt: skip

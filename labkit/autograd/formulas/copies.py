@@ -5,7 +5,6 @@ Source   torch/csrc/autograd/FunctionsManual.cpp; torch/csrc/autograd/functions/
 
 from typing import Any
 
-from labkit.autograd.formulas.basics import zeros_like
 from labkit.ops.aten import aten
 
 
@@ -19,23 +18,3 @@ def to_copy_backward(grad: Any, dtype: Any, device: Any) -> Any:
     if grad.dtype is dtype and grad.device == device:
         return grad
     return aten._to_copy.default(grad, dtype=dtype, device=device)
-
-
-def to_copy_jvp(tangent: Any, result: Any) -> Any:
-    """The tangent, copied likewise."""
-    return to_copy_backward(tangent, result.dtype, result.device)
-
-
-def copy_jvp(self: Any, tangent: Any) -> Any:
-    """The tangent of what was copied in, spread as it was."""
-    if tangent is None:
-        return None
-    spread = aten.expand.default(tangent, list(self.sizes))
-    return aten.clone.default(to_copy_backward(spread, self.dtype, self.device))
-
-
-def fill_jvp(self: Any, tangent: Any) -> Any:
-    """The tangent of the number that was filled in."""
-    if tangent is None:
-        return zeros_like(self)
-    return aten.clone.default(aten.expand.default(tangent, list(self.sizes)))

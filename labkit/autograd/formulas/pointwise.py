@@ -47,14 +47,6 @@ def power(a: Any, exponent: float) -> Any:
     return aten.pow.Tensor_Scalar(a, exponent)
 
 
-def choose(mask: Any, chosen: Any, other: Any) -> Any:
-    """`chosen` where the mask is true, `other` elsewhere; a missing tangent is zero."""
-    if chosen is None or other is None:
-        given = other if chosen is None else chosen
-        return zero_where(mask if chosen is None else aten.logical_not.default(mask), given)
-    return aten.where.self(mask, chosen, other)
-
-
 def zero_where(mask: Any, grad: Any) -> Any:
     """The gradient, zero where the mask is true."""
     if mask.dim() > grad.dim() or mask.sizes != grad.sizes:
@@ -66,13 +58,6 @@ def zero_where(mask: Any, grad: Any) -> Any:
 def halved_where(mask: Any, grad: Any) -> Any:
     """Half the gradient where the mask is true."""
     return aten.where.self(mask, grad / 2, grad)
-
-
-def pick(a: Any, b: Any, like: Any, larger: bool) -> Any:
-    """1 where the extreme is a's, 0 where it is b's, a half where they are equal."""
-    mine = gt(a, b) if larger else lt(a, b)
-    chosen = aten._to_copy.default(mine, dtype=like.dtype)
-    return aten.masked_fill.Scalar(chosen, eq(a, b), 0.5)
 
 
 def takes_first(a: Any, b: Any, larger: bool) -> Any:
@@ -122,16 +107,6 @@ def masked_fill_value(grad: Any, mask: Any) -> Any:
     Source   torch/csrc/autograd/FunctionsManual.cpp  masked_fill_backward
     """
     return aten.sum.default(zero_where(aten.logical_not.default(mask), grad))
-
-
-def masked_fill_jvp(tangent: Any, mask: Any, value: Any) -> Any:
-    """The tangent of the value where it was filled in."""
-    if tangent is None:
-        nothing = zeros(mask.sizes, value.dtype, value.device)
-        return aten.masked_fill.Tensor(nothing, mask, value)
-    if value is None:
-        return zero_where(mask, tangent)
-    return aten.masked_fill.Tensor(tangent, mask, value)
 
 
 def pow_self(grad: Any, self: Any, exponent: complex) -> Any:
@@ -189,15 +164,6 @@ def div_mode_other(grad: Any, self: Any, other: Any, rounding_mode: str | None) 
     if rounding_mode is not None:
         return zeros_like(grad)
     return -grad * conj((self / other) / other)
-
-
-def div_mode_jvp(
-    self_t: Any, other_t: Any, other_p: Any, result: Any, rounding_mode: str | None
-) -> Any:
-    """Source   tools/autograd/derivatives.yaml  div.Tensor_mode."""
-    if rounding_mode is not None:
-        return zeros_like(result)
-    return (self_t - other_t * result) / other_p
 
 
 def acosh_self(grad: Any, self: Any) -> Any:

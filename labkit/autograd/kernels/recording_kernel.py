@@ -16,7 +16,6 @@ from labkit.autograd.anomaly import note_forward
 from labkit.autograd.derivatives.row import Row
 from labkit.autograd.kernels.backward_node import BackwardNode, node_class
 from labkit.autograd.kernels.differentiation import Differentiation
-from labkit.autograd.kernels.forward_rules import FORWARD, set_tangents
 from labkit.autograd.kernels.inplace_or_view import check_write
 from labkit.autograd.node import next_sequence_nr
 from labkit.autograd.state import ANOMALY, STATE
@@ -52,15 +51,12 @@ class RecordingKernel:
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         """The operator's result, which knows where it came from."""
         below = self.op._on_redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw]
-        if not (STATE.grad or FORWARD.level or self.is_inplace or self.is_view):
+        if not (STATE.grad or self.is_inplace or self.is_view):
             return below(*args, **kwargs)
         stack = args if len(args) == len(self.names) else self.op.schema.stack(args, kwargs)
         if self.is_inplace:
             check_write(stack[0])
         node = self.new_node(stack) if STATE.grad else None
-        original = None
-        if self.is_inplace and FORWARD.level:
-            original = history.original_for_forward(stack[0])
         result = below(*args, **kwargs)
         if self.is_view:
             self.link(stack, result, node)
@@ -68,9 +64,6 @@ class RecordingKernel:
             self.set_history(result, node)
         if node is not None and self.differentiation.results:
             node.save_results(result)
-        if FORWARD.level:
-            arguments = dict(zip(self.names, stack, strict=True))
-            set_tangents(self.op, self.row, arguments, result, original)
         return result
 
     def new_node(self, stack: Sequence[Any]) -> BackwardNode | None:

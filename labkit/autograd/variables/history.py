@@ -6,7 +6,6 @@ Source   torch/csrc/autograd/VariableTypeUtils.h
 
 from typing import Any
 
-from labkit.autograd.grad_mode import no_grad
 from labkit.autograd.node import Node
 from labkit.autograd.variables.meta import AutogradMeta
 from labkit.autograd.variables.rebase import rebase_base
@@ -23,7 +22,6 @@ from labkit.autograd.variables.variable import (
 )
 from labkit.autograd.variables.view_errors import view_modified
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.tensors import copy
 
 
 def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
@@ -43,12 +41,6 @@ def check_inplace(tensor: TensorImpl, *arguments: Any) -> None:
         whose, owner = "a view of a leaf Variable", tensor.base
     if requires_grad(tensor) and not (has_history(owner) and has_history(tensor)):
         raise RuntimeError(f"{whose} that requires grad is being used in an in-place operation.")
-
-
-def original_for_forward(tensor: TensorImpl) -> TensorImpl:
-    """A copy of what an in-place call is about to write, for the tangent of the call."""
-    with no_grad():
-        return copy.clone(tensor)
 
 
 def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> None:

@@ -46,8 +46,6 @@ class AutogradMeta:
     is_view = False
     detached_at = 0
     """Sequence number when `detach_` took this tensor's history away."""
-    tangent: Any = None
-    """Of forward-mode differentiation: (level, tangent)."""
 
 
 class ViewMeta(AutogradMeta):

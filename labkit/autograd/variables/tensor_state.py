@@ -157,5 +157,5 @@ def detach_(tensor: TensorImpl) -> TensorImpl:
     if meta is not None:
         if meta.edge is not None:
             meta.detached_at = next_sequence_nr()
-        meta.requires_grad, meta.edge, meta.tangent = False, None, None
+        meta.requires_grad, meta.edge = False, None
     return tensor
