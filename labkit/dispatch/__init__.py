@@ -5,16 +5,16 @@ table                   the rules that fill a cell
 operator, dispatcher    registrations, the two tables, a call
 library, packet         defining, registering, calling by name
 tls                     the thread's included and excluded sets
-layers/                 autograd, autocast, vmap, ... as layers that are really installed
+layers/                 autocast and Python modes, as layers that are really installed
 explain                 every step of a call, labkit's or PyTorch's
 """
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.dispatch import layers
 from labkit.dispatch.default import dispatcher
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel, fallthrough_kernel
+from labkit.dispatch.layers import python_mode
 from labkit.dispatch.library import Library, RegistrationHandle
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import ops
@@ -24,7 +24,6 @@ from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import SchemaError, parse_schema
 from labkit.dispatch.table import RULES, Cell, compute_cell, compute_table, rules_tried
 from labkit.dispatch.tls import (
-    AutoDispatchBelowADInplaceOrView,
     AutoDispatchBelowAutograd,
     ExcludeDispatchKeyGuard,
     ForceDispatchKeyGuard,
@@ -34,7 +33,6 @@ from labkit.dispatch.tls import (
 
 __all__ = [
     "RULES",
-    "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
     "Cell",
     "DispatchKey",
@@ -61,4 +59,4 @@ __all__ = [
     "rules_tried",
 ]
 
-layers.install(dispatcher())
+python_mode.install(Library("_", "IMPL"))

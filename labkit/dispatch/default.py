@@ -7,7 +7,7 @@ from labkit.dispatch.dispatcher import Dispatcher
 
 @cache
 def dispatcher() -> Dispatcher:
-    """The one dispatcher of the process; `labkit.dispatch` installs every layer in it.
+    """The one dispatcher of the process; `labkit.dispatch` installs Python modes in it.
 
     Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher::singleton
     """

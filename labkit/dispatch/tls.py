@@ -111,16 +111,6 @@ class AutoDispatchBelowAutograd(ExcludeDispatchKeyGuard):
         super().__init__(AUTOGRAD_KEYS)
 
 
-class AutoDispatchBelowADInplaceOrView(ExcludeDispatchKeyGuard):
-    """Nor does it count versions or remember views.
-
-    Source   aten/src/ATen/core/LegacyTypeDispatch.h  AutoDispatchBelowADInplaceOrView
-    """
-
-    def __init__(self) -> None:
-        super().__init__(AUTOGRAD_KEYS | DispatchKeySet(DispatchKey.ADInplaceOrView))
-
-
 class InferenceMode:
     """Autograd is excluded, and ADInplaceOrView is not included: no versions, no views.
 

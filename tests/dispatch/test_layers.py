@@ -1,72 +1,38 @@
 import pytest
 
+from labkit.autograd.kernels import fallback
 from labkit.core.dispatch_key import DispatchKey
-from labkit.dispatch import InferenceMode, Library, recording, tls
+from labkit.dispatch import Library, recording, tls
 from labkit.dispatch.explain import explain
-from labkit.dispatch.layers import (
-    Autocast,
-    DispatchMode,
-    ad_inplace_or_view,
-    autocast,
-    autograd,
-    backend_select,
-    functionalized,
-    install,
-    vmap_function,
-)
-from tests.dispatch.tiny import Tiny, stack, world
+from labkit.dispatch.layers import Autocast, DispatchMode, python_mode
+from labkit.dispatch.layers.autocast import casting, lower_precision_dtype
+from labkit.dispatch.layers.layer import map_stack
+from tests.dispatch.tiny import Tiny, world
+
+
+@casting
+def lower_precision(_op, key, stack):
+    dtype = lower_precision_dtype(key)
+    return map_stack(stack, lambda value: value.to(dtype) if isinstance(value, Tiny) else value)
 
 
 @pytest.fixture
 def lab():
-    dispatcher, lib, *ops = world()
-    install(dispatcher)
-    return dispatcher, lib, *ops
+    """The tiny operators, with modes, autograd's fallback, and autocast for `add`."""
+    dispatcher, lib, add, *_, twice = world()
+    layers = Library("_", "IMPL", dispatcher=dispatcher)
+    python_mode.install(layers)
+    layers.fallback(fallback.kernel, "AutogradCPU")
+    lib.impl("add", lower_precision, "AutocastCPU", boxed=True)
+    return dispatcher, layers, add, twice
 
 
 def slots(runs):
     return [run.slot.name for run in runs]
 
 
-def test_autograd_notes_the_call_and_redispatches_below(lab):
-    dispatcher, _, add, *_ = lab
-    x = Tiny([1.0], requires_grad=True)
-    with recording(dispatcher) as runs, autograd.taping() as tape:
-        add(x, Tiny([2.0]))
-        add(Tiny([1.0]), Tiny([2.0]))
-    assert slots(runs) == ["AutogradCPU", "CPU"] * 2
-    assert [name for name, _ in tape] == ["lab::add"]
-    assert runs[1].excluded.has("AutogradFunctionality")
-
-
-def test_inference_mode_skips_autograd(lab):
-    dispatcher, _, add, *_ = lab
-    with recording(dispatcher) as runs, InferenceMode():
-        add(Tiny([1.0]), Tiny([2.0]))
-    assert slots(runs) == ["CPU"]
-
-
-def test_in_place_raises_the_version_and_a_view_knows_its_base(lab):
-    dispatcher, lib, _, add_, view, _ = lab
-    ad_inplace_or_view.register_for(lib, add_)
-    ad_inplace_or_view.register_for(lib, view)
-    x = Tiny([1.0])
-    with recording(dispatcher) as runs:
-        assert add_(x, Tiny([2.0])) is x
-    assert slots(runs) == ["AutogradCPU", "ADInplaceOrView", "CPU"]
-    assert x._version == 1
-    assert view(view(x))._base is x
-
-
-def test_a_layer_with_nothing_to_do_is_refused(lab):
-    _, lib, add, *_ = lab
-    with pytest.raises(ValueError, match="writes no argument"):
-        ad_inplace_or_view.register_for(lib, add)
-
-
 def test_autocast_casts_then_calls_again_without_itself(lab):
-    dispatcher, lib, add, *_ = lab
-    autocast.register_for(lib, add)
+    dispatcher, _, add, _ = lab
     x = Tiny([1.0])
     assert add(x, x).dtype == "float32"
     with recording(dispatcher) as runs, Autocast("CPU", "bfloat16"):
@@ -74,40 +40,6 @@ def test_autocast_casts_then_calls_again_without_itself(lab):
     assert slots(runs) == ["AutocastCPU", "AutogradCPU", "CPU"]
     assert [run.via for run in runs] == ["call", "call", "redispatch"]
     assert tls.excluded() == tls.DEFAULT_EXCLUDED
-
-
-def test_functionalize_turns_in_place_into_out_of_place(lab):
-    dispatcher, *_, add_, _, _ = lab
-    x = Tiny([1.0])
-    with recording(dispatcher) as runs:
-        result = functionalized(lambda t: add_(t, Tiny([2.0])))(x)
-    assert (x.values, result.values) == ([1.0], [3.0])
-    assert ("lab::add_", "Functionalize") in [(run.operator, run.slot.name) for run in runs]
-    assert ("lab::add_", "CPU") not in [(run.operator, run.slot.name) for run in runs]
-
-
-def test_vmap_loops_and_a_batch_rule_does_not(lab):
-    dispatcher, lib, add, *_ = lab
-    batch, other = Tiny([1.0, 2.0, 3.0]), Tiny([10.0])
-    with recording(dispatcher) as runs:
-        result = vmap_function(lambda t: add(t, other), stack)(batch)
-    assert result.values == [11.0, 12.0, 13.0]
-    assert slots(runs).count("CPU") == 3
-
-    def rule(a, b):
-        return type(a)(Tiny([x + b.values[0] for x in a.value.values]), a.stack)
-
-    lib.impl("add", rule, "FuncTorchBatched")
-    with recording(dispatcher) as runs:
-        result = vmap_function(lambda t: add(t, other), stack)(batch)
-    assert result.values == [11.0, 12.0, 13.0]
-    assert slots(runs) == ["AutogradCPU", "FuncTorchBatched"] or slots(runs) == ["FuncTorchBatched"]
-
-
-def test_batches_of_different_length_are_refused(lab):
-    *_, add, _, _, _ = lab
-    with pytest.raises(ValueError, match=r"lengths \[2, 3\]"):
-        vmap_function(add, stack)(Tiny([1.0, 2.0]), Tiny([1.0, 2.0, 3.0]))
 
 
 def test_a_mode_sees_what_composites_are_made_of(lab):
@@ -127,7 +59,7 @@ def test_a_mode_sees_what_composites_are_made_of(lab):
 
 
 def test_an_error_in_a_mode_leaves_the_thread_as_it_was(lab):
-    *_, add, _, _, _ = lab
+    _, _, add, _ = lab
 
     class Broken(DispatchMode):
         def dispatch(self, op, args, kwargs):
@@ -139,29 +71,9 @@ def test_an_error_in_a_mode_leaves_the_thread_as_it_was(lab):
     assert add(Tiny([1.0]), Tiny([1.0])).values == [2.0]
 
 
-def test_a_factory_takes_its_backend_from_the_device(lab):
-    dispatcher, lib, *_ = lab
-    zeros = lib.define("zeros(int n, *, Device? device=None) -> Tensor")
-    lib.impl("zeros", lambda n, device=None: Tiny([0.0] * n), "CPU")
-    lib.impl("zeros", lambda n, device=None: Tiny([0.0] * n, "CUDA"), "CUDA")
-    backend_select.register_for(lib, zeros)
-    with recording(dispatcher) as runs:
-        assert zeros(2, device="cuda:1")._key_set.has("CUDA")
-        assert zeros(2)._key_set.has("CPU")
-    assert slots(runs) == ["BackendSelect", "CUDA", "BackendSelect", "CPU"]
-    with pytest.raises(ValueError, match="quantum"):
-        zeros(2, device="quantum")
-
-
 def test_explain_follows_every_layer(lab):
-    _, lib, add, add_, *_ = lab
-    ad_inplace_or_view.register_for(lib, add_)
-    autocast.register_for(lib, add)
+    _, _, add, _ = lab
     x = Tiny([1.0])
-    made = explain(add_, x, x)
-    assert [hop["slot"] for hop in made.hops] == ["AutogradCPU", "ADInplaceOrView", "CPU"]
-    assert made.agrees
-    assert made.complete
     with Autocast(), DispatchMode():
         made = explain(add, x, x)
     assert made.agrees
@@ -171,9 +83,8 @@ def test_explain_follows_every_layer(lab):
     assert made.hops[-1]["assumed"]
 
 
-def test_destroying_the_library_takes_the_layers_away():
-    dispatcher, _, add, *_ = world()
-    layers = install(dispatcher)
+def test_destroying_the_library_takes_the_layers_away(lab):
+    dispatcher, layers, add, _ = lab
     x = Tiny([1.0], "CPU", "AutogradCPU")
     with recording(dispatcher) as runs:
         add(x, x)

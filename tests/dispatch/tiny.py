@@ -23,10 +23,6 @@ class Tiny:
         return len(self.values)
 
 
-def stack(tinies):
-    return Tiny([t.values[0] for t in tinies])
-
-
 def world():
     """A dispatcher with add, add_, view and a composite."""
     dispatcher = Dispatcher()

@@ -19,7 +19,6 @@ from labkit.autograd.variables import tensor_state, variable
 from labkit.core.alias_keys import AUTOGRAD_SET
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl
-from labkit.dispatch.default import dispatcher
 from labkit.dispatch.layer_keys import AFTER_AUTOGRAD
 from labkit.dispatch.layers.layer import declares, put_results
 from labkit.dispatch.library import Library
@@ -96,5 +95,4 @@ def _mark(result: TensorImpl, node: WarnNotImplemented, written: bool) -> None:
 def install() -> None:
     """Every operator without an Autograd kernel of its own runs this one."""
     for key in AUTOGRAD_SET:
-        dispatcher().remove_fallback(key)  # of the layer that stands in for autograd until now
         _FALLBACK.fallback(kernel, key)

@@ -1,6 +1,6 @@
 """Autocast as a layer: cast, then call again with this layer excluded.
 
-Asks of a tensor: `dtype`, and `to(dtype)`. `labkit.amp` adds PyTorch's lists and the cache.
+Which operator is cast to what, and the cache, are in `labkit.amp`.
 
 Source   aten/src/ATen/autocast_mode.h  CastPolicy, WrapFunction_
 """
@@ -12,10 +12,7 @@ from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.thread_local_state import CarriedLocal
 from labkit.dispatch import tls
-from labkit.dispatch.arguments import key_set_of
-from labkit.dispatch.layers.layer import declares, map_stack, put_results
-from labkit.dispatch.library import Library, RegistrationHandle
-from labkit.dispatch.operator import OperatorHandle
+from labkit.dispatch.layers.layer import declares, put_results
 from labkit.dispatch.situation import Next, Situation
 
 Policy = Callable[[Any, DispatchKey, list[Any]], list[Any]]
@@ -84,35 +81,3 @@ def casting(policy: Policy) -> Callable[..., None]:
             put_results(stack, op.call_boxed(policy(op, key, stack)))
 
     return kernel
-
-
-def _cast(value: Any, dtype: Any) -> Any:
-    is_floating = key_set_of(value) is not None and "float" in str(value.dtype)
-    return value.to(dtype) if is_floating and str(value.dtype) != str(dtype) else value
-
-
-@casting
-def lower_precision(_op: Any, key: DispatchKey, stack: list[Any]) -> list[Any]:
-    """Every floating argument in the region's type."""
-    return map_stack(stack, lambda value: _cast(value, lower_precision_dtype(key)))
-
-
-@casting
-def fp32(_op: Any, _key: DispatchKey, stack: list[Any]) -> list[Any]:
-    """Every floating argument in float32."""
-    return map_stack(stack, lambda value: _cast(value, "float32"))
-
-
-POLICIES = {"lower_precision": lower_precision, "fp32": fp32}
-
-
-def register_for(
-    library: Library, op: OperatorHandle, policy: str = "lower_precision", device: str = "CPU"
-) -> RegistrationHandle:
-    """The operator is cast by this policy while autocast is on for the device.
-
-    Raises   ValueError   no such policy
-    """
-    if policy not in POLICIES:
-        raise ValueError(f"no cast policy {policy!r}; there are {', '.join(POLICIES)}")
-    return library.impl(op, POLICIES[policy], f"Autocast{device}", boxed=True)

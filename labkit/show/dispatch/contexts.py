@@ -7,7 +7,7 @@ from typing import Any
 from labkit.dispatch.explain import explain_call
 from labkit.dispatch.explain.steps import Explanation
 from labkit.dispatch.explain.table import named
-from labkit.dispatch.layers import Autocast, DispatchMode, functionalized
+from labkit.dispatch.layers import Autocast, DispatchMode
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
 from labkit.dispatch.schema_parser import parse_schema
@@ -28,7 +28,8 @@ ON_COPIES = ("vmap", "functionalize")
 REASON_LENGTH = 140
 NOT_IN_LABKIT = {
     "no_grad": "labkit's no_grad is a flag of its autograd, which no key set shows",
-    "vmap": "labkit's vmap must be told how to stack these tensors",
+    "vmap": "labkit has no vmap",
+    "functionalize": "labkit has no functionalization",
 }
 _LABKIT: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "plain": nullcontext,
@@ -111,17 +112,8 @@ def _explain_labkit(
 ) -> Explanation:
     if name in NOT_IN_LABKIT:
         raise ValueError(NOT_IN_LABKIT[name])
-    if name in _LABKIT:
-        with _LABKIT[name]():
-            return explain_call(op, args, kwargs, run=run)
-    made: list[Explanation] = []
-
-    def body(*inside: Any) -> Any:
-        made.append(explain_call(op, inside, kwargs, run=run))
-        return inside[0] if inside else None
-
-    functionalized(body)(*args)
-    return made[0]
+    with _LABKIT[name]():
+        return explain_call(op, args, kwargs, run=run)
 
 
 @contextmanager
