@@ -5,7 +5,7 @@ Differs  Backward only: forward-mode differentiation (torch.autograd.forward_ad)
 """
 
 from labkit.autograd import graph
-from labkit.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from labkit.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from labkit.autograd.backward import GradientEdge, backward, grad
 from labkit.autograd.checkpoint import CheckpointError, checkpoint
 from labkit.autograd.derivatives import derivatives
@@ -38,7 +38,6 @@ __all__ = [
     "graph",
     "inference_mode",
     "install",
-    "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",

@@ -116,11 +116,3 @@ class detect_anomaly(set_detect_anomaly):
 
     def __enter__(self) -> None:
         ANOMALY.switch(True, self._check_nan)
-
-
-def is_anomaly_enabled() -> bool:
-    """True while anomaly mode is on.
-
-    Source   torch/csrc/autograd/init.cpp  is_anomaly_enabled
-    """
-    return ANOMALY.enabled

@@ -31,8 +31,6 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        if STATE.saved_hooks_refused:
-            raise RuntimeError(STATE.saved_hooks_refused)
         STATE.saved_hooks = (*STATE.saved_hooks, (self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *_exception: object) -> None:
@@ -60,25 +58,6 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
-    """Inside the `with`, opening saved tensor hooks is an error with this message.
-
-    Source   torch/autograd/graph.py  disable_saved_tensors_hooks
-    """
-
-    def __init__(self, error_message: str) -> None:
-        self.error_message = error_message
-
-    def __enter__(self) -> None:
-        if STATE.saved_hooks:
-            raise RuntimeError(self.error_message)
-        self._before = STATE.saved_hooks_refused
-        STATE.saved_hooks_refused = self.error_message
-
-    def __exit__(self, *_exception: object) -> None:
-        STATE.saved_hooks_refused = self._before
-
-
 def get_gradient_edge(tensor: TensorImpl) -> GradientEdge:
     """Where the tensor's gradient goes.
 
@@ -89,15 +68,6 @@ def get_gradient_edge(tensor: TensorImpl) -> GradientEdge:
     if not edge:
         raise RuntimeError("Cannot get gradient edge for Tensor that does not require grad")
     return GradientEdge(edge[0], edge[1], tensor)
-
-
-def increment_version(tensors: TensorImpl | Sequence[TensorImpl]) -> None:
-    """Each tensor counts a write that autograd did not see.
-
-    Source   torch/autograd/graph.py  increment_version
-    """
-    for tensor in (tensors,) if isinstance(tensors, TensorImpl) else tensors:
-        tensor.bump_version()
 
 
 class _Handles:
@@ -202,9 +172,7 @@ def will_execute(node: Node) -> bool:
 __all__ = [
     "GradientEdge",
     "Node",
-    "disable_saved_tensors_hooks",
     "get_gradient_edge",
-    "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",

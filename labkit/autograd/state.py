@@ -15,8 +15,6 @@ class _State(CarriedLocal):
     """Inside `inference_mode`."""
     saved_hooks: tuple[tuple[Any, Any], ...] = ()
     """(pack, unpack) of the `saved_tensors_hooks` that are open, innermost last."""
-    saved_hooks_refused: str = ""
-    """Why none may be opened now; empty when they may."""
     running: Any = None
     """The node whose `apply` is running."""
     task: Any = None

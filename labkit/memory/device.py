@@ -113,7 +113,7 @@ class SimulatedDevice:
 
     def __init__(self, total: int, stream_ids: Mapping[int, int] | None = None) -> None:
         if total <= 0:
-            raise ValueError(f"a device has more than {total} bytes")
+            raise ValueError(f"a device has at least 1 byte of memory, got total={total}")
         self.total = total
         self.used = 0
         self.calls: dict[str, int] = {}

@@ -156,31 +156,6 @@ class SavedVariable:
             f"{data.version}; expected version {self.version} instead. Hint: {hint}"
         )
 
-    def register_hooks(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
-        """The tensor is packed now, and unpacked when backward needs it.
-
-        Raises   RuntimeError   it has hooks already, or was released
-        Source   torch/csrc/autograd/saved_variable.cpp  SavedVariable::register_hooks
-        """
-        if self.hooks is not None:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. "
-                "Hint: only one pair of hooks is allowed at a time."
-            )
-        if self.data is None:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. "
-                "Saved intermediate values of the graph are freed when you call "
-                ".backward() or autograd.grad(). Specify retain_graph=True if you "
-                "need to backward through the graph a second time or if you need to "
-                "access saved variables after calling backward."
-            )
-        data = self.data
-        if self.is_original:
-            self.is_leaf = variable.is_leaf(data)
-            self._keep_metadata(data)
-        self._pack(data, (pack, unpack))
-
     def _keep_metadata(self, tensor: TensorImpl) -> None:
         self.output_nr = variable.output_nr(tensor)
         if self.is_leaf:

@@ -24,12 +24,12 @@ from labkit.ops.pointwise.dtype_rules import (
     common_dtype,
     not_implemented,
 )
-from labkit.ops.pointwise.layouts import in_place
 from labkit.ops.pointwise.pointwise import (
     OPERATORS,
     Array,
     Pointwise,
     Types,
+    define_in_place,
     pointwise,
     wrapped_number,
 )
@@ -60,7 +60,7 @@ def _floor(x: Array, y: Array) -> Array:
 
 
 pointwise(f"floor_divide{_BINARY}", REAL_NUMBERS, inplace=False)(_floor)
-in_place("floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", "floor_divide")
+define_in_place("floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", "floor_divide")
 
 
 def _mode(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
@@ -191,8 +191,8 @@ pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", _power_of,
     inplace=False, out="Tensor_Scalar_out",
 )(_raised)  # fmt: skip
-in_place("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", "pow.Tensor_Scalar")
-in_place("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", "pow.Tensor_Tensor")
+define_in_place("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", "pow.Tensor_Scalar")
+define_in_place("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", "pow.Tensor_Tensor")
 
 
 @kernel("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", "CompositeExplicitAutograd")

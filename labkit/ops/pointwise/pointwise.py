@@ -254,3 +254,19 @@ def _out_schema(schema: str, base: str, overload: str) -> str:
     arguments = schema.partition("(")[2].rpartition(") ->")[0]
     separator = ", " if ", *," in f", {arguments}" else ", *, "
     return f"{base}.{overload}({arguments}{separator}Tensor(a!) out) -> Tensor(a!)"
+
+
+def replace_kernels(name: str, function: Loop) -> None:
+    """The function is the kernel of a defined operator, on the host and on devices."""
+    for key in ("CPU", *DEVICES):
+        kernel(name, key)(function)
+
+
+def define_in_place(schema: str, name: str) -> None:
+    """The operator of that name, writing into its first tensor, under a schema of its own.
+
+    For those whose overloads in place are not named like the functional ones.
+    """
+    kernel(schema, variants="method")(OPERATORS[name].in_place)
+    for key in DEVICES:
+        kernel(schema.partition("(")[0], key)(OPERATORS[name].in_place)

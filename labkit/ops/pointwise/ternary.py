@@ -21,13 +21,13 @@ from labkit.ops.pointwise.dtype_rules import (
     NUMBERS,
     not_implemented,
 )
-from labkit.ops.pointwise.layouts import register
 from labkit.ops.pointwise.pointwise import (
     OPERATORS,
     Array,
     Pointwise,
     Types,
     pointwise,
+    replace_kernels,
     wrapped_number,
 )
 from labkit.ops.pointwise.special_functions import like
@@ -185,7 +185,7 @@ def _where_as_laid_out(condition: TensorImpl, self: TensorImpl, other: TensorImp
     return op.filling(result, condition, self, other)
 
 
-register("where.self", _where_as_laid_out)
+replace_kernels("where.self", _where_as_laid_out)
 
 
 @composite("where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor")

@@ -26,8 +26,15 @@ from labkit.ops.pointwise.dtype_rules import (
     REAL_FLOAT,
     WITH_COMPLEX,
 )
-from labkit.ops.pointwise.layouts import register
-from labkit.ops.pointwise.pointwise import OPERATORS, Array, Loop, Pointwise, Types, pointwise
+from labkit.ops.pointwise.pointwise import (
+    OPERATORS,
+    Array,
+    Loop,
+    Pointwise,
+    Types,
+    pointwise,
+    replace_kernels,
+)
 from labkit.ops.registration import composite
 from labkit.ops.tensors import copy
 
@@ -173,8 +180,8 @@ def _isinf(self: TensorImpl) -> TensorImpl:
     return OPERATORS["isinf"].filling(copy.empty_like(self, dtype=dtypes.bool_), self)
 
 
-register("isinf", _isinf)
-register("angle", _contiguous_angle)
+replace_kernels("isinf", _isinf)
+replace_kernels("angle", _contiguous_angle)
 
 
 @composite(f"square{_UNARY}")
