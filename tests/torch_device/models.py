@@ -1,6 +1,7 @@
 """Small networks of every family that is trained, and one step of training."""
 
 import copy
+import itertools
 import math
 
 import torch
@@ -173,14 +174,17 @@ def adamw(parameters):
 
 def losses(make, optimizer, steps, device):
     """The loss of each step, from the same start on every device."""
+    return list(itertools.islice(training(make, optimizer, device), steps))
+
+
+def training(make, optimizer, device):
+    """The loss of each step, one step after the other, without end."""
     torch.manual_seed(SEED)
     model, x, target = (copy.copy(each).to(device) for each in make())
     stepping = optimizer(model.parameters())
-    found = []
-    for _ in range(steps):
+    while True:
         stepping.zero_grad()
         loss = functional.cross_entropy(model(x), target)
         loss.backward()
         stepping.step()
-        found.append(loss.item())
-    return found
+        yield loss.item()
