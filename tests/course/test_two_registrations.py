@@ -509,6 +509,13 @@ def test_a_list_of_askers_is_told_to_be_a_set():
     assert first_hint(answers.exercises["askers"], as_list) == "Return a set."
 
 
+def hint_of_any_failure(exercise, answer):
+    """The first hint that fits; a fuzzer takes long, so no smaller failing case is looked for."""
+    evidence = failing_cases(exercise, answer, 7, search=False)[0]
+    hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+    return next(hint.text for hint in hints if hint.fits(evidence))
+
+
 def test_a_fuzzer_that_forgets_a_slot_is_told_after_which_statement():
     exercise = answers.exercises["counterexample"]
 
@@ -516,7 +523,7 @@ def test_a_fuzzer_that_forgets_a_slot_is_told_after_which_statement():
         stored, meant = row.stored(), row.meant()
         return any(stored[slot] is not meant[slot] for slot in SLOTS if slot != "Undefined")
 
-    hint = first_hint(
+    hint = hint_of_any_failure(
         exercise, lambda new_row: fuzz(new_row, no_undefined_slot, (IMPLICIT, EXPLICIT))
     )
     assert "A cell is stale already after " in hint
@@ -532,17 +539,12 @@ def test_a_fuzzer_that_misses_is_told_whether_its_programs_or_its_comparison_is_
     def as_texts(new_row):
         return fuzz(new_row, lambda row: str(row.stored()) != str(row.meant()))
 
-    def hint(answer):
-        evidence = failing_cases(exercise, answer, 7, search=False)[0]
-        hints = [exercise.hint(index) for index in range(len(exercise.hints))]
-        return next(hint.text for hint in hints if hint.fits(evidence))
-
-    assert "Take a kernel away" in hint(without_removals)
-    assert "No key had two kernels" in hint(each_key_once)
-    assert "Some of KEYS never came" in hint(few_keys)
-    assert "the kernels themselves" in hint(by_name)
-    assert "the kernels themselves" in hint(as_texts)
-    assert "your comparison did not see it: " in hint(meant_twice)
+    assert "Take a kernel away" in hint_of_any_failure(exercise, without_removals)
+    assert "No key had two kernels" in hint_of_any_failure(exercise, each_key_once)
+    assert "Some of KEYS never came" in hint_of_any_failure(exercise, few_keys)
+    assert "the kernels themselves" in hint_of_any_failure(exercise, by_name)
+    assert "the kernels themselves" in hint_of_any_failure(exercise, as_texts)
+    assert "your comparison did not see it: " in hint_of_any_failure(exercise, meant_twice)
 
 
 def test_mistakes_of_a_refresh_get_their_hints():
