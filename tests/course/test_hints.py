@@ -7,7 +7,7 @@ import pytest
 
 from labkit.course.checking.stages import stage_exercises
 from labkit.course.checks import failing_cases
-from tests.course.answers import SEEDS, TOO_LARGE
+from tests.course.answers import SEEDS, USE_UP_THEIR_TIME
 
 MODULES = (
     "broadcasting", "caching_allocator", "host_allocators", "indexing", "introduction",
@@ -38,7 +38,7 @@ def test_every_hint_with_a_condition_fits_a_planned_wrong_answer(module, name):
     exercise = answers.exercises[name]
     hints = [exercise.hint(index) for index in range(len(exercise.hints))]
     unused = [hint for hint in hints if hint.when is not None or hint.stage]
-    wrongs = [wrong for wrong in answers.wrongs[name] if not wrong[0].startswith(TOO_LARGE)]
+    wrongs = [wrong for wrong in answers.wrongs[name] if not wrong[0].startswith(USE_UP_THEIR_TIME)]
     found = failures(exercise, wrongs)
     while unused and (evidence := next(found, None)):
         unused = [hint for hint in unused if not hint.fits(evidence)]

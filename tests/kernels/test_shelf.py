@@ -10,6 +10,7 @@ import labkit.cuda as cuda
 from labkit.cuda.shelf import LADDERS
 from labkit.cuda.shelf.table import README, table
 from labkit.cuda.source import KERNELS
+from tests.seeds import seeds
 
 RUNGS = [rung for rungs in LADDERS.values() for rung in rungs]
 each_file = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -28,7 +29,7 @@ def test_values_equal_float64(rung):
 
 
 @each_rung
-@pytest.mark.parametrize("order", ["forward", "reverse", 5])
+@pytest.mark.parametrize("order", ["forward", *seeds(5, "reverse")])
 def test_the_trace_finds_nothing(rung, order):
     problem = rung.problem(np.random.default_rng(0), rung.shapes[-1])
     for report in rung.run(problem, trace=cuda.Trace(requests=1), order=order):

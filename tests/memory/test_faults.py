@@ -12,6 +12,7 @@ from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.sizes import GIB, MIB
 from labkit.memory.storages.storage_allocator import StorageAllocator
 from tests.memory import invariants
+from tests.seeds import seeds
 
 SIZES = (1, 512, 5000, 600_000, MIB + 1, 3 * MIB, 9 * MIB, 21 * MIB, 45 * MIB)
 SETTINGS = (
@@ -144,7 +145,7 @@ def calls_of(settings, seed):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda text: text or "default")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_a_driver_that_raises_once_at_any_call(settings, seed):
     for kind, count in calls_of(settings, seed).items():
         for first in range(1 if kind == "memory_info" else 0, count):
