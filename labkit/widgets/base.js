@@ -68,6 +68,50 @@ const lk = (() => {
     node.title = title;
     node.setAttribute("aria-label", title);
   };
+  // What keys do while `node` has the focus. table: key -> meaning, or a function that returns one;
+  // run(meaning, event): by default a meaning is itself the action. A key in the table is taken
+  // from the page, unless run returns false.
+  const onKeys = (node, table, run = (action) => action()) =>
+    node.addEventListener("keydown", (event) => {
+      const meaning = (typeof table === "function" ? table() : table)[event.key];
+      if (meaning !== undefined && run(meaning, event) !== false) event.preventDefault();
+    });
+  // A canvas that is dragged, by move(dx, dy), or clicked: pick(event).
+  function onDrag(canvas, { move, pick }) {
+    let last = null,
+      moved = false;
+    canvas.addEventListener("pointerdown", (event) => {
+      last = spot(event);
+      moved = false;
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!last) return;
+      const { x, y } = spot(event),
+        dx = x - last.x,
+        dy = y - last.y;
+      if (!moved && Math.hypot(dx, dy) < 4) return;
+      moved = true;
+      last = { x, y };
+      move(dx, dy);
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      if (last && !moved) pick(event);
+      last = null;
+    });
+  }
+  // zoom(event) for a wheel that `isFor` the canvas; any other scrolls the page.
+  const ownWheel = (canvas) => (event) => event.ctrlKey || document.activeElement === canvas;
+  const onWheel = (canvas, zoom, isFor = ownWheel(canvas)) =>
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!isFor(event)) return;
+        event.preventDefault();
+        zoom(event);
+      },
+      { passive: false },
+    );
   // Tests wait on this counter instead of sleeping.
   const drew = (node) => {
     node.dataset.draws = Number(node.dataset.draws) + 1;
@@ -168,12 +212,12 @@ const lk = (() => {
       ArrowRight: () => now + 1,
       Home: () => 0,
       End: () => count - 1,
+      " ": toggle,
     };
-    element.addEventListener("keydown", (event) => {
-      if (event.key === " " && event.target === slider) toggle();
-      else if (keys[event.key]) manual(keys[event.key])();
-      else return;
-      event.preventDefault();
+    onKeys(element, keys, (to, event) => {
+      if (to !== toggle) manual(to)();
+      else if (event.target === slider) toggle();
+      else return false; // a button's own
     });
     function set(to) {
       now = to;
@@ -358,6 +402,9 @@ const lk = (() => {
     button,
     call,
     drew,
+    onKeys,
+    onDrag,
+    onWheel,
     stepper,
     frameStepper,
     toggle,

@@ -101,10 +101,7 @@ function render({ model, el }) {
     });
     body.addEventListener("pointerleave", () => light(index, null));
     let cursor = pane.first_line - 1;
-    body.addEventListener("keydown", (event) => {
-      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
+    lk.onKeys(body, { ArrowDown: 1, ArrowUp: -1 }, (step) => {
       cursor = Math.max(
         pane.first_line,
         Math.min(pane.first_line + pane.lines.length - 1, cursor + step),

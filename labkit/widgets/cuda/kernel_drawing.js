@@ -197,10 +197,8 @@ const kernelDrawing = (() => {
       if (cell && Number(cell.dataset.lane) !== now) pick(Number(cell.dataset.lane));
     };
     element.addEventListener("pointermove", point);
-    element.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: LANES - 1 }[event.key];
-      if (to === undefined) return;
-      event.preventDefault();
+    const lanes = () => ({ ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: LANES - 1 });
+    lk.onKeys(element, lanes, (to) => {
       if (to >= 0 && to < LANES && to !== now) pick(to);
     });
     const show = (request, lane, label) => {

@@ -156,18 +156,20 @@ function kernelSource({ model, run, save }) {
   function choose(place) {
     save({ place: place === model.get("place") ? -1 : place, page: "requests" });
   }
-  body.addEventListener("keydown", (event) => {
+  const steps = () => {
     const now = run(),
       here = now.places
         .map(([file, line], i) => [file, line, i])
         .filter(([file]) => file === now.file);
     const at = here.findIndex(([, , i]) => i === model.get("place"));
-    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? here.length - 1 : at - 1 }[event.key];
-    if (event.key === "Escape") save({ place: -1 });
-    else if (to !== undefined && here[to]) save({ place: here[to][2], page: "requests" });
-    else if (to === undefined) return;
-    event.preventDefault();
-  });
+    const to = (line) => () => line && save({ place: line[2], page: "requests" });
+    return {
+      ArrowDown: to(here[at + 1]),
+      ArrowUp: to(here[at < 0 ? here.length - 1 : at - 1]),
+      Escape: () => save({ place: -1 }),
+    };
+  };
+  lk.onKeys(body, steps);
   // Scrolls the pane only: scrollIntoView would move the whole notebook.
   function reveal(row) {
     const top = row.offsetTop;

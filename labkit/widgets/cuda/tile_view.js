@@ -166,13 +166,9 @@ function render({ model, el }) {
       const { x, y } = lk.spot(event);
       pick(Math.floor((y - 1) / size), Math.floor((x - 1) / size));
     });
-    canvas.addEventListener("keydown", (event) => {
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    lk.onKeys(canvas, moves, (move) => {
       const [chosen, row, col] = model.get("cell");
-      const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[
-        event.key
-      ];
-      if (!move) return;
-      event.preventDefault();
       chosen === i ? pick(row + move[0], col + move[1]) : pick(0, 0);
     });
     const note = !layer.rows || !layer.cols ? lk.h("div", { class: "lk-muted" }, "no cells") : null;

@@ -253,40 +253,22 @@ function render({ model, el }) {
       (s) => s.lane === lane && s.start - slack <= time && time <= s.end + slack,
     );
   };
-  let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: lk.spot(event).x, moved: false };
-    canvas.setPointerCapture(event.pointerId);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    if (!drag) return;
-    const { x } = lk.spot(event),
-      dx = x - drag.x;
-    if (!drag.moved && Math.abs(dx) < 4) return;
-    drag.moved = true;
-    drag.x = x;
-    from -= (dx / (width() - LABEL - 16)) * shown;
-    draw();
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    if (drag && !drag.moved) choose(hit(event));
-    drag = null;
-  });
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && document.activeElement !== canvas) return;
-      event.preventDefault();
-      zoom(
-        Math.exp(event.deltaY / 400),
-        from + ((lk.spot(event).x - LABEL) / (width() - LABEL - 16)) * shown,
-      );
+  lk.onDrag(canvas, {
+    move: (dx) => {
+      from -= (dx / (width() - LABEL - 16)) * shown;
+      draw();
     },
-    { passive: false },
+    pick: (event) => choose(hit(event)),
+  });
+  lk.onWheel(canvas, (event) =>
+    zoom(
+      Math.exp(event.deltaY / 400),
+      from + ((lk.spot(event).x - LABEL) / (width() - LABEL - 16)) * shown,
+    ),
   );
-  canvas.addEventListener("keydown", (event) => {
+  const moves = () => {
     const at = order.indexOf(model.get("selected"));
-    const moves = {
+    return {
       ArrowRight: () => choose(order[Math.min(order.length - 1, at + 1)]),
       ArrowLeft: () => choose(order[Math.max(0, at - 1)]),
       "+": () => zoom(1 / 1.5),
@@ -298,10 +280,10 @@ function render({ model, el }) {
         draw();
       },
     };
-    if (moves[event.key] && order.length) {
-      moves[event.key]();
-      event.preventDefault();
-    }
+  };
+  lk.onKeys(canvas, moves, (move) => {
+    if (!order.length) return false;
+    move();
   });
   const moved = () => {
     stepper?.follow();

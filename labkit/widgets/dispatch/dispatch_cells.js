@@ -149,18 +149,17 @@ function dispatchCells(shared) {
     )
       grid.scrollTop = top - grid.clientHeight / 2;
   }
-  grid.addEventListener("keydown", (event) => {
-    const row = event.target.closest("tr"),
-      at = [...row.querySelectorAll("button")].indexOf(event.target);
-    const side = { ArrowLeft: at - 1, ArrowRight: at + 1 }[event.key];
-    const other = { ArrowUp: row.previousElementSibling, ArrowDown: row.nextElementSibling }[
-      event.key
-    ];
-    const line = side === undefined ? other : row;
-    if (side === undefined && other === undefined) return;
-    event.preventDefault();
+  const moves = {
+    ArrowLeft: (row, at) => [row, at - 1],
+    ArrowRight: (row, at) => [row, at + 1],
+    ArrowUp: (row, at) => [row.previousElementSibling, at],
+    ArrowDown: (row, at) => [row.nextElementSibling, at],
+  };
+  lk.onKeys(grid, moves, (move, { target }) => {
+    const row = target.closest("tr"),
+      [line, to] = move(row, [...row.querySelectorAll("button")].indexOf(target));
     const buttons = line ? [...line.querySelectorAll("button")] : [];
-    buttons[Math.max(0, Math.min(buttons.length - 1, side === undefined ? at : side))]?.click();
+    buttons[Math.max(0, Math.min(buttons.length - 1, to))]?.click();
   });
   function drawTools() {
     const { cells } = table();

@@ -133,12 +133,10 @@ function dispatchMatrix(bits, { columns, word, winner = -1, notes = {}, rows, la
   const buttons = [...table.querySelectorAll("button")];
   if (buttons.length) buttons[0].tabIndex = 0;
   // One stop for Tab; the arrows walk from there.
-  table.addEventListener("keydown", (event) => {
-    const wide = edited.length;
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: wide, ArrowUp: -wide }[event.key];
-    const next = step && buttons[buttons.indexOf(event.target) + step];
-    if (!step) return;
-    event.preventDefault();
+  const wide = edited.length;
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: wide, ArrowUp: -wide };
+  lk.onKeys(table, steps, (step, event) => {
+    const next = buttons[buttons.indexOf(event.target) + step];
     if (next) {
       event.target.tabIndex = -1;
       next.tabIndex = 0;

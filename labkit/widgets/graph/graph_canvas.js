@@ -330,36 +330,18 @@ const graphCanvas = (() => {
           Math.abs(over.y - y) <= Math.max(4, (BOX_HEIGHT / 2) * view.scale)
         );
       };
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        // The page scrolls until the graph has the focus.
-        if (!event.ctrlKey && document.activeElement !== canvas) return;
-        event.preventDefault();
-        const over = lk.spot(event);
-        zoom(Math.exp(-event.deltaY / 400), over.x, over.y);
+    // The page scrolls until the graph has the focus.
+    lk.onWheel(canvas, (event) => {
+      const over = lk.spot(event);
+      zoom(Math.exp(-event.deltaY / 400), over.x, over.y);
+    });
+    lk.onDrag(canvas, {
+      move: (dx, dy) => {
+        view.x += dx;
+        view.y += dy;
+        draw();
       },
-      { passive: false },
-    );
-    let drag = null;
-    canvas.addEventListener("pointerdown", (event) => {
-      drag = { ...lk.spot(event), moved: false };
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!drag) return;
-      const over = lk.spot(event),
-        dx = over.x - drag.x,
-        dy = over.y - drag.y;
-      if (!drag.moved && Math.hypot(dx, dy) < 4) return;
-      view.x += dx;
-      view.y += dy;
-      drag = { ...over, moved: true };
-      draw();
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      if (drag && !drag.moved) pick(level.nodes.findIndex(inside(lk.spot(event))));
-      drag = null;
+      pick: (event) => pick(level.nodes.findIndex(inside(lk.spot(event)))),
     });
 
     return {

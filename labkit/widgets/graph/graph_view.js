@@ -238,11 +238,10 @@ function render({ model, el }) {
   }
 
   search.addEventListener("input", find);
-  search.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && now.matches.length)
-      go(now.matches[(now.matches.indexOf(chosen()) + 1) % now.matches.length]);
-  });
-  canvas.addEventListener("keydown", (event) => {
+  const nextMatch = () =>
+    now.matches.length && go(now.matches[(now.matches.indexOf(chosen()) + 1) % now.matches.length]);
+  lk.onKeys(search, { Enter: nextMatch });
+  const moves = () => {
     const i = chosen();
     const row =
       i < 0
@@ -252,7 +251,7 @@ function render({ model, el }) {
             .filter(([n]) => n.y === level.nodes[i].y)
             .sort((a, b) => a[0].x - b[0].x)
             .map(([, k]) => k);
-    const moves = {
+    return {
       ArrowDown: () => (i < 0 ? go(0) : outgoing[i].length && go(level.edges[outgoing[i][0]][1])),
       ArrowUp: () => (i < 0 ? go(0) : incoming[i].length && go(level.edges[incoming[i][0]][0])),
       ArrowLeft: () => (i < 0 ? go(0) : go(row[Math.max(0, row.indexOf(i) - 1)])),
@@ -265,10 +264,10 @@ function render({ model, el }) {
         draw();
       },
     };
-    if (moves[event.key] && level.nodes.length) {
-      moves[event.key]();
-      event.preventDefault();
-    }
+  };
+  lk.onKeys(canvas, moves, (move) => {
+    if (!level.nodes.length) return false;
+    move();
   });
   const changed = {
     levels: useLevel,

@@ -19,29 +19,21 @@ function listenTo(map, p) {
       map.go(map.now.k);
     }
   });
-  p.timeline.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && !event.shiftKey) return;
-      event.preventDefault();
-      map.zoomBy(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, entryAt(event));
-    },
-    { passive: false },
+  lk.onWheel(
+    p.timeline,
+    (event) => map.zoomBy(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, entryAt(event)),
+    (event) => event.ctrlKey || event.shiftKey,
   );
-  const move = {
-    ArrowLeft: () => map.now.k - 1,
-    ArrowRight: () => map.now.k + 1,
-    PageUp: () => map.now.k - 100,
-    PageDown: () => map.now.k + 100,
-    Home: () => 0,
-    End: () => map.trace.n,
-  };
-  p.timeline.addEventListener("keydown", (event) => {
-    if (move[event.key]) map.go(move[event.key]());
-    else if (event.key === "+" || event.key === "=") map.zoomBy(0.5);
-    else if (event.key === "-") map.zoomBy(2);
-    else return;
-    event.preventDefault();
+  lk.onKeys(p.timeline, {
+    ArrowLeft: () => map.go(map.now.k - 1),
+    ArrowRight: () => map.go(map.now.k + 1),
+    PageUp: () => map.go(map.now.k - 100),
+    PageDown: () => map.go(map.now.k + 100),
+    Home: () => map.go(0),
+    End: () => map.go(map.trace.n),
+    "+": () => map.zoomBy(0.5),
+    "=": () => map.zoomBy(0.5),
+    "-": () => map.zoomBy(2),
   });
   p.map.addEventListener("click", (event) => {
     const { x, y } = lk.spot(event),
@@ -54,9 +46,7 @@ function listenTo(map, p) {
       found = memoryBlocks.at(p.laid, x, y);
     p.map.title = found ? memorySaid.block(map.trace, found) : "";
   });
-  p.map.addEventListener("keydown", (event) => {
-    const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!direction) return;
+  lk.onKeys(p.map, { ArrowLeft: -1, ArrowRight: 1 }, (direction) => {
     const alive = map.now.segments.flatMap((s) => s.blocks.filter((b) => b.life >= 0));
     const at = alive.findIndex((b) => b.life === map.ui.pinned);
     const chosen = alive[at < 0 ? 0 : Math.max(0, Math.min(alive.length - 1, at + direction))];
@@ -64,6 +54,5 @@ function listenTo(map, p) {
       map.ui.pinned = chosen.life;
       map.go(map.now.k);
     }
-    event.preventDefault();
   });
 }

@@ -47,20 +47,17 @@ function render({ model, el }) {
         "data-key": "grids",
       }),
     );
-    grids.addEventListener("keydown", (event) => {
+    const moves = {
+      ArrowLeft: [1, -1],
+      ArrowRight: [1, 1],
+      ArrowUp: [2, -1],
+      ArrowDown: [2, 1],
+      PageUp: [3, -1],
+      PageDown: [3, 1],
+    };
+    lk.onKeys(grids, moves, ([fromLast, by]) => {
       const sizes = get("sizes"),
-        last = sizes?.length - 1;
-      const [dim, by] =
-        {
-          ArrowLeft: [last, -1],
-          ArrowRight: [last, 1],
-          ArrowUp: [last - 1, -1],
-          ArrowDown: [last - 1, 1],
-          PageUp: [last - 2, -1],
-          PageDown: [last - 2, 1],
-        }[event.key] ?? [];
-      if (dim === undefined) return;
-      event.preventDefault();
+        dim = sizes?.length - fromLast;
       if (!(dim >= 0) || sizes.includes(0)) return;
       const to = [...index()];
       to[dim] = Math.max(0, Math.min(sizes[dim] - 1, to[dim] + by));

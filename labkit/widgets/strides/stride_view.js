@@ -96,27 +96,26 @@ function render({ model, el }) {
       strip.scrolled = true;
       paint();
     };
-    const on = (event, run) => canvas.addEventListener(event, run, { passive: false });
-    on("pointermove", (event) => {
+    canvas.addEventListener("pointermove", (event) => {
       const found = owner(strideStrip.cellUnder(strip, event));
       if (found) point(...found);
       else leave();
     });
-    on("pointerleave", leave);
-    on("click", (event) => {
+    canvas.addEventListener("pointerleave", leave);
+    canvas.addEventListener("click", (event) => {
       const found = owner(strideStrip.cellUnder(strip, event));
       if (found) select(...found);
     });
-    on("wheel", (event) => {
-      if (strip.look.count >= strip.look.all) return;
-      event.preventDefault();
-      scroll(strip.from + Math.sign(event.deltaY) * strip.look.per);
-    });
-    on("keydown", (event) => {
+    lk.onWheel(
+      canvas,
+      (event) => scroll(strip.from + Math.sign(event.deltaY) * strip.look.per),
+      () => strip.look.count < strip.look.all,
+    );
+    const steps = () => {
       const { per } = strip.look;
-      const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -per, ArrowDown: per }[event.key];
-      if (!by) return;
-      event.preventDefault();
+      return { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -per, ArrowDown: per };
+    };
+    lk.onKeys(canvas, steps, (by) => {
       const here = scene.lights().find(({ view }) => view.storage === n);
       let cell = here ? scene.cellOf(here.view, here.at) : -by;
       for (let tries = 0; tries < 2000; tries++) {
@@ -222,9 +221,9 @@ function render({ model, el }) {
     canvas.addEventListener("focus", () => {
       if (model.get("selected").view !== n) select(n, scene.cursors[n]);
     });
-    canvas.addEventListener("keydown", (event) => {
-      const { rows, cols, sizes, fact } = scene.views[n];
-      const moves = {
+    const moves = () => {
+      const { rows, cols } = scene.views[n];
+      return {
         ArrowLeft: [cols, -1],
         ArrowRight: [cols, 1],
         ArrowUp: [rows, -1],
@@ -234,9 +233,9 @@ function render({ model, el }) {
         PageUp: [rows, -16],
         PageDown: [rows, 16],
       };
-      if (!moves[event.key]) return;
-      event.preventDefault();
-      const [dim, by] = moves[event.key];
+    };
+    lk.onKeys(canvas, moves, ([dim, by]) => {
+      const { sizes, fact } = scene.views[n];
       if (dim === null || fact.numel === 0) return;
       const to = Math.max(0, Math.min(sizes[dim] - 1, scene.cursors[n][dim] + by));
       select(n, scene.cursors[n].with(dim, to));
