@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from labkit.course.checks import _schedule
+from labkit.course.exercises.mapped_files import SPOILT
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("mapped_files")
@@ -287,6 +289,15 @@ def test_mistakes_get_their_hints():
     assert "ends a loop" in first_hint(exercise, Wraps)
     assert "of a cache" in first_hint(exercise, Cached)
     assert "it is the file's" in first_hint(exercise, Floats)
+
+
+def test_every_check_asks_every_way_to_damage_a_file():
+    exercise = answers.exercises["mapped_dataset"]
+    for seed in range(40):
+        cases = [exercise.make(seed, *each) for each in _schedule(exercise)]
+        damages = [case.inputs[1] for case in cases]
+        assert {one[1] for one in damages if one} == set(SPOILT), seed
+        assert None in damages
 
 
 test_answers = answers.tests()

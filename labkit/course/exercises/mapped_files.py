@@ -110,6 +110,8 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "another format": lambda content: b"RIFF" + content[4:],
 }
+DAMAGED = ("", "empty", "short", "", "long", "half a header", "", "another format", "")
+"""How a file is damaged in the cases of each size: so every check asks every way."""
 
 
 Shard = tuple[tuple[int, ...], str, bool, int]
@@ -125,8 +127,8 @@ def _shards(rng: Rng, size: int, spoil: bool = True, fortran: bool = True) -> tu
     for _ in range(rng.randint(1, 2 + size // 3)):
         count = 100 if large else rng.randint(1, 4)
         shards.append(((count, *shape), dtype, fortran and rng.chance(0.4), rng.getrandbits(30)))
-    spoilt = spoil and rng.chance(0.5)
-    return shards, (rng.randrange(len(shards)), rng.choice(sorted(SPOILT))) if spoilt else None
+    damage = DAMAGED[size] if spoil else ""
+    return shards, (rng.randrange(len(shards)), damage) if damage else None
 
 
 NAMES = tuple(f"shard_{letter}.npy" for letter in "hgfedcba")
