@@ -29,7 +29,17 @@ def slot(word, per_backend=PER_BACKEND, first_bit=16):
     return index + (backend if functionality in per_backend else 0)
 
 
-answers.right("key_set_arithmetic")((difference, slot))
+def slots(word):
+    found = []
+    for feature in range(1, 47):
+        if word >> 15 + feature & 1:
+            first = slot(1 << 15 + feature)
+            backends = [b for b in range(16) if word >> b & 1]
+            found += [first + b for b in backends] if feature in PER_BACKEND else [first]
+    return found
+
+
+answers.right("key_set_arithmetic")((difference, slot, slots))
 
 
 def undefined_without_backend(word):
@@ -50,6 +60,16 @@ def one_slot_each(word):
     return functionality + slot(word) - slot(word & ~BACKEND_BITS)
 
 
+def winners_backend(word):
+    """One slot for each feature: that of the highest backend."""
+    backend = (word & BACKEND_BITS).bit_length()
+    return slots(word & ~BACKEND_BITS | (1 << backend >> 1))
+
+
+def slots_without_backend(word):
+    return slots(word if word & BACKEND_BITS else word | 1)
+
+
 def asks_labkit(word):
     from labkit.core.dispatch_key_set import DispatchKeySet
 
@@ -63,15 +83,20 @@ def asks_torch(a, b):
 
 
 for why, answer in [
-    ("removal clears backend bits", (lambda a, b: a & ~b, slot)),
-    ("takes out the wrong bits", (lambda a, b: a ^ (b & ~BACKEND_BITS), slot)),
-    ("adds the backend to a feature with one slot", (difference, backend_everywhere)),
-    ("off by one from the bit without Undefined", (difference, one_bit_off)),
-    ("no backend bit means Undefined slot", (difference, undefined_without_backend)),
-    ("counts one slot for each feature below", (difference, one_slot_each)),
-    (BANNED, (difference, asks_labkit)),
-    (BANNED, (asks_torch, slot)),
-    (CONSTANT, (difference, lambda word: 96)),
+    ("removal clears backend bits", (lambda a, b: a & ~b, slot, slots)),
+    ("takes out the wrong bits", (lambda a, b: a ^ (b & ~BACKEND_BITS), slot, slots)),
+    ("adds the backend to a feature with one slot", (difference, backend_everywhere, slots)),
+    ("off by one from the bit without Undefined", (difference, one_bit_off, slots)),
+    ("no backend bit means Undefined slot", (difference, undefined_without_backend, slots)),
+    ("counts one slot for each feature below", (difference, one_slot_each, slots)),
+    ("iteration skips per-backend expansion", (difference, slot, winners_backend)),
+    ("a feature without a backend has a slot", (difference, slot, slots_without_backend)),
+    ("all sixteen slots of a feature", (difference, slot, lambda word: slots(word | 0xFFFF))),
+    ("the highest slot first", (difference, slot, lambda word: slots(word)[::-1])),
+    (BANNED, (difference, asks_labkit, slots)),
+    (BANNED, (asks_torch, slot, slots)),
+    (CONSTANT, (difference, lambda word: 96, slots)),
+    (CONSTANT, (difference, slot, lambda word: [1, 96])),
 ]:
     answers.wrong("key_set_arithmetic", why)(answer)
 
@@ -84,17 +109,19 @@ def remembers_the_first_slot():
         seen.append(slot(word))
         return seen[0]
 
-    return difference, first
+    return difference, first, slots
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ((lambda a, b: a & ~b, slot), "lost a backend bit"),
-        ((lambda a, b: a ^ (b & ~BACKEND_BITS), slot), "still has a feature"),
-        ((difference, backend_everywhere), "a feature that has one slot"),
-        ((difference, undefined_without_backend), "No backend bit is set"),
-        ((difference, one_bit_off), "Count the slots before"),
+        ((lambda a, b: a & ~b, slot, slots), "lost a backend bit"),
+        ((lambda a, b: a ^ (b & ~BACKEND_BITS), slot, slots), "still has a feature"),
+        ((difference, backend_everywhere, slots), "a feature that has one slot"),
+        ((difference, undefined_without_backend, slots), "No backend bit is set"),
+        ((difference, one_bit_off, slots), "Count the slots before"),
+        ((difference, slot, lambda word: slots(word)[::-1]), "the lowest first"),
+        ((difference, slot, winners_backend), "Go through the features"),
     ],
 )
 def test_a_wrong_word_or_slot_gets_the_hint_about_it_and_words_in_hex(wrong, said):
@@ -111,7 +138,7 @@ def test_a_word_without_a_backend_bit_fails_in_the_stage_of_that_name(number_wit
         right = slot(word)
         return right if word & BACKEND_BITS else 0 if number_without == 0 else right - 1
 
-    found = outcomes(answers.exercises["key_set_arithmetic"], (difference, slot_of), 11)
+    found = outcomes(answers.exercises["key_set_arithmetic"], (difference, slot_of, slots), 11)
     named = next(outcome for outcome in found if outcome.name == "no backend bit")
     assert named.state == "wrong"
 

@@ -1,5 +1,6 @@
 """Dispatch tables: key sets as words, and the steps that fill an operator's row."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +21,13 @@ K = DispatchKey
 # --- key_set_arithmetic
 
 Step = tuple[str, int]
-Expression = tuple[int, list[Step], bool]
+SLOTS = ("slot", "slots")
+"""What may be asked about a word: the winner's slot, and the slots of all its keys."""
+Expression = tuple[int, list[Step], tuple[str, ...]]
 
 
-def _words_of(keys: Sequence[DispatchKey], *kinds: str, slots: bool = True) -> Any:
-    """Steps of these kinds over sets of these keys; `slots`: each time the slot is asked for."""
+def _words_of(keys: Sequence[DispatchKey], *kinds: str, slots: tuple[str, ...] = SLOTS) -> Any:
+    """Steps of these kinds over sets of these keys; `slots`: what is asked of each word."""
     bare = [key for key in keys if key.backend_bit < 0] or keys
 
     def case(rng: Rng, size: int) -> Expression:
@@ -58,19 +61,21 @@ def _hex(word: Any) -> Any:
     return hex(word) if isinstance(word, int) else word
 
 
-def _drive_words(answer: Any, start: int, steps: list[Step], slots: bool) -> list[dict[str, Any]]:
-    """The word after every step, and its slot; joining two sets needs no answer."""
-    difference, slot_of = answer
+def _drive_words(
+    answer: Any, start: int, steps: list[Step], slots: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """The word after every step, and its slots; joining two sets needs no answer."""
+    difference, *rest = answer
+    functions = dict(zip(SLOTS, rest, strict=True))
     word, seen = start, []
     for kind, operand in [("start", 0), *steps]:
         word = difference(word, operand) if kind == "difference" else word | operand
         seen.append({"after": kind, "word": _hex(word)})
-        if slots:
-            seen[-1]["slot"] = slot_of(word)
+        seen[-1] |= {name: functions[name](word) for name in slots}
     return seen
 
 
-def _real_words(start: int, steps: list[Step], slots: bool) -> list[dict[str, Any]]:
+def _real_words(start: int, steps: list[Step], slots: tuple[str, ...]) -> list[dict[str, Any]]:
     """The same with PyTorch's own class."""
     real = to_torch(keyset(start))
     seen: list[dict[str, Any]] = []
@@ -78,13 +83,18 @@ def _real_words(start: int, steps: list[Step], slots: bool) -> list[dict[str, An
         other = to_torch(keyset(operand))
         real = real - other if kind == "difference" else real | other
         word = from_torch(real).raw
-        seen.append({"after": kind, "word": hex(word)})
-        if slots:
-            seen[-1]["slot"] = slot_of_bits(word)
+        right = {"slot": slot_of_bits(word), "slots": _slots_of_its_keys(real)}
+        seen.append({"after": kind, "word": hex(word), **{name: right[name] for name in slots}})
     return seen
 
 
-def _fewer_steps(start: int, steps: list[Step], slots: bool) -> Any:
+def _slots_of_its_keys(real: Any) -> list[int]:
+    """The slots of the keys that PyTorch's own loop over a set finds, in its order."""
+    names = re.findall(r"\w+", repr(real).partition("(")[2])
+    return [slot_of_bits(DispatchKeySet(DispatchKey[name]).raw) for name in names]
+
+
+def _fewer_steps(start: int, steps: list[Step], slots: tuple[str, ...]) -> Any:
     for gone in range(len(steps)):
         yield start, steps[:gone] + steps[gone + 1 :], slots
     if start:
@@ -94,9 +104,9 @@ def _fewer_steps(start: int, steps: list[Step], slots: bool) -> Any:
             yield start, [*steps[:at], (kind, operand & (operand - 1)), *steps[at + 1 :]], slots
 
 
-def _show_expression(start: int, steps: list[Step], slots: bool) -> str:
+def _show_expression(start: int, steps: list[Step], slots: tuple[str, ...]) -> str:
     words = [f"start {start:#x}", *(f"{kind} {operand:#x}" for kind, operand in steps)]
-    return ", then ".join([*words, "slot_of"] if slots else words)
+    return ", then ".join([*words, *(f"{name}_of" for name in slots)])
 
 
 def _first_difference(evidence: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -139,6 +149,11 @@ def _another_slot(evidence: Any) -> bool:
     return got != right
 
 
+def _slots_in_another_order(evidence: Any) -> bool:
+    got, right = _first_difference(evidence)
+    return got["slots"] != right["slots"] and sorted(got["slots"]) == right["slots"]
+
+
 key_set_arithmetic = Exercise(
     id="dispatch_table.key_set_arithmetic",
     rules=("integers only: no torch, no labkit",),
@@ -149,13 +164,14 @@ key_set_arithmetic = Exercise(
     show=_show_expression,
     cases=100,
     stages=(
-        Stage("difference", case=_words_of(ORDINARY, "difference", slots=False)),
-        Stage("one slot", case=_words_of(LONE)),
-        Stage("sixteen slots", case=_words_of(ORDINARY)),
-        Stage("no backend bit", case=_words_of(SEVERAL)),
+        Stage("difference", case=_words_of(ORDINARY, "difference", slots=())),
+        Stage("one slot", case=_words_of(LONE, slots=("slot",))),
+        Stage("sixteen slots", case=_words_of(ORDINARY, slots=("slot",))),
+        Stage("no backend bit", case=_words_of(SEVERAL, slots=("slot",))),
+        Stage("every slot", case=_words_of(ALL_KEYS, slots=("slots",))),
         Stage("together"),
     ),
-    minutes=12,
+    minutes=15,
     banned=("torch.*", "labkit.*", "torch._C.DispatchKeySet"),
     hints=(
         Hint(
@@ -183,6 +199,15 @@ key_set_arithmetic = Exercise(
             "more for each lower one in PER_BACKEND. Feature f is bit 15 + f.",
             when=_another_slot,
         ),
+        Hint(
+            "slots_of lists the right slots in another order: the lowest first.",
+            when=_slots_in_another_order,
+        ),
+        Hint(
+            "Go through the features whose bit is set, lowest first. One in PER_BACKEND gives a "
+            "slot for each backend bit of the word, none without a backend bit; another gives one.",
+            stage="every slot",
+        ),
         "Do one word by hand: 0x1000010001 is {CPU, AutogradCPU}. Three bits, not four.",
     ),
     must_fail=(
@@ -192,6 +217,10 @@ key_set_arithmetic = Exercise(
         "counts one slot for each feature below",
         "off by one from the bit without Undefined",
         "no backend bit means Undefined slot",
+        "iteration skips per-backend expansion",
+        "a feature without a backend has a slot",
+        "all sixteen slots of a feature",
+        "the highest slot first",
         BANNED,
         FIRST,
         CONSTANT,
