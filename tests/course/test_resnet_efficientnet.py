@@ -266,6 +266,17 @@ def keep_in_place(x, w, norm, stride, keep):
     return y
 
 
+@answers.wrong("mbconv", "converts the layout per call")
+def channels_last_per_call(x, w, norm, stride, keep):
+    last = x.to(memory_format=torch.channels_last)
+    return bottleneck()(last, w, norm, stride, keep).contiguous()
+
+
+@answers.wrong("mbconv", "copies the input")
+def of_a_copy(x, w, norm, stride, keep):
+    return bottleneck()(x.clone(), w, norm, stride, keep)
+
+
 test_answers = answers.tests()
 
 
@@ -304,6 +315,7 @@ test_answers = answers.tests()
         ("mbconv", bottleneck(adds=False), "Look at the end"),
         ("mbconv", bottleneck(along="width"), "keep.reshape(-1, 1, 1, 1)"),
         ("mbconv", bottleneck(alone=True), "keep does nothing"),
+        ("mbconv", of_a_copy, "chosen once"),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, answer, words):

@@ -5,11 +5,27 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._graph_steps import drawn
 
 F64 = torch.float64
+
+
+class CopiesSeen(TorchDispatchMode):  # type: ignore[misc]
+    """Inside, every operator is noted that writes a whole tensor again, in any layout."""
+
+    COPIES = ("aten::clone", "aten::_to_copy", "aten::copy_")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if op._schema.name in self.COPIES:
+            self.seen.append(op._schema.name)
+        return op(*args, **(kwargs or {}))
 
 
 class OneThread:
@@ -93,7 +109,7 @@ def _bottleneck_truth(*question: Any) -> dict[str, Any]:
         y = norm("narrow", F.conv2d(gated, w["narrow"]))
     if stride == 1 and y.shape == x.shape:
         y = x + (y if keep is None else y * keep[:, None, None, None])
-    return {"norms": seen, "result": y, "changed": []}
+    return {"norms": seen, "result": y, "changed": [], "copies": []}
 
 
 def _drive_bottleneck(answer: Any, *question: Any) -> Any:
@@ -109,10 +125,10 @@ def _drive_bottleneck(answer: Any, *question: Any) -> Any:
         scale, shift = norms[name]
         return image * scale + shift
 
-    with OneThread():
+    with OneThread(), CopiesSeen() as copies:
         y = answer(x, dict(w), norm, question[5], keep)
     changed = [name for name, one in given.items() if not torch.equal(one, was[name])]
-    return {"norms": seen, "result": y, "changed": changed}
+    return {"norms": seen, "result": y, "changed": changed, "copies": copies.seen}
 
 
 def _wrong_norm(name: str) -> Callable[[Any], bool]:
@@ -192,6 +208,9 @@ mbconv = Exercise(
     hints=(
         Hint("You changed what you were given: x, a weight or keep, as `changed` says. Make a new "
              "tensor instead.", when=lambda e: bool(e.value["changed"])),
+        Hint("You copied a tensor, as `copies` says. `contiguous`, `clone` and `to` write it once "
+             "more in each call; a layout belongs to the whole network, and is chosen once.",
+             when=lambda e: bool(e.value["copies"])),
         Hint("What the norm of \"wider\" was given is not right: it is the convolution of x alone.",
              when=_wrong_norm("wider")),
         Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
@@ -219,7 +238,7 @@ mbconv = Exercise(
         "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
         "mutates the input", "mutates a weight", "mutates keep", "lays keep along the width",
         "multiplies by keep without a sum", "adds images of different shapes",
-        "takes the means over the batch",
+        "takes the means over the batch", "converts the layout per call", "copies the input",
     ),
     picture=_bottleneck_picture,
 )  # fmt: skip
