@@ -356,6 +356,17 @@ def one_run(runs):
     return found
 
 
+@answers.wrong("amp_benefit", "memory from parameters only")
+def of_the_parameters(runs):
+    return benefit([{**run, "kept_bytes": run["parameter_bytes"]} for run in runs])
+
+
+@answers.wrong("amp_benefit", "memory of the parameters, too")
+def with_parameters(runs):
+    both = [{**run, "kept_bytes": run["kept_bytes"] + run["parameter_bytes"]} for run in runs]
+    return benefit(both)
+
+
 def difference_of_medians(runs):
     fair = [run for run in runs if not run["warm_up"] and not run["tf32"]]
     losses = {
@@ -369,6 +380,7 @@ def test_a_loss_that_alone_is_wrong_gets_its_own_hint():
     exercise = answers.exercises["amp_benefit"]
     assert "Only the loss is wrong" in first_hint(exercise, difference_of_medians)
     assert "Pair the runs" in first_hint(exercise, means)
+    assert "the parameters stay" in first_hint(exercise, of_the_parameters)
 
 
 def loss_outside(model, optimizer, x, y):

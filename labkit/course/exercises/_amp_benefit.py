@@ -14,7 +14,7 @@ Run = dict[str, Any]
 def _runs(rng: Rng, size: int, noisy: bool = True, other: bool = True) -> tuple[list[Run]]:
     """Turns of one run in either precision, the first of them a warm-up; sometimes more."""
     gain = rng.choice((1.0, 1.3, 2.0))
-    kept = rng.randint(100, 900) * 64
+    kept, parameters = (rng.randint(100, 900) * 64 for _ in range(2))
     turns = rng.choice((5, 7, 9, 11))
     device = rng.choice(("cpu", "cpu", "emulator")) if other else "cpu"
     runs: list[Run] = []
@@ -30,6 +30,7 @@ def _runs(rng: Rng, size: int, noisy: bool = True, other: bool = True) -> tuple[
                 "tf32": False,
                 "seconds": round(seconds * (20 if turn == 0 else 1), 6),
                 "kept_bytes": kept if precision == "float32" else int(kept * 0.6),
+                "parameter_bytes": parameters,
                 "loss": round(0.2 + 0.01 * rng.random() + 0.003 * (faster > 1), 6),
             })  # fmt: skip
         if other and rng.chance(0.3):
@@ -61,11 +62,11 @@ def _rank(count: int) -> int:
     return rank
 
 
-def _only_the_loss(evidence: Evidence) -> bool:
-    """Whether all but the loss is right."""
+def _only_one(evidence: Evidence, name: str) -> bool:
+    """Whether all but this is right."""
     got, right = evidence.value, evidence.right
     off = {key for key in right if not _same(got.get(key), right[key])}
-    return off == {"loss"}
+    return off == {name}
 
 
 def _same(got: float | None, right: float | None) -> bool:
@@ -104,12 +105,17 @@ amp_benefit = Exercise(
         Hint(
             "Only the loss is wrong. It is the median of the differences, one for each turn that "
             "is no warm-up, and not the difference of two medians.",
-            when=_only_the_loss,
+            when=lambda e: _only_one(e, "loss"),
         ),
         Hint(
             "Pair the runs by turn: the machine's load is the same for both of a turn. Then take "
             "the median of the pairs' ratios.",
             stage="noise",
+        ),
+        Hint(
+            "{got}: the parameters stay in 32 bits. What autocast makes smaller is what is kept "
+            "for backward.",
+            when=lambda e: _only_one(e, "bytes") and e.value["bytes"] == 1,
         ),
         Hint(
             "A run with tf32 on has another setting than its partner: it is no baseline.",
@@ -126,6 +132,8 @@ amp_benefit = Exercise(
         "a time from too few pairs",
         "turns the ratio round",
         "one run of each",
+        "memory from parameters only",
+        "memory of the parameters, too",
         FIRST,
     ),
 )
