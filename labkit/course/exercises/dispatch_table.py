@@ -151,7 +151,7 @@ def _another_slot(evidence: Any) -> bool:
 
 def _slots_in_another_order(evidence: Any) -> bool:
     got, right = _first_difference(evidence)
-    return got["slots"] != right["slots"] and sorted(got["slots"]) == right["slots"]
+    return bool(got["slots"] != right["slots"] and sorted(got["slots"]) == right["slots"])
 
 
 key_set_arithmetic = Exercise(
