@@ -114,31 +114,36 @@ def record_give_up(exercise_id: str) -> None:
 
 
 def record_attempt(exercise: Exercise, digest: str, attempt: Attempt, evidence: Evidence) -> str:
-    """Keep a failing attempt and return the hint it earned.
+    """Keep a failing attempt and return the hint that fits it, or the next general one.
 
-    That is "" for an answer seen before, for one that called what it may not, and where every hint
-    left is about another mistake. The hint that fits is said again rather than one that does not.
+    A hint that fits and was said before is said again, also for an answer seen before; a changed
+    answer earns the next general one beside it. "" for an answer that called what it may not, and
+    where every hint left is about another mistake.
     """
     with _changing(exercise.id) as state:
         state.attempts += 1
         state.history = [*state.history, asdict(attempt)][-KEPT_ATTEMPTS:]
-        if evidence.kind == "banned" or digest in state.digests:
+        if evidence.kind == "banned":
             return ""
+        earned = {index for index, _ in state.hints}
+        hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+        fitting = [i for i, hint in enumerate(hints) if hint.fits(evidence)]
+        again = [hints[i].about(evidence) for i in fitting if i in earned][:1]
+        if digest in state.digests:
+            return "".join(again)
         state.digests.append(digest)
-        fitting = [i for i in range(len(exercise.hints)) if exercise.hint(i).fits(evidence)]
         if evidence.kind == "mutated" and not fitting:
             return CHANGED
-        earned = {index for index, _ in state.hints}
-        helping = [i for i in range(len(exercise.hints)) if exercise.hint(i).may_help(evidence)]
-        general = [i for i in helping if exercise.hint(i).when is None]
-        locked = [i for i in [*fitting, *general] if i not in earned]
-        chosen = [*locked, *fitting][:1]
-        if not chosen:
-            return ""
-        text = exercise.hint(chosen[0]).about(evidence)
+        general = [i for i, hint in enumerate(hints) if not hint.when and hint.may_help(evidence)]
+        locked = [i for i in fitting if i not in earned]
         if locked:
-            state.hints.append([chosen[0], text])
-        return text
+            again = []
+        locked += [i for i in general if i not in earned and i not in locked]
+        if not locked:
+            return "".join(again)
+        text = hints[locked[0]].about(evidence)
+        state.hints.append([locked[0], text])
+        return f"{again[0]} In general: {text}" if again else text
 
 
 def reset(exercise_id: str | None = None) -> None:

@@ -89,8 +89,11 @@ def test_the_hint_that_fits_the_evidence_comes_first_and_names_it():
     )
     exercise = replace(toys.add_up, hints=hints)
     assert attempt("a", exercise=exercise) == "case 4: [1] gave 2"
-    assert attempt("b", exercise=exercise) == "general"
-    assert attempt("c", exercise=exercise) == "case 4: [1] gave 2"  # again: the others do not fit
+    said = "case 4: [1] gave 2"
+    assert attempt("a", exercise=exercise) == said  # the same answer: again, and nothing new
+    # a general hint alone would send a reader away from this mistake
+    assert attempt("b", exercise=exercise) == f"{said} In general: general"
+    assert attempt("c", exercise=exercise) == said  # the others do not fit
     assert attempt("d", replace(EVIDENCE, value=0), exercise=exercise) == ""
     assert [index for index, _ in progress_file.state_of(exercise.id).hints] == [2, 0]
 

@@ -29,10 +29,12 @@ class CheckFailed(AssertionError):
     def _message(self) -> str:
         rows = [_row(name, text) for name, text in self.evidence.rows().items()]
         stage = f" ({self.evidence.stage})" if self.evidence.stage else ""
+        wrong = [name for name, state in self.stages if state == "wrong"]
+        alone = "   (each was asked on its own)" if len(wrong) > 1 else ""
         lines = [
             f"{self.exercise.id}: not yet{stage}. The smallest failing case found "
             f"(seed {self.seed}):",
-            *([f"  {stage_row(self.stages)}"] if self.stages else []),
+            *([f"  {stage_row(self.stages)}{alone}"] if self.stages else []),
             *rows,
         ]
         if self.hint:
