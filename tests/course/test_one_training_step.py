@@ -257,6 +257,8 @@ test_answers = answers.tests()
         (one_training_step.blocks, beginnings, "middle of a block"),
         (one_training_step.blocks, keeps, "do not count"),
         (one_training_step.blocks, in_use, "Another block"),
+        (one_training_step.blocks, too_long, "its last byte"),
+        (one_training_step.blocks, strict, "older than the step"),
     ],
 )
 def test_a_hint_fits_the_mistake(exercise, answer, text):

@@ -127,6 +127,18 @@ def to_nan(loss_of, optimizer, batches, k, scaler=None):
                 parameter.mul_(math.nan)
 
 
+def never_updated(loss_of, optimizer, batches, k, scaler=None):
+    """Every step but the update: the second step is refused."""
+    optimizer.zero_grad()
+    for start in range(0, len(batches), k):
+        group = batches[start : start + k]
+        for batch in group:
+            loss = loss_of(batch) / len(group)
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        (optimizer.step if scaler is None else lambda: scaler.step(optimizer))()
+        optimizer.zero_grad()
+
+
 def test_each_mistake_of_a_loop_gets_its_own_hint():
     exercise = answers.exercises["accumulate"]
     assert "divide each loss" in first_hint(exercise, made(divide=lambda *place: 1))
@@ -136,6 +148,7 @@ def test_each_mistake_of_a_loop_gets_its_own_hint():
     assert "scaler.update() once" in first_hint(exercise, made(update="batch"))
     assert "goes backward, scaler.scale" in first_hint(exercise, made(unscale=True))
     assert "scaler.update() once" in first_hint(exercise, made(scales=False))
+    assert "scaler.update() once" in first_hint(exercise, never_updated)  # it raises
 
 
 # --- lookahead

@@ -167,7 +167,8 @@ repair_the_race = Exercise(
     minutes=4,
     hints=(
         Hint(
-            "The compiler says: {got}. Each line of CUDA ends with a semicolon.",
+            "The compiler names the line where it noticed. Each line of CUDA ends with a "
+            "semicolon: look at the line before it, too.",
             when=_says("does not compile"),
         ),
         Hint(

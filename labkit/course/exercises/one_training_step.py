@@ -174,6 +174,19 @@ def _any_of(wrong: Callable[[int, int], bool]) -> Callable[[Evidence], bool]:
     return fits
 
 
+def _ends_there(evidence: Evidence) -> bool:
+    """Whether an address right behind a block was taken for a part of it."""
+    sizes = [event.nbytes for event in evidence.inputs[0] if event.kind == "block"]
+    begins = [event.at for event in evidence.inputs[0] if event.kind == "block"]
+    queued = [event for event in evidence.inputs[0] if event.kind == "queue"]
+    return any(
+        got != right and got and address == begins[got - 1] + sizes[got - 1]
+        for event, mine, rights in zip(queued, evidence.value, evidence.right, strict=True)
+        for some, numbers, wanted in zip((event.reads, event.writes), mine, rights, strict=True)
+        for address, got, right in zip(some, numbers, wanted, strict=True)
+    )
+
+
 def _picture(case: Any, got: Any, right: Any) -> Any:
     """The blocks over the events of the log, with what the first wrong kernel touches."""
     from labkit import show
@@ -223,6 +236,10 @@ blocks = Exercise(
     picture=_picture,
     hints=(
         Hint("A pair of lists for each event of kind \"queue\", in their order.", when=_leaves_out),
+        Hint("A `free` may name a block that is older than the step. Nothing of yours ends then.",
+             when=lambda e: e.kind == "raised" and "KeyError" in e.got),
+        Hint("A block that ends where the address begins does not hold it: its last byte is at "
+             "`at + nbytes - 1`.", when=_ends_there),
         Hint("0 means: no block that is in use now holds this address. Blocks that were free when "
              "the kernel was queued do not count.", when=_any_of(lambda got, right: not right)),
         Hint("An address may lie in the middle of a block: from `at` on, `nbytes` bytes belong to "

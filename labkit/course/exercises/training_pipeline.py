@@ -141,9 +141,10 @@ accumulate = Exercise(
             "A scaler was handed over, and the scale is not what its steps make of it: "
             "scaler.update() once after each scaler.step(optimizer), and nowhere else.",
             when=lambda e: (
-                e.inputs[4] is not None
+                "since the last update" in e.got
+                or (e.inputs[4] is not None
                 and e.kind == "value"
-                and e.value["scale"] != e.right["scale"]
+                and e.value["scale"] != e.right["scale"])
             ),
         ),
         Hint(
