@@ -6,7 +6,7 @@ ZERO = "zeros_like(grad)"
 
 
 def _each(operator: str, node: str, formula: str) -> Row:
-    """A row of an operator with one argument that has a derivative: its tangent is the same."""
+    """A row of an operator with one argument that has a derivative."""
     return row(operator, f"{node}Backward0", self=formula)
 
 

@@ -89,7 +89,7 @@ class Arena:
         page = mmap.PAGESIZE
         self.capacity = -(-capacity // GRANULARITY) * GRANULARITY
         if capacity <= 0:
-            raise InvalidValueError(f"a device has more than {capacity} bytes")
+            raise InvalidValueError(f"a device has at least 1 byte of memory, got {capacity}")
         room = max(16 * self.capacity, 64 << 30)
         self.reserved = self.capacity + room
         self.fd = os.memfd_create("labkit-device", os.MFD_CLOEXEC)
