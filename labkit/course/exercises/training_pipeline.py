@@ -142,9 +142,11 @@ accumulate = Exercise(
             "scaler.update() once after each scaler.step(optimizer), and nowhere else.",
             when=lambda e: (
                 "since the last update" in e.got
-                or (e.inputs[4] is not None
-                and e.kind == "value"
-                and e.value["scale"] != e.right["scale"])
+                or (
+                    e.inputs[4] is not None
+                    and e.kind == "value"
+                    and e.value["scale"] != e.right["scale"]
+                )
             ),
         ),
         Hint(
