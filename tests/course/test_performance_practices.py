@@ -285,7 +285,12 @@ def test_an_edge_gets_a_hint_of_its_own():
         in first_hint(exercise, lambda rows, slowest: knee(rows, slowest, 0.95001)).lower()
     )
     slow = dict(stage_exercises(exercise))["slowest"]
-    assert "just `slowest`" in first_hint(slow, lambda rows, slowest: knee(rows, slowest - 1))
+    for wrong, said in (
+        (lambda rows, slowest: knee(rows, slowest - 1), "just `slowest` ms"),
+        (lambda rows, slowest: knee(rows, slowest, all_best=True), "not for the best rate"),
+    ):
+        for seed in range(8):
+            assert said in first_hint(slow, wrong, seed)
     assert ": None" in first_hint(slow, lambda rows, slowest: knee(rows, slowest) or 0)
 
 

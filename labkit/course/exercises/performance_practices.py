@@ -93,6 +93,20 @@ def _knee(rows: list[Row], slowest: int, percent: float = 95) -> int | None:
     return min((batch for batch, rate, _ in fit if 100 * rate >= percent * best), default=None)
 
 
+def _of_all_best(evidence: Any) -> bool:
+    """Whether the batches that are fast enough may have been held against the best of all rows."""
+    rows, slowest = evidence.inputs
+    best = max((rate for _, rate, _ in rows), default=0)
+    near = [batch for batch, rate, ms in rows if ms <= slowest and 100 * rate >= 95 * best]
+    return evidence.value == min(near, default=None)
+
+
+def _of_less_than_slowest(evidence: Any) -> bool:
+    rows, slowest = evidence.inputs
+    said = evidence.value
+    return said == _knee(rows, slowest - 1) and (said is None or said < evidence.right)
+
+
 def _wants_more(inputs: Any, right: int, said: int) -> bool:
     """Whether "more than 95 %" is what tells these batches apart: no dip between, nor less ms."""
     rows, slowest = inputs
@@ -141,9 +155,13 @@ find_the_knee = Exercise(
              when=lambda e: any(
                  b == e.value and 0 < 95 * max(r for _, r, m in e.inputs[0] if m <= e.inputs[1])
                  - 100 * rate < 100 for b, rate, _ in e.inputs[0])),
+        Hint("Which rows count? One of just `slowest` ms does. One of more does not, and not for "
+             "the best rate either.",
+             when=lambda e: _of_all_best(e) and _of_less_than_slowest(e)),
+        Hint("A row that takes more than `slowest` ms counts for nothing, and not for the best "
+             "rate either.", when=lambda e: _of_all_best(e)),
         Hint("A batch may take just `slowest` ms: it still counts.",
-             when=lambda e: e.value == _knee(e.inputs[0], e.inputs[1] - 1)
-             and (e.value is None or e.value < e.right)),
+             when=lambda e: _of_less_than_slowest(e)),
         Hint("Just 95 % of the best rate is enough: at least, not more than.",
              when=lambda e: _wants_more(e.inputs, e.right, e.value)),
         Hint("{expected} has 95 % of the best, too, and is smaller. Between the two, rates may "
