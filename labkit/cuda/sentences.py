@@ -23,7 +23,10 @@ def _race(finding: Finding, array_size: int) -> str:
     if not same_block:
         who += f" of block {finding.block}"
         other += f" of block {finding.other_block}"
-        cure = "blocks run in any order: use an atomic, or a second launch"
+        cure = (
+            "blocks run in any order: use an atomic, or a second launch; where an atomic counter "
+            "tells who is last, __threadfence() goes before it"
+        )
     return (
         f"{who} {_VERBS[finding.access]} {_element(finding)} in {finding.space} memory, "
         f"{other} {_VERBS[finding.other_access]} it at line {finding.other_line}, and nothing "
