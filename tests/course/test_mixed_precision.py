@@ -31,7 +31,19 @@ def stands_still(weight, step):
 @answers.right("stands_still")
 def stands_still_by_a_number(weight, step):
     half = torch.tensor(weight).half()
-    return (half + step).item() == weight
+    return (half + step).item() == half.item()
+
+
+@answers.wrong("stands_still", "compares with the weight as it came")
+def with_the_weight_as_it_came(weight, step):
+    return torch.tensor(weight + step).half().item() == weight
+
+
+@answers.wrong("stands_still", "calls no step of half the gap lost")
+def half_is_never_lost(weight, step):
+    half, step = torch.tensor(weight).half(), torch.tensor(step).half()
+    towards = torch.nextafter(half, half + step.sign() * 100)
+    return bool(step.abs() < (towards - half).abs() / 2)
 
 
 @answers.wrong("stands_still", "adds in float32")
@@ -72,7 +84,13 @@ def as_tensor(weight, step):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(as_tensor, "Python bool"), (gap_above, "power of two")]
+    ("answer", "said"),
+    [
+        (as_tensor, "Python bool"),
+        (gap_above, "power of two"),
+        (half_is_never_lost, "half of the gap"),
+        (with_the_weight_as_it_came, "is no float16"),
+    ],
 )
 def test_the_first_hint_of_stands_still_is_about_the_mistake(answer, said):
     assert said in first_hint(find("mixed_precision.stands_still"), answer)
@@ -378,6 +396,12 @@ class FirstWide(Region):
         return super().cast(name, tensors)
 
 
+@answers.wrong("mini_autocast", "casts nothing before begin")
+class WaitsForBegin(Region):
+    def cast(self, name, tensors):
+        return super().cast(name, tensors) if self.inner else tensors
+
+
 def test_the_hints_name_the_mistake():
     scaler, region = answers.exercises["grad_scaler"], answers.exercises["mini_autocast"]
     scale = answers.exercises["best_scale"]
@@ -385,6 +409,7 @@ def test_the_hints_name_the_mistake():
     assert "once more in `step`" in first_hint(scaler, Twice)
     assert "count starts again" in first_hint(scaler, Grows)
     assert "the same object" in first_hint(region, EachTime)
+    assert "casts already" in first_hint(region, WaitsForBegin)
     assert "Integers and float64" in first_hint(region, Integers)
     assert "is no leaf" in first_hint(region, KeepsComputed)
     assert "only until `end`" in first_hint(region, Survives)

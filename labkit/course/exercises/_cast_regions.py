@@ -151,6 +151,13 @@ def _right_entry(e: Any) -> Any:
     return ("", "", "", 0.0, "") if at is None else e.right[at]
 
 
+def _waits_for_begin(e: Any) -> bool:
+    """True when nothing was cast before the first `begin`, where something had to be."""
+    at = unequal_at(e.value, e.right)
+    begun = any(step[0] == "begin" for step in e.inputs[1])
+    return not begun and at is not None and all(entry[2].endswith("itself") for entry in e.value)
+
+
 _OTHERS = ("add", "relu")
 
 mini_autocast = Exercise(
@@ -171,6 +178,11 @@ mini_autocast = Exercise(
         Stage("regions inside"),
     ),
     hints=(
+        Hint(
+            "Nothing was cast, and no `begin` was called. A new `Region` is open: it casts "
+            "already.",
+            when=_waits_for_begin,
+        ),
         Hint(
             "`add` and `relu` are in no list: their tensors come back themselves.",
             when=lambda e: _right_entry(e)[0] in _OTHERS,
@@ -214,6 +226,7 @@ mini_autocast = Exercise(
     ),
     must_fail=(
         "casts everything",
+        "casts nothing before begin",
         "cache survives the region",
         "keeps what is no weight",
         "keeps what was computed from a weight",

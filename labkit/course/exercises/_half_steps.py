@@ -17,10 +17,17 @@ def _half(number: float) -> float:
 
 
 def _weight_and_step(rng: Rng, size: int) -> tuple[float, float]:
-    """A half, often a power of two, and a step of a part of its gap, often a half."""
+    """A power of two or a number that is no half, and a step of a part of the gap, often a half."""
     power = rng.randint(-6, 6) if rng.chance(0.4) else rng.uniform(-6, 6)
-    weight = _half(rng.choice((-1, 1)) * 2.0**power)
-    return weight, _step(rng, 2.0 ** (math.floor(math.log2(abs(weight))) - 10))
+    weight = rng.choice((-1, 1)) * 2.0**power
+    if rng.chance(0.5):
+        weight = _half(weight)
+    return weight, _step(rng, _gap(weight))
+
+
+def _gap(weight: float) -> float:
+    """From the weight, as a half, to the next half away from 0."""
+    return 2.0 ** (math.floor(math.log2(abs(_half(weight)))) - 10)
 
 
 def _from_one(rng: Rng, size: int) -> tuple[float, float]:
@@ -28,7 +35,7 @@ def _from_one(rng: Rng, size: int) -> tuple[float, float]:
 
 
 def _step(rng: Rng, gap: float) -> float:
-    return _half(rng.choice((-1, 1)) * gap * rng.choice((0.05, 0.2, 0.4, 0.5, 0.7, 1.5, 6.0)))
+    return _half(rng.choice((-1, 1)) * gap * rng.choice((0.05, 0.3, 0.4, 0.5, 0.7, 1.5, 6.0)))
 
 
 def _down_from_a_power_of_two(weight: float, step: float) -> bool:
@@ -36,7 +43,7 @@ def _down_from_a_power_of_two(weight: float, step: float) -> bool:
 
 
 def _stands_still(weight: float, step: float) -> bool:
-    return _half(weight + step) == weight
+    return _half(_half(weight) + _half(step)) == _half(weight)
 
 
 stands_still = Exercise(
@@ -61,6 +68,17 @@ stands_still = Exercise(
             when=lambda e: e.right is False and _down_from_a_power_of_two(*e.inputs),
         ),
         Hint(
+            "This weight is no float16. Make one of it first: the sum is compared with that.",
+            when=lambda e: (
+                e.right is True and e.value is False and _half(e.inputs[0]) != e.inputs[0]
+            ),
+        ),
+        Hint(
+            "The step is exactly half of the gap, and here it is lost: the weight ends in a "
+            "binary 0. Let `float16` add, then you need no rule.",
+            when=lambda e: e.right is True and 2 * abs(e.inputs[1]) == _gap(e.inputs[0]),
+        ),
+        Hint(
             "Python adds in 64 bits, where nothing is lost. Add two tensors of float16.",
             when=lambda e: e.right is True and e.value is False,
         ),
@@ -77,6 +95,8 @@ stands_still = Exercise(
         "ignores the sign",
         "takes the gap above for steps down",
         "calls every step of half the gap lost",
+        "calls no step of half the gap lost",
+        "compares with the weight as it came",
         "returns a tensor",
         FIRST,
     ),
