@@ -102,6 +102,15 @@ def fill(buffer):
     buffer[:] = bytes([0xA5]) * len(buffer)
 
 
+def zeroed(buffer):
+    buffer[:] = bytes(len(buffer))
+
+
+def not_zero(buffer):
+    if any(buffer):
+        raise RuntimeError("used after return")
+
+
 def look_at(part):
     def look(buffer):
         if any(byte != 0xA5 for byte in buffer[part]):
@@ -169,6 +178,7 @@ for why, wrong in {
     "raises for whoever keeps a part": (fill, resized),
     "fills one byte, and remembers the others": remembered(),
     "adds all bytes up": (fill, of_all(sum)),
+    "fills with 0": (zeroed, not_zero),
     "xors all bytes": (fill, of_all(lambda found: functools.reduce(operator.xor, found))),
 }.items():
     answers.wrong("used_after_return", why)(wrong)
@@ -388,6 +398,7 @@ def test_mistakes_get_their_hints():
     any_stream = answers.wrongs["first_fit"][0][1]()
     assert "work there is not done" in first_hint(fits, any_stream)
     assert "keep a name is no use" in first_hint(debug, (fill, counted))
+    assert "A 0 was written" in first_hint(debug, (zeroed, not_zero))
     assert "Look at every byte" in first_hint(debug, (fill, look_at(slice(1))))
     assert "a late reader" in first_hint(debug, summed())
 

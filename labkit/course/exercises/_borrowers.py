@@ -315,7 +315,7 @@ tensor_pool = Exercise(
 FILL = 0xA5
 HABITS = ("gives back", "keeps a name", "keeps a part", "writes later", "writes, then lets go",
           "writes in the first byte", "writes in the last byte",
-          "writes one more and one less", "writes the same bit twice")  # fmt: skip
+          "writes one more and one less", "writes the same bit twice", "writes a 0")  # fmt: skip
 
 
 def _habits(rng: Rng, size: int, habits: tuple[str, ...] = HABITS) -> tuple[list[str], int, int]:
@@ -344,6 +344,8 @@ def _drive_debug(answer: Any, habits: list[str], nbytes: int, seed: int) -> dict
             part, second = memoryview(buffer), (place + 1) % nbytes
             if habit == "writes one more and one less":
                 part[place], part[second] = (part[place] + 1) % 256, (part[second] - 1) % 256
+            elif habit == "writes a 0":
+                part[place] = 0
             else:
                 bit = 1 << rng.randint(0, 7)
                 part[place] ^= bit
@@ -398,6 +400,9 @@ used_after_return = Exercise(
     hints=(
         Hint("To keep a name is no use: nothing was written, and look raised.",
              when=lambda e: bool(_misjudged(e, "untouched"))),
+        Hint("A 0 was written after the return, and nobody was told. Look at every byte by itself, "
+             "and fill with a number that is not 0.",
+             when=lambda e: {*_misjudged(e, "used after return")} == {"writes a 0"}),
         Hint("A byte or two were written after the return, and nobody was told. Look at every "
              "byte by itself: a sum can stay as it was.",
              when=lambda e: bool(_misjudged(e, "used after return"))),
@@ -415,5 +420,6 @@ used_after_return = Exercise(
         "fills one byte, and remembers the others",
         "adds all bytes up",
         "xors all bytes",
+        "fills with 0",
     ),
 )  # fmt: skip
