@@ -343,6 +343,8 @@ def test_the_hint_is_about_what_went_wrong():
     assert "A single number beside" in first_hint(types, TYPED["the larger type always wins"])
     assert "Of two arrays" in first_hint(types, TYPED["ignores promotion"])
     assert "Only the last value" in first_hint(types, TYPED["writes every step"])
+    itself = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, itself=False))
+    assert "by another name, too" in itself
     hint = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, callers=False))
     assert "belongs to the caller" in hint
 

@@ -71,6 +71,20 @@ def _in_place(steps: Any, results: list[str], sizes: dict[str, int]) -> list[str
     return done
 
 
+def _reads_it_by_another_name(e: Any) -> bool:
+    """Whether a step that may not write has its first input a second time, as another view."""
+    steps = e.inputs[0]
+    memory: dict[str, str] = {}
+    for name, kind, inputs in steps:
+        memory[name] = memory[inputs[0]] if kind == "view" else name
+    wrong = [inputs for name, _, inputs in steps if name in e.value and name not in e.right]
+    return any(
+        memory[one] == memory[inputs[0]] and one != inputs[0]
+        for inputs in wrong
+        for one in inputs[1:]
+    )
+
+
 def _inplace_picture(case: Any, got: Any, right: Any) -> Any:
     steps, results, _ = case.inputs
     reads = {name: inputs for name, _, inputs in steps} | {"result": results}
@@ -95,6 +109,8 @@ reinplace = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint("A step reads the memory of its first input by another name, too: then it may not "
+             "write there.", when=_reads_it_by_another_name),
         Hint("Views of one memory are one set. Give each value the name of its memory, and ask for "
              "reads of that.", stage="views"),
         Hint("x belongs to the caller: nobody may write over it.",
