@@ -4,7 +4,7 @@ import contextlib
 import random
 import threading
 
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("your_own_device")
 
@@ -303,6 +303,16 @@ class Swallows(Lab):
     def device(self, index):
         with super().device(index), contextlib.suppress(Exception):
             yield
+
+
+def by_stride_places(x, rows, cols):
+    """Fails for a tensor without dimensions."""
+    return x.stride(0), x.stride(1)
+
+
+def test_the_hints_name_the_mistake():
+    assert "a view of a view" in first_hint(answers.exercises["given_back"], one_level)
+    assert "of shape ()" in first_hint(answers.exercises["steps"], by_stride_places)
 
 
 test_answers = answers.tests()

@@ -41,6 +41,14 @@ given_back = Exercise(
     minutes=4,
     hints=(
         Hint(
+            "A view's own name came back, and a view has no storage: a view of a view is on the "
+            "storage of the first tensor.",
+            when=lambda e: (
+                isinstance(e.value, list)
+                and any(["view", name] == [*step[:2]] for name in e.value for step in e.inputs[0])
+            ),
+        ),
+        Hint(
             "One is missing, or one is there twice: each storage goes back exactly once.",
             when=lambda e: isinstance(e.value, list) and sorted(e.value) != sorted(e.right),
         ),
@@ -91,6 +99,11 @@ steps = Exercise(
     cases=80,
     minutes=3,
     hints=(
+        Hint(
+            "x is a single number, of shape (): it has no stride. Every element of the matrix is "
+            "that number. How far apart are they?",
+            when=lambda e: e.inputs[0].dim() == 0,
+        ),
         Hint(
             "x has one row, and the result has several: all rows read the same one. How far apart "
             "are they then?",
