@@ -82,7 +82,8 @@ release = Exercise(
             when=lambda e: _given(e)[0] > _given(e)[1],
         ),
         Hint(
-            "The last holder is gone, and the cells were not given back.",
+            "The last holder is gone, and the cells were not given back. First take one off the "
+            "count, then ask whether it is 0.",
             when=lambda e: _given(e)[0] < _given(e)[1],
         ),
         "Take one off the count, look whether it is 0 now, and only then give storage.cells back.",
