@@ -540,7 +540,7 @@ def test_formula_earns_the_hint_of_its_mistake_in_any_order(first, monkeypatch, 
     [
         (sender(add=False), "got lost"),
         (sender(down=False), "still to come"),
-        (sender(push=list.append), "append only puts it last"),
+        (sender(push=list.append), "not append, puts it"),
         (expects_a_buffer, "before its first gradient"),
         (pushes_the_node, "cannot be compared"),
     ],

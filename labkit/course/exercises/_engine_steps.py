@@ -215,8 +215,8 @@ send = Exercise(
             when=lambda e: _wrong_in(e, "still waits for"),
         ),
         Hint(
-            "The pair is (-after.number, after), and heapq.heappush(ready, pair) puts it where it "
-            "belongs. append only puts it last.",
+            "The pair is (-after.number, after), with the minus. heapq.heappush(ready, pair), not "
+            "append, puts it where it belongs.",
             when=lambda e: (
                 isinstance(e.value, dict)
                 and sorted(e.value["leaves ready"]) == sorted(e.right["leaves ready"])
