@@ -96,7 +96,14 @@ def before(node, hook):
 
 
 def tracing(
-    nodes=nodes_of, backward=True, unpacks=True, factor=1, accumulates=True, mode=Ops, at=before
+    nodes=nodes_of,
+    backward=True,
+    unpacks=True,
+    factor=1,
+    accumulates=True,
+    mode=Ops,
+    at=before,
+    removes=True,
 ):
     def trace(f, x):
         events, saved = [], []
@@ -118,9 +125,11 @@ def tracing(
             for node in nodes(loss.grad_fn):
                 at(node, note(events, f"node {node.name()}"))
             if accumulates:
-                x.register_post_accumulate_grad_hook(note(events, "accumulated"))
+                handle = x.register_post_accumulate_grad_hook(note(events, "accumulated"))
             if backward:
                 loss.backward()
+        if accumulates and removes:
+            handle.remove()
         return events
 
     return trace
@@ -133,6 +142,14 @@ answers.wrong("trace_through_autograd", "hooks the first node alone")(tracing(la
 answers.wrong("trace_through_autograd", "misses unpacking")(tracing(unpacks=False))
 answers.wrong("trace_through_autograd", "hooks change the values")(tracing(factor=2))
 answers.wrong("trace_through_autograd", "names no accumulation")(tracing(accumulates=False))
+
+
+answers.wrong("trace_through_autograd", "leaves its hook on x")(tracing(removes=False))
+
+
+def test_the_hint_for_a_hook_left_on_x_names_its_handle():
+    exercise = answers.exercises["trace_through_autograd"]
+    assert "handle.remove()" in first_hint(exercise, tracing(removes=False))
 
 
 after = tracing(at=lambda node, hook: node.register_hook(hook))
@@ -334,7 +351,7 @@ for name, wrong in ARGUMENTS.items():
     ("answer", "hint"),
     [
         ((HOPS["autocast keeps the factors"], argument_for), "Autocast casts the factors first"),
-        ((HOPS["every factor brings every key"], argument_for), "A factor made in inference mode"),
+        ((HOPS["every factor brings every key"], argument_for), "A factor with `x.is_inference()`"),
         ((HOPS["ignores thread-local sets"], argument_for), "inference_mode takes the hop"),
         ((hops_of(), meta), "Two dimensions"),
     ],

@@ -155,7 +155,7 @@ analyse_the_dispatcher = Exercise(
     picture=_drawn,
     cases=50,
     sizes=49,
-    minutes=14,
+    minutes=15,
     rules=("the calls are not made: no explain_in", "nothing is registered: no torch.library"),
     banned=("labkit.dispatch.contexts.explain_in", "torch.library.*"),
     stages=(
@@ -175,7 +175,7 @@ analyse_the_dispatcher = Exercise(
              "brings them: an empty list.", when=_in("mode")),
         Hint("inference_mode takes the hop to autograd away, whoever brings its key.",
              when=_in("inference_mode")),
-        Hint("A factor made in inference mode (`x.is_inference()`) brings no key of autograd. "
+        Hint("A factor with `x.is_inference()` True brings no key of autograd. "
              "Where neither brings it, there is no such hop.", when=_brings),
         Hint("The last slot is Meta: make the tensor with device='meta'.", stage="on meta"),
         Hint("Two dimensions: x is multiplied with itself.", stage="a call on the CPU"),

@@ -70,8 +70,8 @@ def leaf(values: list[float], graded: bool) -> Any:
 def traced(answer: Any, steps: list[Step], values: list[float], graded: bool) -> list[str]:
     """The events that an answer returns.
 
-    Raises   ValueError   it calls the function again, or leaves another x or x.grad than the
-                          backward pass does
+    Raises   ValueError   it calls the function again, leaves another x or x.grad than the
+                          backward pass does, or a hook on x
     """
     f, called = function_of(steps), list[Any]()
 
@@ -88,6 +88,9 @@ def traced(answer: Any, steps: list[Step], values: list[float], graded: bool) ->
         raise ValueError("x is not what it was")
     if x.grad is None or not torch.allclose(x.grad, plain.grad, equal_nan=True):
         raise ValueError("x.grad is not what backward makes of it")
+    hooks = len(x._post_accumulate_grad_hooks or ()) + len(x._backward_hooks or ())
+    if hooks:
+        raise ValueError(f"x still has {hooks} of your hooks: each later backward calls it again")
     return events
 
 

@@ -143,6 +143,9 @@ trace_through_autograd = Exercise(
              "node.register_prehook.", when=_another_order),
         Hint("x.grad may be there already, and stays: the backward pass adds to it.",
              when=lambda e: e.kind == "raised" and "x.grad is not" in e.got and e.inputs[-1]),
+        Hint("The trace is right. But your hook is still on x, and keeps your list alive: the call "
+             "that registers it returns a handle, and handle.remove() takes it away.",
+             when=lambda e: e.kind == "raised" and "of your hooks" in e.got),
         Hint("The nodes have the wrong names. A lambda in a loop reads its variable when it is "
              "called: give each hook its own (`name=name`).", when=_same_kinds),
         "The parts are in the cells above: a mode, a pair of hooks, a prehook for each node.",
@@ -164,6 +167,7 @@ trace_through_autograd = Exercise(
         "notes the functions of torch, not their operators",
         "takes nodes of one name for one node",
         "notes a node after it has run",
+        "leaves its hook on x",
     ),
 )  # fmt: skip
 
@@ -211,7 +215,7 @@ profile_memory_allocation = Exercise(
     tolerance=1e-6,
     picture=_bars,
     cases=30,
-    minutes=8,
+    minutes=7,
     stages=(
         Stage("one step", case=lambda rng, size: (8, 1, rng.randint(0, 999)), cases=5),
         Stage("several steps"),
