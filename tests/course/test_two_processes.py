@@ -245,7 +245,7 @@ def never_forgets(self):
 
 
 ONE_STEP = wrong("works for one step only", finish=forgets_to_begin)
-wrong("works for one step only", finish=never_forgets)
+FORGETS_NOTHING = wrong("works for one step only", finish=never_forgets)
 
 
 def of_its_own(self):
@@ -280,7 +280,8 @@ test_answers = answers.tests()
         (IMPATIENT, "waits inside backward"),
         (ONLY_READY, "never gets ready"),
         (AS_THEY_COME, "same order"),
-        (ONE_STEP, "nothing ready"),
+        (ONE_STEP, "One step is right"),
+        (FORGETS_NOTHING, "One step is right"),
         (SUMS, "average"),
         (HASTY, "Nobody waited"),
     ],

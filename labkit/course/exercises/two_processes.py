@@ -178,6 +178,14 @@ def _never_waits(evidence: Any) -> bool:
     return bool(log) and not any(one.endswith("arrives") for one in log)
 
 
+def _second_step(evidence: Any) -> bool:
+    """Step one is logged and right on every rank, and the cases had two."""
+    ranks = [(evidence.value[rank]["log"], right["log"]) for rank, right in evidence.right.items()]
+    return len(evidence.inputs[2]) > 1 and all(
+        yours and yours[0] == right[0] and yours != right for yours, right in ranks
+    )
+
+
 def _says(text: str) -> Callable[[Any], bool]:
     return lambda evidence: text in str(evidence.value)
 
@@ -230,6 +238,8 @@ bucketed_allreduce = Exercise(
     show=_in_words,
     picture=_picture,
     hints=(
+        Hint("One step is right, the second is not. What does `finish` leave behind of the first, "
+             "in `ready` and in `sent`?", when=_second_step),
         Hint("A bucket waits inside backward: then nothing overlaps. Wait in finish.",
              when=_waits_inside),
         Hint("Some ranks have no gradient for a parameter of this bucket. It never gets ready: "
