@@ -147,7 +147,7 @@ _INPUTS = {
     "winner": "Ask for every pair of keys, and for the one that has to win.",
     "next_node": "Put the highest number in each place once; and ask for 9 beside 10.",
     "stretched": "Stretch a size of 1, and add a dimension in front.",
-    "sectors": "Ask for one address twice. And where does a sector end? Ask just before, and there.",
+    "sectors": "Ask for one address twice. Where does a sector end? Ask just before, and there.",
 }
 
 
