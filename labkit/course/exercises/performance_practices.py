@@ -98,7 +98,7 @@ def _of_all_best(evidence: Any) -> bool:
     rows, slowest = evidence.inputs
     best = max((rate for _, rate, _ in rows), default=0)
     near = [batch for batch, rate, ms in rows if ms <= slowest and 100 * rate >= 95 * best]
-    return evidence.value == min(near, default=None)
+    return bool(evidence.value == min(near, default=None))
 
 
 def _of_less_than_slowest(evidence: Any) -> bool:
