@@ -27,6 +27,8 @@ class WholeFiles(LoadScopeScheduling):
         return died_of
 
     def _reschedule(self, node):
+        if node not in self.registered_collections:
+            return  # it takes the place of one that died, and has not told its tests yet
         super()._reschedule(node)
         while self.workqueue and not node.shutting_down and self._waits(node):
             self._assign_work_unit(node)

@@ -91,8 +91,14 @@ def _mark(result: TensorImpl, node: WarnNotImplemented, written: bool) -> None:
         variable.set_history(result, node)
 
 
+def register(library: Library) -> Library:
+    """Every operator of its dispatcher without an Autograd kernel of its own runs this one."""
+    for key in AUTOGRAD_SET:
+        library.fallback(kernel, key)
+    return library
+
+
 @cache
 def install() -> None:
-    """Every operator without an Autograd kernel of its own runs this one."""
-    for key in AUTOGRAD_SET:
-        _FALLBACK.fallback(kernel, key)
+    """The default dispatcher has it."""
+    register(_FALLBACK)
