@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import labkit as lab
-from labkit import nn, optim
+from labkit import cuda, nn, optim
+from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.memory.storages import cuda_storages
 from labkit.show.step.collect import record
 
@@ -29,8 +30,19 @@ def step_of(model, x, target):
     return step
 
 
+@pytest.fixture(scope="module", autouse=True)
+def device():
+    """A device of its own: what is queued, loaded or handed out on another says nothing here."""
+    driver = EmulatorDriver(capacity=64 << 20)
+    with cuda.use(driver):
+        yield driver
+    driver.reset()
+    driver.worker.stop()
+    driver.arena.close()
+
+
 @pytest.fixture(scope="module")
-def run():
+def run(device):
     """A step on a caching allocator of its own, the second of two alike."""
     storages = cuda_storages.install()
     try:
@@ -159,7 +171,6 @@ def test_memory_from_before_is_named_and_the_driver_gets_its_doors_back():
 
 
 def test_two_streams_keep_their_names_and_an_error_of_the_engine_ends_the_record():
-    from labkit import cuda
 
     x = lab.randn(4).to("cuda").requires_grad_()
     side = cuda.Stream()
