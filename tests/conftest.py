@@ -27,11 +27,17 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def emulator():
+def emulated_device():
     """One emulated device for the whole run; tests leave it as they found it."""
-    import labkit.cuda as cuda
     from labkit.cuda.emulator.driver import EmulatorDriver
 
-    driver = EmulatorDriver(capacity=256 << 20)
-    with cuda.use(driver):
-        yield driver
+    return EmulatorDriver(capacity=256 << 20)
+
+
+@pytest.fixture(scope="module")
+def emulator(emulated_device):
+    """It serves. By module: one that served for ever would end under another module's device."""
+    import labkit.cuda as cuda
+
+    with cuda.use(emulated_device):
+        yield emulated_device

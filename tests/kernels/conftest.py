@@ -1,14 +1,8 @@
-"""One emulated device for all kernels."""
+"""Every kernel runs on the emulated device of the whole run."""
 
 import pytest
 
-import labkit.cuda as cuda
-from labkit.cuda.emulator.driver import EmulatorDriver
 
-
-@pytest.fixture(scope="session", autouse=True)
-def emulator():
-    driver = EmulatorDriver(capacity=256 << 20)
-    with cuda.use(driver):
-        yield driver
-    driver.worker.stop()
+@pytest.fixture(autouse=True)
+def on_the_emulator(emulator):
+    """It serves."""
