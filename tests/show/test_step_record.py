@@ -171,7 +171,6 @@ def test_memory_from_before_is_named_and_the_driver_gets_its_doors_back():
 
 
 def test_two_streams_keep_their_names_and_an_error_of_the_engine_ends_the_record():
-
     x = lab.randn(4).to("cuda").requires_grad_()
     side = cuda.Stream()
 

@@ -159,9 +159,9 @@ find_the_knee = Exercise(
              "the best rate either.",
              when=lambda e: _of_all_best(e) and _of_less_than_slowest(e)),
         Hint("A row that takes more than `slowest` ms counts for nothing, and not for the best "
-             "rate either.", when=lambda e: _of_all_best(e)),
+             "rate either.", when=_of_all_best),
         Hint("A batch may take just `slowest` ms: it still counts.",
-             when=lambda e: _of_less_than_slowest(e)),
+             when=_of_less_than_slowest),
         Hint("Just 95 % of the best rate is enough: at least, not more than.",
              when=lambda e: _wants_more(e.inputs, e.right, e.value)),
         Hint("{expected} has 95 % of the best, too, and is smaller. Between the two, rates may "
