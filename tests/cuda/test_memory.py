@@ -1,5 +1,6 @@
 """Device memory: a stated capacity, real addresses, CUDA's errors."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import labkit as lab
 from labkit.cuda.errors import InvalidValueError, OutOfMemoryError
 
 MIB = 1 << 20
@@ -120,6 +122,16 @@ def test_reset_gives_everything_back(small_device):
     small_device.memory_create(2 * MIB)
     small_device.reset()
     assert small_device.memory_info() == (8 * MIB, 8 * MIB)
+
+
+def test_what_was_compiled_before_a_reset_runs_after_it(small_device):
+    def four():
+        return (lab.ones(2, device="cuda") * 2 + 2).tolist()
+
+    assert four() == [4, 4]
+    gc.collect()
+    small_device.reset()
+    assert four() == [4, 4]
 
 
 def test_host_code_that_follows_a_device_address_ends():

@@ -59,14 +59,12 @@ class EmulatorDriver:
         self._events = Events()
         self._handles = itertools.count(1)
         self._captures = Captures()
+        self.arena = Arena(self._capacity)
+        self.worker = Worker(*_place(self.arena), self._threads)
         self._open()
         close_to_children(self)
 
     def _open(self) -> None:
-        self.arena = Arena(self._capacity)
-        self.worker = Worker(
-            self.arena.fd, self.arena.base, self.arena.reserved, self.arena.capacity, self._threads
-        )
         self.transfers = Transfers(self.arena, self.worker)
         self.queue.add_stream(0, blocking=False)
 
@@ -84,6 +82,8 @@ class EmulatorDriver:
             self.queue.drop_all()
             self.worker.stop()
             self.arena.close()
+            self.arena = Arena(self._capacity)
+            self.worker.move(*_place(self.arena))
             self._events.clear()
             self._captures.clear()
             self._open()
@@ -393,3 +393,8 @@ class EmulatorDriver:
             branches = [-next(self._handles) for _ in executable]
             work = [self._run(node.operation) for node in executable]
             self.queue.enqueue_graph(stream, branches, executable, work)
+
+
+def _place(arena: Arena) -> tuple[int, int, int, int]:
+    """Where the worker finds the device's memory."""
+    return arena.fd, arena.base, arena.reserved, arena.capacity

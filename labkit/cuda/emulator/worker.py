@@ -214,6 +214,13 @@ class Worker:
         reason = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         return {"kind": "died", "message": f"the emulator's process ended with {reason}"}
 
+    def move(self, memory_fd: int, base: int, reserved: int, arena: int) -> None:
+        """No worker runs any more; the next one has this memory. Modules stay modules of this."""
+        with self._lock:
+            self.stop()
+            self._memory_fd, self._place = memory_fd, (base, reserved, arena)
+            self.mappings.clear()
+
     def stop(self) -> None:
         """No worker runs any more; the next request starts one."""
         with self._lock:
