@@ -80,6 +80,19 @@ def run(command: Sequence[str], source: str = "") -> None:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
 
 
+def compiles(source: str, *flags: str, language: Language = "c++") -> bool:
+    """Whether the compiler takes the text; nothing is built, and a refusal says nothing.
+
+    Raises   CompilerMissing   no host compiler
+    """
+    command = [compiler(language), "-fsyntax-only", *flags, "-x", language, "-"]
+    try:
+        run(command, source)
+    except RuntimeError:
+        return False
+    return True
+
+
 def load_library(find: Callable[[], Path]) -> ctypes.CDLL:
     """The library that `find` builds or finds in the cache, loaded into this process."""
     return compile_cache.loaded(find, lambda path: ctypes.CDLL(str(path)))

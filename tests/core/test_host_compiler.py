@@ -31,3 +31,15 @@ def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(host_compiler.CompilerMissing, match=r"\$CXX, g\+\+, clang\+\+, c\+\+"):
         host_compiler.compiler("c++")
+
+
+def test_a_text_is_taken_or_refused_and_a_missing_compiler_is_no_refusal(monkeypatch):
+    assert host_compiler.compiles(SOURCE, language="c")
+    assert not host_compiler.compiles("no_such_type x;")
+    assert not host_compiler.compiles("#ifndef NAME\n#error none\n#endif", "-E")
+    assert host_compiler.compiles("#ifndef NAME\n#error none\n#endif", "-E", "-DNAME")
+    monkeypatch.setenv("PATH", "")
+    for name in host_compiler.VARIABLES.values():
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(host_compiler.CompilerMissing):
+        host_compiler.compiles(SOURCE)
