@@ -127,9 +127,13 @@ class CoursePath:
         return {stops[0].name for stops in self.stops.values() if stops}
 
     def next_of(self, line: str) -> Stop | None:
-        """The first stop of a line behind this chapter that is not done, else any not done."""
+        """The first stop of a line behind this chapter that is not done, else any not done.
+
+        The start that all lines share is nobody's next once he has begun a stop behind it.
+        """
         stops = self.stops[line]
-        passed_by = {self.here, *(self._starts if self.is_fork else ())}
+        begun = any(stop.passed for stop in stops[1:])
+        passed_by = {self.here, *(self._starts if self.is_fork or begun else ())}
         names = [stop.name for stop in stops]
         after = names.index(self.here) + 1 if self.here in names else 0
         waiting = [

@@ -97,6 +97,14 @@ def test_the_next_stop_follows_what_is_done():
     assert "every stop is done" in course.path("gradients")._repr_html_()
 
 
+def test_who_is_further_on_is_not_sent_back_to_the_start():
+    """A page made without Jupyter does not know which chapter runs; what was passed says enough."""
+    record_pass("introduction.asks")
+    assert course.path().here == ""
+    assert course.path().next.name == "1_fundamentals/1_introduction"
+    assert course.path("gradients").next.name == "1_fundamentals/1_introduction"
+
+
 def test_the_chapter_that_runs_is_marked_and_the_next_is_behind_it(monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/2_core_code/9_caching_allocator.ipynb")
     path = course.path()
