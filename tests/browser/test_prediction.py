@@ -104,3 +104,20 @@ def test_a_static_page_asks_judges_and_hides_what_it_should(new_lab, tmp_path):
         verdict(lab, asked, "right")
         verdict(lab, told, "right")
         lab.screenshot("prediction_static")
+
+
+def test_what_the_run_shows_waits_for_the_answer(lab):
+    """After Run All a picture between the question and its reveal would tell the answer."""
+    lab.open([*CELLS[:2], "calls = 4\nprint('it has', calls)", CELLS[3], "print('behind')"])
+    asked, told = lab.widget(0), lab.widget(1)
+    verdict(lab, told, "open")
+    run = lab.page.get_by_text("it has 4", exact=True)
+    lab.wait_for("() => document.querySelectorAll('.lk-kept').length === 1")
+    assert not run.is_visible() and lab.page.get_by_text("behind", exact=True).is_visible()
+    lab.screenshot("prediction_keeps_back")
+    asked.get_by_label("predict 3", exact=True).click()
+    verdict(lab, told, "wrong")
+    assert run.is_visible()
+    asked.get_by_label("take the prediction back").click()
+    verdict(lab, told, "open")
+    assert run.is_visible(), "what was seen once is not taken away"

@@ -1,4 +1,16 @@
 // One line that follows a prediction: its verdict, or "answer above first" with the answer folded.
+// Until then it keeps back what the cells between the question and itself have put out.
+function between(el, question) {
+  const cells = [];
+  let cell = el.closest(".jp-Cell")?.previousElementSibling;
+  for (; cell; cell = cell.previousElementSibling) {
+    const named = [...cell.querySelectorAll(".lk[aria-label]")];
+    if (named.some((node) => node.getAttribute("aria-label") === `question: ${question}`))
+      return cells;
+    cells.push(cell);
+  }
+  return []; // the question is not above: nothing waits for it
+}
 async function render({ model, el }) {
   const root = lk.root(el, "what became of the prediction");
   let asked;
@@ -15,17 +27,33 @@ async function render({ model, el }) {
   });
   const line = lk.h("span", {});
   root.append(lk.h("div", { class: "lk-row" }, line, show));
+  let told = false; // what was seen once is not taken away by "try again"
+  let kept = [];
+  function keepBack() {
+    kept.forEach((cell) => cell.classList.remove("lk-kept"));
+    kept = told ? [] : between(el, asked.get("question"));
+    kept.forEach((cell) => cell.classList.add("lk-kept"));
+  }
+  const attached = new ResizeObserver(keepBack); // it has its place in the page only later
+  attached.observe(root);
   function draw() {
     const state = answers.state(asked);
     if (state.sign) line.replaceChildren(...answers.sentence(state));
     else line.textContent = "Answer above first.";
     show.hidden = state.kind === "right" || state.kind === "shown";
     root.dataset.verdict = state.kind;
+    told ||= state.kind !== "open";
+    keepBack();
     lk.drew(root);
   }
   const changes = "change:choice change:sealed change:shown";
   asked.on(changes, draw);
   draw();
-  return () => asked.off(changes, draw);
+  return () => {
+    attached.disconnect();
+    asked.off(changes, draw);
+    told = true;
+    keepBack();
+  };
 }
 export default { render };
