@@ -121,3 +121,12 @@ def test_what_the_run_shows_waits_for_the_answer(lab):
     asked.get_by_label("take the prediction back").click()
     verdict(lab, told, "open")
     assert run.is_visible(), "what was seen once is not taken away"
+
+
+def test_another_question_between_does_not_wait(lab):
+    """The chapter that stands between a first guess and its end is not kept from anybody."""
+    other = ASK.replace("guess", "other").replace("How many", "Again, how many")
+    lab.open([*CELLS[:2], "print('the chapter')", other, CELLS[2], CELLS[3]])
+    verdict(lab, lab.widget(2), "open")
+    assert lab.page.get_by_text("the chapter", exact=True).is_visible()
+    assert lab.page.locator(".lk-kept").count() == 0

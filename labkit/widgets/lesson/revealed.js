@@ -4,9 +4,10 @@ function between(el, question) {
   const cells = [];
   let cell = el.closest(".jp-Cell")?.previousElementSibling;
   for (; cell; cell = cell.previousElementSibling) {
-    const named = [...cell.querySelectorAll(".lk[aria-label]")];
-    if (named.some((node) => node.getAttribute("aria-label") === `question: ${question}`))
-      return cells;
+    const roots = [...cell.querySelectorAll(".lk[aria-label]")];
+    const names = roots.map((root) => root.getAttribute("aria-label"));
+    if (names.includes(`question: ${question}`)) return cells;
+    if (names.some((name) => /^(question:|exercise) /.test(name))) return []; // work of its own
     cells.push(cell);
   }
   return []; // the question is not above: nothing waits for it
