@@ -5,6 +5,7 @@ pages. It fits the Python and the system it was made with.
 """
 
 import importlib.metadata
+import platform
 import shutil
 import subprocess
 import sys
@@ -87,18 +88,49 @@ def fetch(environment: Environment, wheels: Path) -> None:
     pip = [str(environment.python), "-m", "pip"]
     chosen = [*requirements, "--constraint", CONSTRAINTS, "--only-binary", ":all:"]
     say_less = ["--quiet", "--disable-pip-version-check"]
+    download = [*pip, "download", *say_less, "--only-binary", ":all:", "--dest", str(wheels)]
+    others = for_other_patches(environment.root, platform.python_version())
     for command in (
-        [*pip, "download", *say_less, "--dest", str(wheels), *chosen],
+        [*download, *requirements, "--constraint", CONSTRAINTS],
+        *(
+            [*download, "--no-deps", "--python-version", version, *pins]
+            for version, pins in others.items()
+        ),
         [*pip, "install", *say_less, "--dry-run", "--ignore-installed", "--no-index",
          "--find-links", str(wheels), *chosen],
     ):  # fmt: skip
         run_installer(command, "the wheels", environment.root, environment.variables)
 
 
+def for_other_patches(root: Path, here: str) -> dict[str, list[str]]:
+    """Oldest and newest Python of this 3.x -> what is pinned for it, and not for `here`."""
+    from packaging.markers import Marker
+    from packaging.requirements import Requirement
+
+    lines = (root / CONSTRAINTS).read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    marked = [(pin, pin.marker) for pin in pins if pin.marker]
+
+    def applies(marker: Marker, version: str) -> bool:
+        return marker.evaluate({"python_full_version": version})
+
+    minor = here.rpartition(".")[0]
+    found = {
+        version: [
+            f"{pin.name}{pin.specifier}"
+            for pin, marker in marked
+            if applies(marker, version) and not applies(marker, here)
+        ]
+        for version in (f"{minor}.0", f"{minor}.99")
+    }
+    return {version: names for version, names in found.items() if names}
+
+
 def told(out: Path) -> list[str]:
     """What to do with the folder, in lines."""
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
     return [
-        f"Copy {quoted(out)} to the machine of the room, which has the same Python. There:",
+        f"Copy {quoted(out)} to the machine of the room, which has Python {minor}, too. There:",
         "  python3 lab.py setup",
         "  sudo .venv/bin/labkit workshop start --learners names.txt",
     ]

@@ -25,7 +25,7 @@ def commands(monkeypatch):
         asked.append(command)
         if "--dest" in command:
             wheels = bundle.Path(command[command.index("--dest") + 1])
-            wheels.mkdir()
+            wheels.mkdir(exist_ok=True)
             (wheels / "one.whl").write_bytes(b"wheel")
 
     monkeypatch.setattr(bundle, "run_installer", run)
@@ -40,11 +40,27 @@ def test_a_bundle_is_the_lab_with_wheels_of_all_that_it_needs(commands, tmp_path
     copied = {path.relative_to(box).as_posix() for path in box.rglob("*") if path.is_file()}
     assert copied == {*bundle.committed_files(ROOT), "wheels/one.whl"}
     assert "'" in capsys.readouterr().out.splitlines()[-3]  # the path can be pasted
-    download, trial = commands
+    download, *others, trial = commands
+    assert all("--python-version" in other for other in others)
     assert "--no-index" in trial
     for word in ("jupyterlab", "jupyterhub", "nbgrader", "hatchling", "torch==", "av"):
         assert any(line.startswith(word) for line in download), word
         assert any(line.startswith(word) for line in trial), word
+
+
+def test_a_room_whose_python_has_another_patch_level_finds_its_wheels(tmp_path):
+    (tmp_path / "constraints.txt").write_text(
+        "# a comment\nalways==1\n"
+        "soup==2.10 ; python_full_version < '3.11.5'\n"
+        "soup==4.1 ; python_full_version >= '3.11.5'\n"
+        "old==3 ; python_full_version < '3.11'\n"
+        "nowhere==5 ; sys_platform == 'none'\n",
+        encoding="utf-8",
+    )
+    for_others = bundle.for_other_patches
+    assert for_others(tmp_path, "3.11.7") == {"3.11.0": ["soup==2.10"]}
+    assert for_others(tmp_path, "3.11.2") == {"3.11.99": ["soup==4.1"]}
+    assert for_others(tmp_path, "3.12.1") == {}
 
 
 @needs_git
