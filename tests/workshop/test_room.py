@@ -81,6 +81,31 @@ def test_the_first_picture_is_drawn_and_a_check_answers(room):
     assert (note["chapter"], note["failed"]) == (CHAPTER, "CheckFailed")
 
 
+MODE = """
+import sys, torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+before = set(sys.modules)
+with Watching():
+    torch.ones(2, 2) @ torch.ones(2, 2)
+"""
+
+
+def test_what_a_dispatch_mode_imports_is_there_already(room):
+    """PyTorch imports its compiler then, and sympy: 150 MiB, for each learner."""
+
+    async def scene():
+        ben, _ = await seated(room, "ben")
+        assert (await ben.run(MODE))[1] == "ok"
+        return await value(ben, "sorted(set(sys.modules) - before)")
+
+    assert run(scene()) == []
+
+
 def test_a_wrong_password_and_a_stranger_are_refused(room):
     async def scene(name, password):
         someone = room.learner("ana")

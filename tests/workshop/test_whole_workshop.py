@@ -79,7 +79,7 @@ def test_from_the_first_log_in_to_graded_answers(learners, chapters, tmp_path, s
     assert {seat.name: earned(graded, seat) for seat in seats} == {
         seat.name: seat.points(programme) for seat in seats
     }
-    assert max(seat.figures["first picture, MiB"] for seat in seats) <= MOST_MIB
+    assert max(seat.figures["MiB"] for seat in seats) <= MOST_MIB
 
 
 def earned(graded, seat):

@@ -20,7 +20,7 @@ from labkit.workshop.cell.keeper import REQUEST_BYTES, keep
 from labkit.workshop.cell.walls import enter, from_json
 
 IMPORTED = (
-    "torch", "labkit", "labkit.show", "labkit.course", "labkit.course.checks",
+    "torch", "torch._dynamo", "labkit", "labkit.show", "labkit.course", "labkit.course.checks",
     "labkit.course.cards", "labkit.course.predictions", "labkit.course.checked_claims",
     "labkit.widgets.contents", "labkit.workshop.presence", "labkit.workshop.cell.kernels",
     "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "ipywidgets", "anywidget",
