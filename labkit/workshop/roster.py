@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,13 +34,15 @@ class Person:
 
 
 def names_from(text: str) -> list[str]:
-    """The names of a file with one on each line; what a name of a user may not hold becomes "-".
+    """The names of a file with one on each line, without accents; other signs become "-".
 
     Raises   ValueError   a line holds no name, or two lines the same one
     """
     found: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        name = re.sub(r"[^a-z0-9]+", "-", line.lower()).strip("-")[:31]
+        letters = unicodedata.normalize("NFKD", line.casefold())
+        letters = "".join(sign for sign in letters if not unicodedata.combining(sign))
+        name = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:31]
         if not NAME.fullmatch(name) or name == TEACHER:
             raise ValueError(f"{line!r}: a name begins with a letter, and is not {TEACHER!r}")
         if name in found:

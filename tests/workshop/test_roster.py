@@ -8,7 +8,8 @@ from labkit.workshop.roster import TEACHER, admit, names_from, read_roster, seat
 
 
 def test_names_become_users_names():
-    assert names_from("Ana\n\n  Björn Åse \nD'Arcy 2\n") == ["ana", "bj-rn-se", "d-arcy-2"]
+    assert names_from("Ana\n\n  Björn Åse \nD'Arcy 2\n") == ["ana", "bjorn-ase", "d-arcy-2"]
+    assert names_from("Åse Weiß\n") == ["ase-weiss"]
 
 
 @pytest.mark.parametrize(
