@@ -200,6 +200,10 @@ def test_the_smallest_case_is_two_rows_that_share_a_number():
         assert one[0] == two[0] == (1, 2) and min(one[2], two[2]) == 0
 
 
+def lays_a_whole_grid(views):
+    return len({s + i * m + j for (n, m), _, s in views for i in range(n) for j in range(m)})
+
+
 @pytest.mark.parametrize(
     ("answer", "views", "said"),
     [
@@ -207,6 +211,7 @@ def test_the_smallest_case_is_two_rows_that_share_a_number():
         (exchanges_the_strides, [((2, 2), (5, 1), 0), ((1, 2), (2, 1), 1)], "strides exchanged"),
         (adds_up_the_sizes, [((1, 2), (2, 1), 0), ((1, 2), (2, 1), 1)], "named twice"),
         (counts_a_view_without_rows, [((0, 2), (2, 1), 0)], "0 rows"),
+        (lays_a_whole_grid, [((2, 2), (0, 1), 0), ((1, 2), (2, 1), 1)], "like a whole grid"),
     ],
 )
 def test_the_hint_is_about_the_mistake_that_was_made(answer, views, said):

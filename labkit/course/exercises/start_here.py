@@ -144,6 +144,11 @@ places = Exercise(
                 _too_many(evidence) and any(0 in sizes for sizes, *_ in evidence.inputs[0])
             ),
         ),
+        Hint(
+            "{got} is what comes out when each view lies like a whole grid: a row down is as many "
+            "places as it has columns, a column right is one. How far does `down` go, and `right`?",
+            when=_counted_as(lambda view: (view[0], (view[0][1], 1), view[2])),
+        ),
         "Begin at `start`. Each row down adds the first stride, each column right the second.",
         "Row i, column j lies at start + i * down + j * right. Add that to `found`.",
     ),
