@@ -219,7 +219,7 @@ formulas = Exercise(
     picture=red("gradient"),
     cases=40,
     tolerance=1e-12,
-    minutes=7,
+    minutes=8,
     stages=(
         Stage("plain", case=_a_point(0.5, 1.0, 3.0), cases=8),
         Stage("self is 0", case=_a_point(0.0, 0.5, -1.0), cases=10),
