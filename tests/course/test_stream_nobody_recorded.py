@@ -6,7 +6,7 @@ import pytest
 
 from labkit import cli, course
 from labkit.course.checks import outcomes
-from labkit.course.exercises import _recorded_views, _taken_buffers
+from labkit.course.exercises import _recorded_views, _taken_buffers, _two_blocks
 from labkit.course.exercises._recorded_views import View
 from labkit.cuda.happens_before import races
 from tests.course.answers import Answers, first_hint
@@ -246,6 +246,102 @@ def test_mistakes_of_a_planner_get_their_hints(wrong, stage, said):
     exercise = answers.exercises["take_over"]
     assert next(one.name for one in outcomes(exercise, wrong, 7) if one.failures) == stage
     assert said in first_hint(exercise, wrong)
+
+
+# --- two_blocks
+
+
+def sender(
+    blocks=2,
+    waits=True,
+    last=True,
+    event=True,
+    frees=True,
+    newest=False,
+    host=False,
+    read_on="working",
+):
+    """The right sender, or one with a mistake."""
+
+    def send(gpu, frames):
+        held = []
+
+        def give_back(wait):
+            block, done = held.pop(0)
+            if wait:
+                gpu.wait("copying", done)
+            if frees:
+                gpu.free(block)
+
+        for frame in range(frames):
+            if len(held) == blocks:
+                give_back(waits)
+            block = gpu.malloc()
+            gpu.copy(frame, block, "copying")
+            if event:
+                gpu.wait(read_on, gpu.event("copying"))
+            gpu.read(block, read_on)
+            held.append((block, gpu.event(read_on)))
+            if newest:
+                gpu.wait("copying", held[-1][1])
+            if host:
+                gpu.synchronize()
+        while held:
+            give_back(last)
+
+    return send
+
+
+answers.right("two_blocks")(sender())
+answers.right("two_blocks")(_two_blocks.finished_send)
+answers.wrong("two_blocks", "synchronises the device")(sender(host=True))
+answers.wrong("two_blocks", "one stream for all")(sender(read_on="copying"))
+answers.wrong("two_blocks", "keeps every tensor alive")(sender(frees=False))
+answers.wrong("two_blocks", "waits for the newest read before it goes on")(sender(newest=True))
+answers.wrong("two_blocks", "waits for no read, as some seeds forgive")(sender(waits=False))
+answers.wrong("two_blocks", "holds three blocks")(sender(blocks=3))
+answers.wrong("two_blocks", "frees the last blocks while they are read")(sender(last=False))
+answers.wrong("two_blocks", "reads before the copy")(sender(event=False))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stage", "said"),
+    [
+        (sender(host=True), "two frames", "take turns"),
+        (sender(frees=False), "two frames", "never freed"),
+        (sender(blocks=3), "three frames", "the older one"),
+        (sender(waits=False), "three frames", "behind the read"),
+        (sender(event=False), "two frames", "behind its own copy"),
+    ],
+)
+def test_mistakes_of_a_sender_get_their_hints(wrong, stage, said):
+    exercise = answers.exercises["two_blocks"]
+    assert next(one.name for one in outcomes(exercise, wrong, 7) if one.failures) == stage
+    assert said in first_hint(exercise, wrong)
+
+
+def test_at_256_seeds_every_frame_is_exact_and_both_streams_stay_busy():
+    found = [_two_blocks.sent(sender(), 4, seed) for seed in range(256)]
+    assert {tuple(one.read) for one in found} == {(0, 1, 2, 3)}
+    assert {(one.most, one.left) for one in found} == {(2, 0)}
+    assert {_two_blocks.ends(one, 1, 1) for one in found} == {5}
+
+
+def test_what_waits_for_each_read_holds_one_block_and_saves_no_time():
+    found = _two_blocks.sent(sender(blocks=1), 8)
+    assert (found.read, found.most) == ([*range(8)], 1)
+    assert _two_blocks.ends(found, 1, 1) == 16
+
+
+def test_a_sender_that_fails_leaves_the_device_as_it_was():
+    def gives_up(gpu, frames):
+        gpu.copy(0, gpu.malloc(), "copying")
+        raise ValueError("no more")
+
+    for seed in range(64):  # a block that is left would soon fill the device
+        with pytest.raises(ValueError, match="no more"):
+            _two_blocks.sent(gives_up, 2, seed)
+    assert _two_blocks.sent(sender(), 2).read == [0, 1]
 
 
 # --- regression_test

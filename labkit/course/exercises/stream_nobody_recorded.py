@@ -19,6 +19,7 @@ from labkit.course.exercises._recorded_views import (
 )
 from labkit.course.exercises._regression import red_or_green
 from labkit.course.exercises._taken_buffers import take_over
+from labkit.course.exercises._two_blocks import two_blocks
 
 NOTEBOOK = "6_capstones/5_the_stream_nobody_recorded"
 
@@ -363,4 +364,4 @@ unprotected = Exercise(
     ),
 )
 
-EXERCISES = (inside, find_block, regression_test, unprotected, take_over)
+EXERCISES = (inside, find_block, regression_test, unprotected, take_over, two_blocks)
