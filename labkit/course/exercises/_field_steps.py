@@ -238,8 +238,8 @@ receptive_field = Exercise(
              when=lambda e: e.value[2] != e.right[2]),
         Hint("Your field is as long as it should be, and begins elsewhere: that is the padding.",
              when=_length),
-        Hint("Branch by branch: each begins from what was seen before the pair. Then the smaller "
-             "low and the larger high.", stage="pairs"),
+        Hint("Branch by branch: each begins from the low, the high and the step before the pair. "
+             "Then the smaller low and the larger high.", stage="pairs"),
         Hint("Neighbouring taps lie step inputs apart. step grows after the window has used it.",
              stage="strides"),
         "low falls by padding * step, high grows by ((taps - 1) * dilation - padding) * step.",
