@@ -207,7 +207,7 @@ def _recorded_twice(e: Any) -> bool:
     """Whether an event is recorded on two streams, and the orders are not the right ones."""
     marks = [(rest[0], stream) for kind, stream, *rest in e.inputs[0] if kind == "record"]
     again = len(set(marks)) > len({event for event, _ in marks})
-    return again and e.value["orders"] != e.right["orders"]
+    return again and e.value["(earlier, later)"] != e.right["(earlier, later)"]
 
 
 explicit_graph = Exercise(
@@ -248,29 +248,37 @@ explicit_graph = Exercise(
         Hint(
             "An event stands for its stream at the moment of `record`. What the stream launches or "
             "waits for later is not in it: give the event a set of its own.",
-            when=lambda e: bool(set(e.value["orders"]) - set(e.right["orders"])),
+            when=lambda e: bool(
+                set(e.value["(earlier, later)"]) - set(e.right["(earlier, later)"])
+            ),
             stage="an event stays",
         ),
         Hint(
             "A node of yours waits for one that nothing puts before it. Only its own stream and "
             "the events that the stream waited for do.",
-            when=lambda e: bool(set(e.value["orders"]) - set(e.right["orders"])),
+            when=lambda e: bool(
+                set(e.value["(earlier, later)"]) - set(e.right["(earlier, later)"])
+            ),
         ),
         Hint(
             "An order is missing. After a wait the next node comes behind its own stream's last "
             "node *and* behind every event waited for, as it was last recorded.",
-            when=lambda e: bool(set(e.right["orders"]) - set(e.value["orders"])),
+            when=lambda e: bool(
+                set(e.right["(earlier, later)"]) - set(e.value["(earlier, later)"])
+            ),
             stage="fork and join",
         ),
         Hint(
             "An order is missing. Here a stream waits, and records without a launch between: its "
             "event stands for what it waited for, too.",
-            when=lambda e: bool(set(e.right["orders"]) - set(e.value["orders"])),
+            when=lambda e: bool(
+                set(e.right["(earlier, later)"]) - set(e.value["(earlier, later)"])
+            ),
             stage="an event stays",
         ),
         Hint(
             "An order is missing: a node comes behind the last one of its stream.",
-            when=lambda e: _differs(e.value, e.right, "orders"),
+            when=lambda e: _differs(e.value, e.right, "(earlier, later)"),
         ),
         "Keep two dictionaries: for each stream the nodes its next one comes after, and the same "
         "for each event, as it was when it was recorded.",
