@@ -88,7 +88,8 @@ def test_the_answer_can_be_asked_for_and_a_reopened_notebook_still_judges(lab):
 
 
 def test_a_static_page_asks_judges_and_hides_what_it_should(new_lab, tmp_path):
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    run = "calls = 4\nprint('it has', calls)"
+    cells = [nbformat.v4.new_code_cell(source) for source in (*CELLS[:2], run, CELLS[3])]
     cells[1].metadata["tags"] = ["predict"]
     cells[2].metadata["tags"] = ["backstage"]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "demo.ipynb")
@@ -100,9 +101,12 @@ def test_a_static_page_asks_judges_and_hides_what_it_should(new_lab, tmp_path):
         lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
         asked, told = lab.widget(0), lab.widget(1)
         assert not [words for words in TOLD if words in lab.page.locator("body").inner_text()]
+        assert not lab.page.get_by_text("it has 4", exact=True).is_visible()
+        lab.screenshot("prediction_static_keeps_back")
         asked.get_by_label("predict 4", exact=True).click()
         verdict(lab, asked, "right")
         verdict(lab, told, "right")
+        assert lab.page.get_by_text("it has 4", exact=True).is_visible()
         lab.screenshot("prediction_static")
 
 

@@ -2,7 +2,7 @@
 // Until then it keeps back what the cells between the question and itself have put out.
 function between(el, question) {
   const cells = [];
-  let cell = el.closest(".jp-Cell")?.previousElementSibling;
+  let cell = el.closest(".jp-Cell, .cell")?.previousElementSibling;
   for (; cell; cell = cell.previousElementSibling) {
     const roots = [...cell.querySelectorAll(".lk[aria-label]")];
     const names = roots.map((root) => root.getAttribute("aria-label"));
