@@ -35,8 +35,8 @@ function render({ model, el }) {
     source: "1 your source",
     hops: "2 the dispatcher's hops",
     graph: "3 the autograd graph",
-    memory: "4 the memory map",
-    streams: "5 the streams",
+    streams: "4 the streams",
+    memory: "5 the memory map",
   };
   const said = { streams: lk.h("span", { class: "lk-mono" }), memory: lk.h("span", {}) };
   const panes = Object.entries(lanes).map(([name, { element }]) =>
