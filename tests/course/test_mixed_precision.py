@@ -13,11 +13,13 @@ from labkit.course.exercises._cast_regions import (
     finished_region,
     mini_autocast,
 )
+from labkit.course.exercises._never_right import CHANGES
 from labkit.course.exercises.mixed_precision import finished_scaler, gradients
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("mixed_precision")
 Scaler, Region = finished_scaler(), finished_region()
+WIDE = torch.float64
 
 # --- stands_still
 
@@ -388,6 +390,30 @@ class Integers(Region):
         return [t.half() if name in LOWER and t.dtype == torch.int64 else t for t in made]
 
 
+@answers.wrong("mini_autocast", "casts float64, too")
+class Doubles(Region):
+    def cast(self, name, tensors):
+        made, on = super().cast(name, tensors), all(self.inner[-1:])
+        return [t.half() if on and name in LOWER and t.dtype == WIDE else t for t in made]
+
+
+@answers.wrong("mini_autocast", CHANGES)
+class IntoTheList(Region):
+    def cast(self, name, tensors):
+        tensors[:] = super().cast(name, tensors)
+        return tensors
+
+
+@answers.wrong("mini_autocast", CHANGES)
+class IntoTheTensors(Region):
+    def cast(self, name, tensors):
+        made = super().cast(name, tensors)
+        for tensor, cast in zip(tensors, made, strict=True):
+            if not tensor.requires_grad:
+                tensor.data = cast.data
+        return made
+
+
 @answers.wrong("mini_autocast", "the first tensor decides how wide")
 class FirstWide(Region):
     def cast(self, name, tensors):
@@ -411,6 +437,9 @@ def test_the_hints_name_the_mistake():
     assert "the same object" in first_hint(region, EachTime)
     assert "casts already" in first_hint(region, WaitsForBegin)
     assert "Integers and float64" in first_hint(region, Integers)
+    assert "Integers and float64" in first_hint(region, Doubles)
+    assert "belong to the caller" in first_hint(region, IntoTheList)
+    assert "belong to the caller" in first_hint(region, IntoTheTensors)
     assert "is no leaf" in first_hint(region, KeepsComputed)
     assert "only until `end`" in first_hint(region, Survives)
     assert "Do not detach" in first_hint(region, Detached)

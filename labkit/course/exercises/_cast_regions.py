@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._never_right import CHANGES
 
 Script = list[tuple[Any, ...]]
 
@@ -106,6 +107,21 @@ def _which(tensor: Tensor, argument: Tensor, casts: list[Tensor]) -> str:
     return f"a new cast, number {len(casts)}"
 
 
+@handed_out
+def _cast(region: Any, name: str, given: list[Tensor]) -> list[Tensor]:
+    """What the region makes of these tensors.
+
+    Raises   ValueError   the list, or the type of a tensor in it, is another one afterwards
+    """
+    asked, before = list(given), [(id(one), one.dtype) for one in given]
+    made: list[Tensor] = region.cast(name, asked)
+    if [(id(one), one.dtype) for one in asked] != before or [t.dtype for t in given] != [
+        dtype for _, dtype in before
+    ]:
+        raise ValueError(f"cast changed what it was given for {name}")
+    return made
+
+
 def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> list[Any]:
     """Of every tensor that came back: its type, which one, what it holds, if it has a node."""
     made = []
@@ -120,7 +136,7 @@ def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> l
     for what, *rest in script:
         if what == "cast":
             given = [made[i] for i in rest[1]]
-            for tensor, argument in zip(region.cast(rest[0], given), given, strict=True):
+            for tensor, argument in zip(_cast(region, rest[0], given), given, strict=True):
                 which = _which(tensor, argument, casts)
                 dtype = str(tensor.dtype).removeprefix("torch.")
                 grad = "with gradient" if tensor.requires_grad else "without gradient"
@@ -178,6 +194,11 @@ mini_autocast = Exercise(
         Stage("regions inside"),
     ),
     hints=(
+        Hint(
+            "The list and its tensors belong to the caller: they are as before when you return. "
+            "Make a new list; `tensor.to(to)` makes a new tensor.",
+            when=lambda e: e.kind == "raised" and "it was given" in e.got,
+        ),
         Hint(
             "Nothing was cast, and no `begin` was called. A new `Region` is open: it casts "
             "already.",
@@ -239,5 +260,7 @@ mini_autocast = Exercise(
         "an inner region's end drops the casts",
         "the innermost that was switched off decides for all",
         "the first tensor decides how wide",
+        "casts float64, too",
+        CHANGES,
     ),
 )
