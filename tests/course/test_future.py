@@ -8,7 +8,7 @@ import torch
 from labkit.course.exercises._masked_builds import Build
 from labkit.course.exercises._masked_builds import answers as words
 from labkit.course.exercises.future import reserved
-from tests.course.answers import FIRST, Answers
+from tests.course.answers import FIRST, Answers, first_hint
 
 answers = Answers("future")
 ATTENTION = "nn.functional.scaled_dot_product_attention"
@@ -349,6 +349,31 @@ def exact_fit(sizes):
 def one_segment(sizes):
     small, large = small_and_large(sizes)
     return small + max(map(segment, large), default=0), expandable_segments(sizes)[1]
+
+
+@answers.wrong("expandable_segments", "grows by the last tensor, not by the largest")
+def grows_by_the_last(sizes):
+    small, large = small_and_large(sizes)
+    return expandable_segments(sizes)[0], small + math.ceil((large or [0])[-1] / 20) * 20
+
+
+@answers.wrong("expandable_segments", "leaves out the last tensor")
+def before_the_last(sizes):
+    return expandable_segments(sizes[:-1])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (grows_by_the_last, "round the largest tensor up"),
+        (no_pages, "round the largest tensor up"),
+        (always_new, "used again by any later tensor"),
+        (before_the_last, "before the last tensor"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_hint_on_segments_is_about_the_mistake(mistake, said, seed):
+    assert said in first_hint(answers.exercises["expandable_segments"], mistake, seed)
 
 
 @answers.wrong("expandable_segments", "returns the literal answer of the example in the statement")

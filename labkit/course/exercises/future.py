@@ -267,11 +267,13 @@ expandable_segments = Exercise(
         Stage("with the small pool"),
     ),
     hints=(
-        Hint("Without: a freed segment is used again by any later tensor that fits into it.",
-             stage="10 MiB and more"),
+        Hint("You stopped before the last tensor. It needs room, too.",
+             when=lambda e: e.value == _both(e.inputs[0][:-1])),
         Hint("Growth maps whole pages of 20 MiB: with it, round the largest tensor up.",
              when=lambda e: e.stage == "10 MiB and more"
              and isinstance(e.value, tuple) and e.value[0] == e.right[0]),
+        Hint("Without: a freed segment is used again by any later tensor that fits into it.",
+             stage="10 MiB and more"),
         Hint("Without growth, a tensor of more than 1 and less than 10 MiB gets a segment of 20.",
              stage="more than 1 MiB"),
         Hint("Tensors of 1 MiB and less live in a pool of their own: one page, or one segment, "
@@ -287,6 +289,8 @@ expandable_segments = Exercise(
         "never uses a freed segment again",
         "uses a segment of the same size only",
         "keeps one segment of each pool",
+        "grows by the last tensor, not by the largest",
+        "leaves out the last tensor",
         FIRST,
         CONSTANT,
     ),
