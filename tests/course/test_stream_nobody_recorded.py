@@ -259,6 +259,7 @@ def sender(
     frees=True,
     newest=False,
     host=False,
+    host_frees=False,
     read_on="working",
 ):
     """The right sender, or one with a mistake."""
@@ -268,7 +269,9 @@ def sender(
 
         def give_back(wait):
             block, done = held.pop(0)
-            if wait:
+            if host_frees:
+                gpu.synchronize()
+            elif wait:
                 gpu.wait("copying", done)
             if frees:
                 gpu.free(block)
@@ -295,6 +298,7 @@ def sender(
 answers.right("two_blocks")(sender())
 answers.right("two_blocks")(_two_blocks.finished_send)
 answers.wrong("two_blocks", "synchronises the device")(sender(host=True))
+answers.wrong("two_blocks", "waits on the host before each free")(sender(host_frees=True))
 answers.wrong("two_blocks", "one stream for all")(sender(read_on="copying"))
 answers.wrong("two_blocks", "keeps every tensor alive")(sender(frees=False))
 answers.wrong("two_blocks", "waits for the newest read before it goes on")(sender(newest=True))
@@ -307,7 +311,9 @@ answers.wrong("two_blocks", "reads before the copy")(sender(event=False))
 @pytest.mark.parametrize(
     ("wrong", "stage", "said"),
     [
-        (sender(host=True), "two frames", "take turns"),
+        (sender(host=True), "two frames", "The host waits"),
+        (sender(host_frees=True), "three frames", "The host waits"),
+        (sender(newest=True), "two frames", "take turns"),
         (sender(frees=False), "two frames", "never freed"),
         (sender(blocks=3), "three frames", "the older one"),
         (sender(waits=False), "three frames", "behind the read"),

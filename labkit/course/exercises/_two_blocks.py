@@ -247,6 +247,10 @@ two_blocks = Exercise(
              when=lambda e: "in the end" in e.property),
         Hint("With two blocks held, the older one is freed before you ask for another.",
              when=lambda e: "blocks are held" in e.property),
+        Hint("The host waits, and queues nothing meanwhile. Before a free let copying wait for the "
+             "mark behind the read: `gpu.wait`.",
+             when=lambda e: "overlap" in e.property
+             and ("synchronize", None) in Sent(*e.value).program[:-1]),
         Hint("The streams take turns: somebody waits for the newest read. Wait for the read "
              "before it, and keep two blocks.",
              when=lambda e: "overlap" in e.property),
@@ -254,6 +258,7 @@ two_blocks = Exercise(
     ),
     must_fail=(
         "synchronises the device",
+        "waits on the host before each free",
         "one stream for all",
         "keeps every tensor alive",
         "waits for the newest read before it goes on",
