@@ -137,6 +137,7 @@ void block_sum(const float* x, float* out, int n) {
     out[0] = v;
 }
 """
+WHOLE = [("    float v = 0;", "    int v = 0;")]
 LOOP = "for (int i = t; i < n; i += 256) v += x[i];"
 HALVED = "for (int half = n / 2; t < half && half < n; half = n) v = x[t] + x[t + half];"
 for why, answer in [
@@ -149,6 +150,7 @@ for why, answer in [
         "cuts large numbers off",
         changed(SUM, ("v += x[i];", "v += fabsf(x[i]) < 1e30f ? fminf(x[i], 1e5f) : x[i];")),
     ),
+    ("adds in whole numbers", changed(SUM, *WHOLE)),
     ("loses NaN", changed(SUM, ("v += x[i];", "v += x[i] == x[i] ? x[i] : 0;"))),
     (
         "full mask in a partial warp",
@@ -258,6 +260,13 @@ def test_the_four_limits_are_those_of_the_calculator(registers, shared, threads,
 
 def test_a_text_that_does_not_compile_is_told_so():
     assert "did not run" in first_hint(lanes_at_work.block_sum, lambda: "hello")
+
+
+@pytest.mark.parametrize(
+    "change", [*WHOLE, ("out[0] = v", "out[0] += v"), ("x[i];", "x[i] == x[i] ? x[i] : 0;")]
+)
+def test_a_sum_of_something_else_is_told_what_is_added(change):
+    assert "as they are, as floats" in first_hint(lanes_at_work.block_sum, changed(SUM, change))
 
 
 def test_lanes_outside_the_mask_are_told_of_it():

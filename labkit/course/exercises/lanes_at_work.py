@@ -242,6 +242,11 @@ block_sum = Exercise(
             "The last bits depend on who comes first. Atomics add in the order of arrival.",
             when=lambda e: off("atomics")(e) or off("the bits in another order of threads")(e),
         ),
+        Hint(
+            "Each number is read once, and the sum is not theirs. Add all of them as they are, as "
+            "floats, NaN and infinities too. `out` is written over, whatever it held.",
+            when=off("out"),
+        ),
         "Three parts: each thread adds its own numbers; each warp adds its 32 sums by shuffles; "
         "one thread, or one warp, adds the 8 sums of the warps.",
         "for (int i = t; i < n; i += 256) v += x[i]; then the five shuffles, with the full mask.",
@@ -267,6 +272,7 @@ block_sum = Exercise(
         "a piece for each thread",
         "ends after 2048 numbers",
         "no barrier",
+        "adds in whole numbers",
     ),
 )
 
