@@ -96,6 +96,13 @@ answers.wrong("pointwise_codegen", "takes every input for a single number")(
 )
 
 
+@answers.wrong("pointwise_codegen", "spreads a single number over an array first")
+def spreads(steps):
+    single = dict.fromkeys(one for step in steps for one in step[2:] if one.startswith("s"))
+    arrays = [f"p_{name}[i] = p_{name}[0];" for name in single]
+    return [*arrays, *body(steps, place=lambda name: "i")]
+
+
 @answers.wrong("pointwise_codegen", "breaks at 32 inputs")
 def few_inputs(steps):
     inputs = {name for _, _, *read in steps for name in read} - {step[0] for step in steps}

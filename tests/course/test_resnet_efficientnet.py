@@ -123,16 +123,19 @@ for why, how in {
     answers.wrong("receptive_field", why)(lambda windows, how=how: field(windows, **how))
 
 
-def move(part, saved, *, share=0.1, unbiased=True):
+def move(part, saved, *, share=0.1, unbiased=True, square=False):
     _, made, mean, _ = saved
-    var = made.var((0, 2, 3), unbiased=unbiased)
+    var = made.var((0, 2, 3), unbiased=unbiased and not square)
+    if square:
+        count = made.shape[0] * made.shape[2] ** 2
+        var *= count / (count - 1)
     part.bn.running_mean.lerp_(mean, share)
     part.bn.running_var.lerp_(var, share)
 
 
 def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, between=True,
           d_around="sum", again=False, writes=False, moves="training", share=0.1, unbiased=True,
-          constants=True):  # fmt: skip
+          square=False, constants=True):  # fmt: skip
     def keep_block(x, first, second, shortcut):
         norm, saved_1 = first.run(x)
         hidden = norm.relu() if between else norm.clone()
@@ -140,7 +143,7 @@ def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, betwee
         way, saved_3 = shortcut.run(x) if shortcut else (x, None)
         for part, saved in ((first, saved_1), (second, saved_2), (shortcut, saved_3)):
             if part and moves != "never" and (part.training or moves == "always"):
-                move(part, saved, share=share, unbiased=unbiased)
+                move(part, saved, share=share, unbiased=unbiased, square=square)
         total = branch + way + (x.mean() if around == "both" and shortcut else 0)
         y = total.relu() if last else total
         if again:
@@ -202,6 +205,7 @@ for why, how in {
     "moves the statistics again in backward": {"moves": "again"},
     "swaps the shares of old and new": {"share": 0.9},
     "takes the batch's formula in evaluation": {"constants": False},
+    "takes every image for a square": {"square": True},
 }.items():
     answers.wrong("residual_backward", why)(block(**how))
 
@@ -303,6 +307,7 @@ test_answers = answers.tests()
         ("residual_backward", block(d_around="y"), "into shortcut.back"),
         ("residual_backward", block(again=True), "called once"),
         ("residual_backward", block(unbiased=False), "divided by n - 1"),
+        ("residual_backward", block(square=True), "a running_var is not"),
         ("residual_backward", block(moves="never"), "moves them once"),
         ("residual_backward", block(moves="again"), "block_back leaves them alone"),
         ("residual_backward", block(moves="always"), "Only training moves them"),

@@ -236,7 +236,7 @@ pointwise_codegen = Exercise(
     must_fail=("reads an input once per use", "writes every step", "writes the first step",
                "loads what an earlier step made", "changes the two inputs round",
                "takes a single number for an array", "takes every input for a single number",
-        "breaks at 32 inputs",
+        "breaks at 32 inputs", "spreads a single number over an array first",
     ),
     picture=lambda case, got, right: drawn(
         {name: [] for name in _inputs(*case.inputs)}

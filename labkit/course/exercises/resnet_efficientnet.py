@@ -312,7 +312,7 @@ residual_backward = Exercise(
         "gives the shortcut the gradient of y", "statistics from biased variance",
         "never moves the statistics", "moves the statistics in evaluation",
         "moves the statistics again in backward", "swaps the shares of old and new",
-        "takes the batch's formula in evaluation",
+        "takes the batch's formula in evaluation", "takes every image for a square",
     ),
     picture=_block_picture,
 )  # fmt: skip
