@@ -7,6 +7,7 @@ from collections import deque
 import torch
 
 from labkit.course.checks import failing_cases
+from labkit.course.exercises._never_right import CONSTANT, TOO_SLOW
 from labkit.course.notebook_form import ROOT, read_notebook
 from labkit.pipeline.accumulation import accumulate as finished_accumulate
 from tests.course.answers import Answers, first_hint
@@ -127,6 +128,12 @@ def to_nan(loss_of, optimizer, batches, k, scaler=None):
                 parameter.mul_(math.nan)
 
 
+@answers.wrong("accumulate", CONSTANT)
+def writes_the_example(loss_of, optimizer, batches, k, scaler=None):
+    with torch.no_grad():
+        optimizer.param_groups[0]["params"][0].fill_(0.1)
+
+
 def never_updated(loss_of, optimizer, batches, k, scaler=None):
     """Every step but the update: the second step is refused."""
     optimizer.zero_grad()
@@ -223,11 +230,24 @@ def takes_one(items, depth):
     return ahead((one for part in ([first], source) for one in part), depth)
 
 
+@answers.wrong("lookahead", TOO_SLOW)
+def by_itself(items, depth, waiting=()):
+    source = iter(items)
+    for item in itertools.islice(source, 1):
+        waiting = (*waiting, item)
+        if len(waiting) > depth:
+            yield waiting[0]
+        yield from by_itself(source, depth, waiting[-depth:])
+        return
+    yield from waiting
+
+
 def test_each_mistake_of_an_iterator_gets_its_own_hint():
     exercise = answers.exercises["lookahead"]
     assert "missing at the end" in first_hint(exercise, drops)
     assert "was not told" in first_hint(exercise, swallows)
     assert "should have been fetched" in first_hint(exercise, one_too_few)
+    assert "thousands of items" in first_hint(exercise, by_itself)
 
 
 def test_what_came_back_is_told_in_the_words_of_what_was_expected():

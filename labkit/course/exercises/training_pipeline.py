@@ -9,6 +9,7 @@ from torch import Tensor
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import CONSTANT, FIRST, TOO_SLOW
 from labkit.course.exercises._pipeline_steps import group_size, steps_after
 
 NOTEBOOK = "1_fundamentals/9_training_pipeline"
@@ -177,6 +178,8 @@ accumulate = Exercise(
         "zeroes gradients after every micro-batch",
         "never zeroes",
         "leaves NaN in the weights",
+        CONSTANT,
+        FIRST,
     ),
 )
 
@@ -201,7 +204,13 @@ class Source:
             yield item
 
 
+LARGEST, LONG = 9, 3000
+"""The largest size, and how many items its sources have."""
+
+
 def _a_source(rng: Rng, size: int, breaks: float = 0.3) -> tuple[list[int], int, int | None]:
+    if size == LARGEST:
+        return list(range(LONG)), rng.randint(1, 2 + size), None
     items = [rng.randint(0, 99) for _ in range(rng.randint(0, 2 * size))]
     breaks_at = rng.randrange(len(items)) if items and rng.chance(breaks) else None
     return items, rng.randint(1, 2 + size), breaks_at
@@ -243,7 +252,8 @@ def _judge_lookahead(case: Case, got: Any) -> Any:
 
 def _source_in_words(items: list[int], depth: int, breaks_at: int | None) -> str:
     breaks = "" if breaks_at is None else f", item number {breaks_at} raises an error"
-    return f"items = {items}, depth = {depth}{breaks}"
+    said = f"list(range({LONG}))" if len(items) == LONG else items
+    return f"items = {said}, depth = {depth}{breaks}"
 
 
 lookahead = Exercise(
@@ -254,6 +264,7 @@ lookahead = Exercise(
     show=_source_in_words,
     minutes=10,
     cases=80,
+    sizes=LARGEST,
     stages=(
         Stage("depth 1", case=lambda rng, size: (list(range(size + 1)), 1, None), cases=9),
         Stage("any depth", case=lambda rng, size: _a_source(rng, size, 0)),
@@ -262,6 +273,11 @@ lookahead = Exercise(
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint(
+            "A source may have thousands of items, and a function that calls itself for each comes "
+            "to Python's limit. Go through them in a loop.",
+            when=lambda e: "Recursion" in e.got,
+        ),
         Hint(
             "Items are missing at the end. When the source has ended, some are still waiting: "
             "yield them too.",
@@ -294,6 +310,8 @@ lookahead = Exercise(
         "hands out the same item twice",
         "takes it that there is an item",
         "deadlocks on an empty loader",
+        TOO_SLOW,
+        FIRST,
     ),
 )
 
