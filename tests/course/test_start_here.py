@@ -57,6 +57,11 @@ def counts_a_view_without_rows(views):
     return places([((max(rows, 1), columns), *rest) for (rows, columns), *rest in views])
 
 
+@answers.wrong("places", "returns the size of the storage")
+def all_of_the_memory(views):
+    return 1 + max((place for view in views for place in named(view)), default=-1)
+
+
 def record_of(kind, driver):
     return kind, not (kind == "time" and driver == "emulator")
 
@@ -211,6 +216,8 @@ def lays_a_whole_grid(views):
         (exchanges_the_strides, [((2, 2), (5, 1), 0), ((1, 2), (2, 1), 1)], "strides exchanged"),
         (adds_up_the_sizes, [((1, 2), (2, 1), 0), ((1, 2), (2, 1), 1)], "named twice"),
         (counts_a_view_without_rows, [((0, 2), (2, 1), 0)], "0 rows"),
+        (takes_the_span, [((1, 2), (2, 2), 1)], "every place up to the last"),
+        (all_of_the_memory, [((2, 2), (5, 1), 1)], "every place up to the last"),
         (lays_a_whole_grid, [((2, 2), (0, 1), 0), ((1, 2), (2, 1), 1)], "like a whole grid"),
     ],
 )
@@ -220,5 +227,5 @@ def test_the_hint_is_about_the_mistake_that_was_made(answer, views, said):
         kind="value", input=repr(views), property="", expected="", got=str(answer(views)),
         printed="", number=1, inputs=(views,), value=answer(views), right=places(views),
     )  # fmt: skip
-    first = next(hint for hint in map(exercise.hint, range(6)) if hint.fits(evidence))
+    first = next(hint for hint in map(exercise.hint, range(7)) if hint.fits(evidence))
     assert said in first.about(evidence)

@@ -93,6 +93,12 @@ def _counted_as(change: Callable[[View], View]) -> Callable[[Evidence], bool]:
     return lambda evidence: evidence.value == _count_places([*map(change, *evidence.inputs)])
 
 
+def _reach(views: list[View]) -> set[int]:
+    """How many places there are up to the last one: from the first that is named, and from 0."""
+    every = [place for view in views for place in _named(view)]
+    return {max(every) - min(every) + 1, max(every) + 1} if every else set()
+
+
 def _drawn(case: Case, got: Any, right: Any) -> Any:
     """The views of a failing case over the memory they share."""
     from labkit import show
@@ -149,6 +155,12 @@ places = Exercise(
             "places as it has columns, a column right is one. How far does `down` go, and `right`?",
             when=_counted_as(lambda view: (view[0], (view[0][1], 1), view[2])),
         ),
+        Hint(
+            "{got} counts every place up to the last one, also those that no view names.",
+            when=lambda evidence: (
+                _too_many(evidence) and evidence.value in _reach(*evidence.inputs)
+            ),
+        ),
         "Begin at `start`. Each row down adds the first stride, each column right the second.",
         "Row i, column j lies at start + i * down + j * right. Add that to `found`.",
     ),
@@ -158,6 +170,7 @@ places = Exercise(
         "forgets where a view starts",
         "exchanges the strides",
         "counts a view without rows",
+        "returns the size of the storage",
         FIRST,
         READS,
     ),
