@@ -56,6 +56,9 @@ answers.wrong("registration", "defines in another namespace")(registered("RARY(l
 answers.wrong("registration", "swaps the arguments")(
     registered("Tensor gates, Tensor old", "Tensor old, Tensor gates")
 )
+answers.wrong("registration", "marks an argument that it does not write to")(
+    registered("Tensor old", "Tensor(a!) old")
+)
 answers.wrong("registration", "defines without a kernel")(registered('m.impl("cell", &cell);'))
 answers.wrong("registration", "spells the name in two ways")(registered('l("cell"', 'l("Cell"'))
 
@@ -109,6 +112,9 @@ def computes(gates, old):
 
 answers.wrong("fake_kernel", "knows one batch only")(
     lambda gates, old: (old.new_empty(2, old.shape[1]), old.new_empty(2, old.shape[1]))
+)
+answers.wrong("fake_kernel", "is right only for square, even or contiguous shapes")(
+    lambda gates, old: (old.new_empty(old.shape[::-1]), old.new_empty(old.shape[::-1]))
 )
 
 

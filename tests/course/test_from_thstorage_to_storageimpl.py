@@ -160,6 +160,12 @@ for why, answer in [
     (LITERAL, lambda name: "s.nbytes() // 4"),
     ("counts elements, not bytes", lambda name: re.sub(r" (\*|//) \d", "", today(name))),
     (
+        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+        lambda name: re.sub(
+            r"([*/] )\d", r"\g<1>4", re.sub(r"torch\.\w+\d", "torch.float32", today(name))
+        ),
+    ),
+    (
         "says gone to what it does not know",
         lambda name: today(name) if parts_of(name)[2] != "get" else "gone",
     ),

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labkit.course.checking.stages import stage_exercises
-from labkit.course.exercises._never_right import TOO_SLOW
+from labkit.course.exercises._never_right import CONSTANT, TOO_SLOW
 from labkit.course.exercises.release_package import look_up
 from labkit.course.libraries import address_of, holder_of, short
 from tests.course.answers import CATCHES, Answers, first_hint
@@ -141,6 +141,11 @@ def without_the_missing(name, needs):
     return load_order(name, known)
 
 
+@answers.wrong("load_order", CONSTANT)
+def the_example(name, needs):
+    return ["c", "b", "a"]
+
+
 def test_many_ways_to_one_library_have_a_hint_of_their_own():
     graph = dict(stage_exercises(answers.exercises["load_order"]))["graph"]
     assert "twice as many" in first_hint(replace(graph, seconds=1.0), every_way)
@@ -194,6 +199,18 @@ for why, answer in [
     ("says that everything is compiled", lambda name: ("compiled", "torch_python")),
 ]:
     answers.wrong("where", why)(answer)
+
+
+@answers.wrong("where", "takes the file of the module that the name begins with")
+def the_file_of_the_module(name):
+    if is_compiled(name):
+        return where(name)
+    module = look_up(name.rpartition(".")[0])
+    return "python", "/".join(Path(inspect.getfile(module)).parts[-2:])
+
+
+def test_an_alias_lives_where_it_was_written():
+    assert "may be an alias" in first_hint(answers.exercises["where"], the_file_of_the_module)
 
 
 @answers.wrong("where", CATCHES)

@@ -4,6 +4,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
+from labkit.course.exercises._never_right import FIRST, READS
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.sizes import GIB, MIB
@@ -144,6 +145,8 @@ which_number = Exercise(
         "looks at the first segment alone",
         "looks at the stream of the first segment alone",
         "takes the largest of them for all of them",
+        FIRST,
+        READS,
     ),
 )  # fmt: skip
 

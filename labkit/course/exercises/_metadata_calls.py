@@ -7,7 +7,7 @@ import torch
 
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, Wrong
 from labkit.course.exercises._dtype_steps import NAMES
-from labkit.course.exercises._never_right import BANNED
+from labkit.course.exercises._never_right import BANNED, FIRST
 from labkit.course.exercises.strides import seen
 
 VIEWS = ("transpose", "permute", "select", "narrow", "expand", "unsqueeze", "squeeze")
@@ -226,6 +226,7 @@ metadata_from_call = Exercise(
         "stride 1 for expanded dims",
         "full_like loses the memory format",
         BANNED,
+        FIRST,
         "is right only for square, even or contiguous shapes",
     ),
 )

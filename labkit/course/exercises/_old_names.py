@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._never_right import CONSTANT
+from labkit.course.exercises._never_right import CONSTANT, READS
 
 DTYPES = {
     "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32,
@@ -122,5 +122,7 @@ today = Exercise(
         CONSTANT,
         "counts elements, not bytes",
         "says gone to what it does not know",
+        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+        READS,
     ),
 )

@@ -107,6 +107,7 @@ registration = Exercise(
         "registers in another namespace",
         "defines in another namespace",
         "swaps the arguments",
+        "marks an argument that it does not write to",
         "defines without a kernel",
         "spells the name in two ways",
     ),

@@ -4,6 +4,7 @@ from typing import Any
 
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
+from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._old_names import today
 
 NOTEBOOK = "2_core_code/5_from_thstorage_to_storageimpl"
@@ -264,6 +265,7 @@ apply = Exercise(
         "lock revives what is dead",
         "a lock does not count",
         "the object never goes",
+        FIRST,
     ),
 )
 

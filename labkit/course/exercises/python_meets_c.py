@@ -178,6 +178,7 @@ tensor_to_c = Exercise(
         "silently casts integers to float",
         "reads doubles as floats",
         "counts the elements of the storage",
+        FIRST,
     ),
 )
 
@@ -326,6 +327,7 @@ owned_handle = Exercise(
         "uses a closed counter",
         "catches every exception and returns a default",
         "ends only in the reverse of the order of its beginnings",
+        FIRST,
     ),
 )
 
