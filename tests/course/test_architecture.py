@@ -4,7 +4,7 @@ import torch
 
 from labkit.course.exercises import architecture
 from labkit.course.operator_files import formulas, operators
-from tests.course.answers import Answers
+from tests.course.answers import CATCHES, Answers, catches
 
 answers = Answers("architecture")
 
@@ -100,6 +100,11 @@ def first_overload(name, key, entries):
     return kernel_of(name, key, {**entries, name: entries[first]})
 
 
+def in_its_row(name, key, entries):
+    table = entries[name]["dispatch"]
+    return next(kernel for keys, kernel in table.items() if key in keys.split(", "))
+
+
 def no_dispatch_is_the_cpu(name, key, entries):
     return kernel_of(name, key, entries, formula=key == "CPU")
 
@@ -112,6 +117,7 @@ for why, answer in [
     ("ignores structured_delegate", lambda *asked: kernel_of(*asked, delegates=False)),
     ("treats a missing dispatch as None", lambda *asked: kernel_of(*asked, formula=False)),
     ("keeps the overload in the formula's name", lambda *asked: kernel_of(*asked, overload=True)),
+    (CATCHES, catches(in_its_row)),
 ]:
     answers.wrong("kernel_of", why)(answer)
 

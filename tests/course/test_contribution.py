@@ -1,5 +1,7 @@
 """Right and wrong answers to the exercises on bringing an operator in, and on reviewing others."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 import labkit as lab
 from labkit.course.checks import failing_cases, picture_of
 from labkit.course.exercises._xlogy import FORMULAS
-from tests.course.answers import Answers, first_hint
+from tests.course.answers import CATCHES, Answers, first_hint
 
 answers = Answers("contribution")
 inf, nan = float("inf"), float("nan")
@@ -327,6 +329,19 @@ def by_name(name):
 def plain(op):
     x = lab.tensor([[1.0, 2.0], [3.0, 4.0]])
     op(x)
+
+
+def caught(test):
+    def quiet(op):
+        with contextlib.suppress(Exception):
+            test(op)
+
+    return quiet
+
+
+@answers.wrong("review_the_change", CATCHES)
+def never_red(name):
+    return (name in REVIEWS and (REVIEWS[name][0], caught(REVIEWS[name][1]))) or None
 
 
 @answers.wrong("review_the_change", "tests only what the author tested")

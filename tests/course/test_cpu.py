@@ -206,6 +206,24 @@ def pool_for_each(setup, frames, workers, ahead):
             yield from pool.map(own_tools(setup), frames[at : at + ahead])
 
 
+@answers.wrong("thread_pipeline", "a pool in each worker")
+def nested(setup, frames, workers, ahead):
+    """As many frames are worked on at once as the square of `workers`."""
+    work, waiting, source = own_tools(setup), deque(), iter(frames)
+
+    def inner(group):
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(work, group))
+
+    with ThreadPoolExecutor(workers) as pool:
+        while group := list(islice(source, workers)):
+            waiting.append(pool.submit(inner, group))
+            if len(waiting) * workers >= ahead:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
 @answers.wrong("thread_pipeline", "the reader does the work")
 def reader_works(setup, frames, workers, ahead):
     prepare = setup()
@@ -272,6 +290,7 @@ def test_mistakes_get_their_hints():
     assert "written to the log" in first_hint(stages["errors"], initializer)
     assert "waits for its threads" in first_hint(replace(stages["in order"], cases=1), leaves)
     assert "threading.local" in first_hint(stages["in order"], tool_for_each)
+    assert "one pool of `workers`" in first_hint(stages["in order"], nested)
     assert "may be anything" in first_hint(stages["in order"], none_ends)
     assert "waits for its threads" in first_hint(stages["the reader leaves"], never_shut_down)
 

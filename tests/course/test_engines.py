@@ -3,7 +3,7 @@
 import torch
 
 from labkit.pipeline.engines import program, state
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("engines")
 TOLERANCE = 1e-3
@@ -132,6 +132,8 @@ def empties(model, sample, builders, kept):
     return found
 
 
+answers.wrong("engine_with_fallback", "always the model")(lambda model, *rest: model)
+
 for why, switches in {
     "cache key is the class name": {"key": lambda m, x: (type(m).__name__, x.shape)},
     "returns the inaccurate engine": {"checks": lambda got, right: True},
@@ -154,6 +156,11 @@ for why, switches in {
     )
 
 test_answers = answers.tests()
+
+
+def test_who_never_asks_a_builder_is_told_so():
+    exercise = answers.exercises["engine_with_fallback"]
+    assert "no builder was called" in first_hint(exercise, lambda model, *rest: model)
 
 
 def test_a_key_may_be_made_of_strings_alone():

@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises on mixed precision, fusion and batches."""
 
+import math
 import statistics
 
 import torch
@@ -126,6 +127,12 @@ def all_large(steps, sizes):
 def writes_all(steps, sizes):
     made, read = {out for out, _ in steps}, {name for _, inputs in steps for name in inputs}
     return traffic(steps, sizes)[0], sum(sizes[name] for name in made | (read - made))
+
+
+@answers.wrong("traffic", "counts arithmetic")
+def arithmetic(steps, sizes):
+    eager = sum(len(inputs) * sizes[out] for out, inputs in steps)
+    return eager, traffic(steps, sizes)[1]
 
 
 @answers.wrong("traffic", "writes the last result only")
@@ -340,6 +347,12 @@ def few(runs):
     if found["faster"] is None and runs[0]["device"] == "cpu":
         found["faster"] = found["at least"] = 1.0
     return found
+
+
+@answers.wrong("amp_benefit", "gives nan where no time can be told")
+def not_a_time(runs):
+    found = benefit(runs)
+    return {name: math.nan if one is None else one for name, one in found.items()}
 
 
 @answers.wrong("amp_benefit", "turns the ratio round")

@@ -44,15 +44,21 @@ for why, wrong in {
 
 def pooled(
     start, frames, workers, copies=True, kills=True, joins=True, ends=True, tail=True, early=False,
-    message="go",
+    message="go", again=False,
 ):  # fmt: skip
     """The right pool; each switch takes one thing out of it."""
     team, busy = [], deque()
 
     def result():
         worker = busy.popleft()
-        worker.pipe.recv()
-        return worker.frame.copy() if copies else worker.frame
+        while True:
+            try:
+                worker.pipe.recv()
+            except EOFError:
+                if not again:
+                    raise
+            else:
+                return worker.frame.copy() if copies else worker.frame
 
     done = False
     try:
@@ -147,6 +153,7 @@ for why, broken in {
     "loses the tail": {"tail": False},
     "leaves workers when one dies": {"ends": False},
     "a frame goes in too early": {"early": True},
+    "hangs when a worker dies": {"again": True},
 }.items():
     answers.wrong("shared_memory_pool", why)(
         lambda start, frames, workers, broken=broken: pooled(start, frames, workers, **broken)
@@ -261,6 +268,8 @@ def test_mistakes_get_their_hints():
     assert "`finally`" in first_hint(
         stages["a worker is killed"], wrongs["leaves workers when one dies"]
     )
+    hangs = wrongs["hangs when a worker dies"]
+    assert "where it waits" in first_hint(stages["a worker is killed"], hangs)
     assert "Do not catch" in first_hint(stages["a worker is killed"], swallows)
     assert "whole group" in first_hint(exercise, in_rounds)
     assert "Only read" in first_hint(exercise, into_the_frames)

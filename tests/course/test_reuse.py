@@ -353,6 +353,17 @@ def greedy(layers, budget):
     return [(at, at + 1, at in again) for at in range(len(layers))]
 
 
+@answers.wrong("checkpoint_policy", "takes all layers for equal")
+def as_if_equal(layers, budget):
+    mean = [sum(column) / len(layers) for column in zip(*layers, strict=True)]
+    return best([mean] * len(layers), budget)
+
+
+@answers.wrong("checkpoint_policy", "names a part twice")
+def recomputes_twice(layers, budget):
+    return [part for part in best(layers, budget) or () for _ in range(1 + part[2])] or None
+
+
 @answers.wrong("checkpoint_policy", "keeps everything")
 def keeps(layers, budget):
     return [(0, len(layers), False)]
@@ -423,6 +434,7 @@ test_answers = answers.tests()
 
 def test_a_plan_over_the_budget_is_told_how_many_bytes_it_needs():
     boss = answers.exercises["checkpoint_policy"]
+    assert "each layer once" in first_hint(boss, recomputes_twice)
     for layers, told in (([(3, 1, 1), (16, 1, 1)], "no plan fits"), ([(9, 1, 1)] * 2, "needs 19")):
         wrong = boss.judge(Case((layers, 12)), [(0, 2, True)])
         assert told in wrong.property

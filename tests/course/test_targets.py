@@ -5,7 +5,7 @@ import itertools
 import operator
 import statistics
 
-from tests.course.answers import Answers, first_hint
+from tests.course.answers import CATCHES, Answers, catches, first_hint
 
 answers = Answers("targets")
 
@@ -168,6 +168,9 @@ def refuses_late(job, clock, sizes, machine):
     if machine["device"] == "emulator":
         raise ValueError("an emulator's time is no device's")
     return report
+
+
+answers.wrong("own_benchmark", CATCHES)(catches(benchmark))
 
 
 @answers.wrong("own_benchmark", "sorts the caller's sizes")

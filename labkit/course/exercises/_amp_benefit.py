@@ -134,6 +134,7 @@ amp_benefit = Exercise(
         "one run of each",
         "memory from parameters only",
         "memory of the parameters, too",
+        "gives nan where no time can be told",
         FIRST,
     ),
 )

@@ -88,6 +88,12 @@ MISLEADING = (
     ("BackendSelect", "AutogradFunctionality"),
 )
 """Of each pair a comment names the second one before the line of the first."""
+MOVED = (
+    ("Functionalize", "ADInplaceOrView"),
+    ("Functionalize", "AutogradFunctionality"),
+    ("Functionalize", "Batched"),
+)
+"""In release 1.11 the first of each pair was the stronger one."""
 
 
 def question(*kinds: str) -> Any:
@@ -95,7 +101,7 @@ def question(*kinds: str) -> Any:
         """In turn: what stands there, and what is easily taken for it."""
         kind = rng.choice(kinds or ("overloads", "formula", "stronger"))
         if kind == "stronger":
-            some = rng.choice(MISLEADING) if size % 2 else FUNCTIONALITIES
+            some = rng.choice((FUNCTIONALITIES, *(MISLEADING if size % 2 else MOVED)))
             return kind, " ".join(rng.sample(some, 2))
         if kind == "overloads":
             return kind, rng.choice(NAMED)

@@ -85,6 +85,9 @@ checkpoint_policy = Exercise(
         Hint("Trying every plan takes about three times as long with each layer more. From the "
              "front: for each place, keep for each number of bytes the least work so far.",
              when=lambda e: e.kind == "time"),
+        Hint("Name each layer once: the first part begins at 0, each other one where the part "
+             "before it ends, the last ends at len(layers).",
+             when=lambda e: "in one part" in e.property),
         Hint("Too many bytes: backward of a part that is computed again has its entry, all that "
              "its layers save, and what is kept in front of it.",
              when=lambda e: "at most" in e.property),
@@ -100,6 +103,8 @@ checkpoint_policy = Exercise(
         "looks at the bytes of forward only",
         "greedy: the largest layers first",
         "keeps everything",
+        "takes all layers for equal",
+        "names a part twice",
         TOO_SLOW,
     ),
 )  # fmt: skip

@@ -26,7 +26,7 @@ class Pipe:
     """The reader's end of a worker's pipe."""
 
     def __init__(self, worker: "Worker") -> None:
-        self._worker, self.closed, self.asked = worker, False, False
+        self._worker, self.closed, self.asked, self.told = worker, False, False, False
 
     def send(self, message: Any) -> None:
         """The worker begins with the frame that lies in its place."""
@@ -50,10 +50,15 @@ class Pipe:
             raise OSError("handle is closed")
         if worker.has is None and not worker.ended:
             raise WaitsForEver("recv() of a worker that has no frame")
+        if self.told:
+            raise WaitsForEver("recv() of a worker that has died, asked again")
         if not self.asked and worker.notes.somebody_rests():
             worker.notes.rests = True
         self.asked = False
-        return worker.finish()
+        try:
+            return worker.finish()
+        finally:
+            self.told = worker.ended
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Whether `recv` would come back at once."""

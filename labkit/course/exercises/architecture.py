@@ -8,6 +8,7 @@ from typing import Any
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
 from labkit.course.exercises._metadata import metadata_dump
+from labkit.course.exercises._never_right import CATCHES
 from labkit.course.operator_files import formulas, operators
 
 NOTEBOOK = "3_internals/1_architecture"
@@ -266,6 +267,7 @@ kernel_of = Exercise(
         "keeps the overload in the formula's name",
         "takes the first overload of the name",
         "serves the CPU alone where there is no dispatch",
+        CATCHES,
     ),
 )
 

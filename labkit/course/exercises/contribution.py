@@ -11,6 +11,7 @@ import labkit as lab
 from labkit.conformance.autograd.lockstep import twin_of
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._float_arrays import NUMBERS, TINY, new_array, two_arrays
+from labkit.course.exercises._never_right import CATCHES
 from labkit.course.exercises._patches import PATCHES
 from labkit.course.exercises._review_pictures import (
     Found,
@@ -387,6 +388,7 @@ review_the_change = Exercise(
         "names another line",
         "tests only what the author tested",
         "tests a private name",
+        CATCHES,
     ),
 )  # fmt: skip
 

@@ -171,7 +171,8 @@ thread_pipeline = Exercise(
              "and take out the oldest one.", when=lambda e: "every frame" in e.property),
         Hint("A frame that takes long keeps the others from being handed in: do not wait for a "
              "whole group of frames.", when=lambda e: "takes long" in e.property),
-        Hint("Ask an attribute of `threading.local()` whether this thread has a tool already.",
+        Hint("Only the threads of one pool of `workers` take frames. Each asks an attribute of "
+             "`threading.local()` whether it has a tool already.",
              when=lambda e: "tool" in e.property),
         Hint("`with ThreadPoolExecutor(workers) as pool:` waits for its threads when it is left, "
              "also by an error or by close().", when=lambda e: "thread is left" in e.property),
@@ -191,6 +192,7 @@ thread_pipeline = Exercise(
         "the tools are made by the reader",
         "an initializer's error is lost",
         "a pool for each group",
+        "a pool in each worker",
         "the reader does the work",
         "loses the tail",
         "one too many is read",

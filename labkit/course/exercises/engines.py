@@ -289,6 +289,8 @@ engine_with_fallback = Exercise(
         Hint("You kept the model of the first call. It was trained on, and then another model "
              "came. Keep None, and return the model you were given.",
              when=lambda e: _computed_by(e) == "the model"),
+        Hint("There is a builder whose engine agrees, and no builder was called.",
+             when=lambda e: "turn 0" in e.property and not _builds(e)[0]),
         Hint("A builder was called behind one whose engine agrees, or one before it was left out.",
              when=lambda e: "turn 0" in e.property and "builders called" in e.property),
         Hint("Another content came, and no builder was called. Is the sample's shape in the key?",
@@ -306,6 +308,7 @@ engine_with_fallback = Exercise(
         "keeps the model as its own fallback", "builds each time", "does not keep a refusal",
         "lets the engine write into the sample", "takes the last engine", "trusts NaN",
         "keeps None before it has looked", "checks on zeros", "empties the list of builders",
+        "always the model",
     ),
 )  # fmt: skip
 

@@ -85,6 +85,7 @@ traffic = Exercise(
     ),
     must_fail=(
         "two passes for every chain",
+        "counts arithmetic",
         "reads a tensor twice that stands twice in a step",
         "reads an input again for every step that uses it",
         "counts every input as large as the film",

@@ -299,6 +299,7 @@ scavenger_hunt = Exercise(
         "overlooks the overload",
         "lets a dot stand for any letter",
         "finds a key in a comment",
+        "answers for another release",
         "lists what it may be",
     ),
 )

@@ -199,6 +199,7 @@ shared_memory_pool = Exercise(
         "one at a time",
         "hangs at the end",
         "swallows the death",
+        "hangs when a worker dies",
         "leaves workers when one dies",
         "leaves workers when the reader leaves",
         "does not join",

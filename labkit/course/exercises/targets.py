@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import CATCHES, FIRST
 
 NOTEBOOK = "5_optimization/8_targets"
 SIZES = ((640, 360), (1280, 720), (1920, 1080), (3840, 2160), (6144, 3160), (7680, 4320))
@@ -315,6 +315,7 @@ own_benchmark = Exercise(
         "three sizes at most",
         "two devices only",
         "any emulator in the machine",
+        CATCHES,
     ),
 )  # fmt: skip
 
