@@ -172,6 +172,12 @@ for why, answer in [
 ]:
     answers.wrong("today", why)(answer)
 
+
+@pytest.mark.parametrize("counted", ["s.nbytes()", "s.nbytes() // 4"])
+def test_who_counts_bytes_or_floats_is_told_about_the_item_size(counted):
+    assert "which item size" in first_hint(answers.exercises["today"], lambda name: counted)
+
+
 test_answers = answers.tests()
 
 # --- the pinned history

@@ -101,6 +101,11 @@ today = Exercise(
             when=lambda e: _family(e) in ("newWithSize", "resize") and e.kind == "value",
         ),
         Hint(
+            "{expected} is right here. The old size counted elements, and s.nbytes() counts bytes: "
+            "which item size has the dtype in the name?",
+            when=lambda e: _family(e) == "size" and e.kind == "value",
+        ),
+        Hint(
             "A name with Cuda makes its storage on the GPU: device=cuda in your expression.",
             when=lambda e: "Cuda" in e.inputs[0] and _family(e) in ("new", "newWithSize"),
         ),
