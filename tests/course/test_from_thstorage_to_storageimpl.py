@@ -175,7 +175,10 @@ for why, answer in [
 
 @pytest.mark.parametrize("counted", ["s.nbytes()", "s.nbytes() // 4"])
 def test_who_counts_bytes_or_floats_is_told_about_the_item_size(counted):
-    assert "which item size" in first_hint(answers.exercises["today"], lambda name: counted)
+    def answer(name):
+        return counted if name.endswith("_size") else today(name)
+
+    assert "which item size" in first_hint(answers.exercises["today"], answer)
 
 
 test_answers = answers.tests()
