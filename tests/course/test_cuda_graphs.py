@@ -328,6 +328,19 @@ class Static(Graphed):
         return self.graphs[self.key(x)][2]
 
 
+@answers.wrong("graphed_callable", "replays on the default stream")
+class OnDefault(Graphed):
+    def __call__(self, x):
+        key = self.key(x)
+        if key not in self.graphs:
+            self.graphs[key] = self.captured(x)
+        static, captured, y = self.graphs[key]
+        static.copy_(x)
+        with cuda.default_stream():
+            captured.replay()
+        return y.clone()
+
+
 @answers.wrong("graphed_callable", "captures per call")
 class PerCall(Graphed):
     def __call__(self, x):
@@ -467,6 +480,7 @@ def failing_pairs(exercise, answer):
         ("refill", the_new_one, "static"),
         ("refill", any_type, "dtype"),
         ("graphed_callable", Cold, "brings a constant"),
+        ("graphed_callable", OnDefault, "belongs on the current"),
         ("graphed_callable", Static, "whose memory did you return"),
         ("graphed_callable", PerCall, "Keep the graph"),
         ("graphed_callable", Theirs, "copy of your own"),

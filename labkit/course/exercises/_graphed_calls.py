@@ -1,5 +1,6 @@
 """A function behind captured graphs, called with inputs of several shapes, and what came of it."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -14,6 +15,10 @@ from labkit.memory.storages.cuda_storages import CudaStorages
 
 Call = tuple[str, tuple[int, ...], str, list[float]]
 """("call" or "fail", shape, dtype, numbers); a call that fails raises inside its capture."""
+
+
+DEFAULT, ANOTHER = "the default stream", "another stream"
+"""The current stream of all calls of a script."""
 
 
 class Device:
@@ -73,10 +78,12 @@ class Work:
 _TYPES = {"float32": "float64", "float64": "float32"}
 
 
-def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
+def calls(
+    *, shapes: int, fails: bool = False, least: int = 2, streams: tuple[str, ...] = (DEFAULT,)
+) -> Any:
     """Makes cases of up to so many shapes; those of several have two element types."""
 
-    def case(rng: Rng, size: int) -> tuple[list[Call]]:
+    def case(rng: Rng, size: int) -> tuple[list[Call], str]:
         drawn = {(rng.randint(1, 4), rng.randint(1, 4)): None for _ in range(1 + shapes)}
         pool = list(drawn)[:shapes]
         if shapes > 1:
@@ -94,12 +101,12 @@ def calls(*, shapes: int, fails: bool = False, least: int = 2) -> Any:
         if fails:
             script[0] = ("fail", *script[0][1:])
             script.append(("call", *script[0][1:]))
-        return (script,)
+        return script, rng.choice(streams)
 
     return case
 
 
-def drive_calls(answer: Any, script: list[Call]) -> dict[str, Any]:
+def drive_calls(answer: Any, script: list[Call], stream: str) -> dict[str, Any]:
     """All results, read after the last call; the inputs afterwards; which calls ran the function
     although their shape and dtype were captured; and whether tensors that were made between two
     calls still hold their ones.
@@ -107,11 +114,13 @@ def drive_calls(answer: Any, script: list[Call]) -> dict[str, Any]:
     driver = Device.fresh()
     before = tensor_memory.serving()
     work, results, inputs, again, others = Work(), [], [], [], []
-    with cuda.use(driver):
+    with cuda.use(driver), contextlib.ExitStack() as current:
         tensor_memory.install(Device.storages)
         Device.storages.current.empty_cache()  # the pools of earlier answers
         try:
             graphed, known = answer(work), set()
+            if stream == ANOTHER:
+                current.enter_context(cuda.Stream())
             for number, (what, shape, dtype, numbers) in enumerate(script):
                 host = lab.tensor(numbers, dtype=getattr(lab, dtype)).reshape(shape)
                 inputs.append(host.to("cuda"))
@@ -145,7 +154,7 @@ def _report(results: Any, types: Any, inputs: Any, again: list[int], whole: bool
     }
 
 
-def right_calls(script: list[Call]) -> dict[str, Any]:
+def right_calls(script: list[Call], stream: str) -> dict[str, Any]:
     """What a right answer gives."""
 
     def rows(shape: tuple[int, ...], numbers: list[float]) -> list[list[float]]:

@@ -8,7 +8,13 @@ from torch import Tensor
 
 from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._graph_device import Program, drive_graph, graph_drawn
-from labkit.course.exercises._graphed_calls import calls, drive_calls, right_calls
+from labkit.course.exercises._graphed_calls import (
+    ANOTHER,
+    DEFAULT,
+    calls,
+    drive_calls,
+    right_calls,
+)
 from labkit.course.exercises._never_right import FIRST
 
 NOTEBOOK = "4_vision_low_level/10_cuda_graphs"
@@ -369,6 +375,11 @@ refill = Exercise(
 # --- graphed_callable
 
 
+def _one_call(rng: Rng, size: int) -> tuple[Any, str]:
+    script, stream = calls(shapes=1)(rng, 0)
+    return script[:1], stream
+
+
 def _results_differ(value: Any, right: Any) -> bool:
     return _differs(value, right, "results") and not _differs(value, right, "inputs afterwards")
 
@@ -376,7 +387,7 @@ def _results_differ(value: Any, right: Any) -> bool:
 graphed_callable = Exercise(
     id="cuda_graphs.graphed_callable",
     rung="core",
-    case=calls(shapes=3, fails=True),
+    case=calls(shapes=3, fails=True, streams=(DEFAULT, ANOTHER)),
     expected=right_calls,
     drive=drive_calls,
     processes=True,
@@ -384,10 +395,11 @@ graphed_callable = Exercise(
     sizes=4,
     minutes=15,
     stages=(
-        Stage("one call", case=lambda rng, size: (calls(shapes=1)(rng, 0)[0][:1],), cases=5),
+        Stage("one call", case=_one_call, cases=5),
         Stage("fresh results", case=calls(shapes=1, least=3), cases=8),
         Stage("shapes", case=calls(shapes=3, least=4), cases=8),
-        Stage("a failed capture"),
+        Stage("a failed capture", case=calls(shapes=3, fails=True), cases=12),
+        Stage("another stream"),
     ),
     hints=(
         Hint(
@@ -427,6 +439,11 @@ graphed_callable = Exercise(
             "The capture of this shape failed once. Store a graph only when it is complete.",
             stage="a failed capture",
         ),
+        Hint(
+            "The caller works on a stream of its own. What a call queues belongs on the current "
+            "stream: the copy, the replay and the clone.",
+            stage="another stream",
+        ),
         "Copy in, replay, clone out: static.copy_(x), graph.replay(), return y.clone().",
         "key = (tuple(x.shape), x.dtype); self.graphs[key] = (static, graph, y)",
     ),
@@ -444,6 +461,7 @@ graphed_callable = Exercise(
         "keys by shape only",
         "keeps a graph whose capture failed",
         "does not end a capture that failed",
+        "replays on the default stream",
     ),
 )
 
