@@ -516,6 +516,10 @@ WRONG = {
     "is right only for rows without gaps": ("j * col_step]", "j]"),
     "computes in float": ("    return at(", "    return (float)at("),
     "loops over the matrix itself": ("difference_at", "difference"),
+    "is a function of the host alone": (
+        "C10_HOST_DEVICE double difference_at",
+        "double difference_at",
+    ),
     "gives the border no gradient": ("return -d", "return j == 0 || j == cols - 1 ? 0.0 : -d"),
 }
 for name, (old, new) in WRONG.items():
@@ -532,6 +536,10 @@ IN_ORDER = """    static double left, here;
 answers.wrong("write_a_cpp_operator", "is right where the elements come in order")(
     changed(BODY, IN_ORDER)
 )
+
+
+HELPER_OF_THE_HOST = changed("C10_HOST_DEVICE double at(", "double at(")
+answers.wrong("write_a_cpp_operator", "is a function of the host alone")(HELPER_OF_THE_HOST)
 
 
 test_answers = answers.tests()
@@ -603,6 +611,7 @@ def test_backward_lets_go():
         ("profile_memory_allocation", all_without, "The training itself needs"),
         ("profile_memory_allocation", no_list, "Without batches"),
         ("write_a_cpp_operator", changed(BODY, IN_ORDER), "On lab each element"),
+        ("write_a_cpp_operator", HELPER_OF_THE_HOST, "A function without C10_HOST_DEVICE"),
     ],
 )
 def test_a_hint_fits_what_was_seen(name, answer, hint):

@@ -4,6 +4,7 @@ Source   c10/macros/Macros.h  C10_HOST_DEVICE
 """
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,22 @@ def on_the_device(source: str, name: str) -> Any:
 
 @handed_out
 def _for_the_device(source: str, name: str) -> str:
+    if unmarked := _of_the_host_alone(source):
+        raise ValueError(
+            f"no C10_HOST_DEVICE stands before {', '.join(unmarked)}: a kernel cannot call it"
+        )
     return "#define C10_HOST_DEVICE __device__\n" + source + KERNEL.replace("NAME", name)
+
+
+@handed_out
+def _of_the_host_alone(source: str) -> list[str]:
+    """The functions before which no C10_HOST_DEVICE stands; nvcc leaves them out of a kernel."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", "", source, flags=re.DOTALL | re.MULTILINE)
+    body, found = re.compile(r"\{[^{}]*\}"), 1
+    while found:
+        code, found = body.subn("@", code)
+    heads = re.findall(r"([^;@]*?)(\w+)\s*\([^()]*\)\s*@", code)
+    return [name for before, name in heads if "C10_HOST_DEVICE" not in before]
 
 
 @handed_out

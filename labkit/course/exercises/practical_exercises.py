@@ -302,6 +302,9 @@ write_a_cpp_operator = Exercise(
         Stage("all"),
     ),
     hints=(
+        Hint("A function without C10_HOST_DEVICE is one of the host alone. Write it before each, "
+             "also before those that you call yourself.",
+             when=lambda e: e.kind == "raised" and "C10_HOST_DEVICE" in e.got),
         Hint("nan is what lies around the matrix: a column before the first, or behind the last, "
              "was read.", when=lambda e: e.kind == "value" and "nan" in e.got),
         Hint("The gradient is wrong. x[j] counts plus in out[j - 1] and minus in out[j + 1].",
@@ -320,6 +323,7 @@ write_a_cpp_operator = Exercise(
         "is right only for rows without gaps",
         "is right where the elements come in order",
         "loops over the matrix itself",
+        "is a function of the host alone",
         "computes in float",
         "gives the border no gradient",
     ),
