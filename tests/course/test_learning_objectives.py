@@ -361,7 +361,7 @@ def of_release_1_11(kind, name):
     if kind != "stronger":
         return hunt(kind, name)
     new, late = {"Fake", "PythonDispatcher"}, {"Functionalize": 1, "PythonTLSSnapshot": 2}
-    return max(stronger(name), key=lambda one: -1 if one in new else late.get(one, 0))
+    return max(stronger(name)[::-1], key=lambda one: -1 if one in new else late.get(one, 0))
 
 
 @answers.wrong("scavenger_hunt", "finds a key in a comment")
