@@ -80,7 +80,6 @@ class EmulatorDriver:
         """
         with self._lock:
             self.queue.drop_all()
-            self.worker.stop()
             self.arena.close()
             self.arena = Arena(self._capacity)
             self.worker.move(*_place(self.arena))
