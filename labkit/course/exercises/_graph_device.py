@@ -12,6 +12,8 @@ from labkit.widgets.graph.graph_view import GraphView
 
 Program = list[tuple[Any, ...]]
 CELLS = 6
+ORDERS = "(earlier, later)"
+"""What the learner reads above the pairs of nodes that are ordered."""
 KERNELS = """
 extern "C" __global__ void put(int* x, int v) { *x = v; }
 extern "C" __global__ void add(int* x, const int* y) { *x += *y; }
@@ -89,7 +91,7 @@ def drive_graph(answer: Any, program: Program) -> dict[str, Any]:
     after = [list(node.after) for node in graph.nodes]
     found: dict[str, Any] = {
         "nodes": [node.operation.name for node in graph.nodes],
-        "(earlier, later)": orders(after),
+        ORDERS: orders(after),
         "a node twice among its after": any(len(set(own)) < len(own) for own in after),
         "returned": type(executable).__name__,
     }
@@ -112,8 +114,8 @@ def graph_drawn(case: Case, got: Any, right: Any) -> GraphView | None:
     """The right graph; the first node that the answer orders otherwise is marked."""
     if not isinstance(right, dict):
         return None
-    names, pairs = right["nodes"], right["(earlier, later)"]
-    mine = set(got["(earlier, later)"]) if isinstance(got, dict) else set()
+    names, pairs = right["nodes"], right[ORDERS]
+    mine = set(got[ORDERS]) if isinstance(got, dict) else set()
     wrong = sorted(mine ^ set(pairs), key=lambda pair: (pair[1], pair[0]))
     direct = [
         {"source": i, "target": j}

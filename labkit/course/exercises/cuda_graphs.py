@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
-from labkit.course.exercises._graph_device import Program, drive_graph, graph_drawn
+from labkit.course.exercises._graph_device import ORDERS, Program, drive_graph, graph_drawn
 from labkit.course.exercises._graphed_calls import (
     ANOTHER,
     DEFAULT,
@@ -213,7 +213,7 @@ def _recorded_twice(e: Any) -> bool:
     """Whether an event is recorded on two streams, and the orders are not the right ones."""
     marks = [(rest[0], stream) for kind, stream, *rest in e.inputs[0] if kind == "record"]
     again = len(set(marks)) > len({event for event, _ in marks})
-    return again and e.value["(earlier, later)"] != e.right["(earlier, later)"]
+    return again and e.value[ORDERS] != e.right[ORDERS]
 
 
 explicit_graph = Exercise(
@@ -254,37 +254,29 @@ explicit_graph = Exercise(
         Hint(
             "An event stands for its stream at the moment of `record`. What the stream launches or "
             "waits for later is not in it: give the event a set of its own.",
-            when=lambda e: bool(
-                set(e.value["(earlier, later)"]) - set(e.right["(earlier, later)"])
-            ),
+            when=lambda e: bool(set(e.value[ORDERS]) - set(e.right[ORDERS])),
             stage="an event stays",
         ),
         Hint(
             "A node of yours waits for one that nothing puts before it. Only its own stream and "
             "the events that the stream waited for do.",
-            when=lambda e: bool(
-                set(e.value["(earlier, later)"]) - set(e.right["(earlier, later)"])
-            ),
+            when=lambda e: bool(set(e.value[ORDERS]) - set(e.right[ORDERS])),
         ),
         Hint(
             "An order is missing. After a wait the next node comes behind its own stream's last "
             "node *and* behind every event waited for, as it was last recorded.",
-            when=lambda e: bool(
-                set(e.right["(earlier, later)"]) - set(e.value["(earlier, later)"])
-            ),
+            when=lambda e: bool(set(e.right[ORDERS]) - set(e.value[ORDERS])),
             stage="fork and join",
         ),
         Hint(
             "An order is missing. Here a stream waits, and records without a launch between: its "
             "event stands for what it waited for, too.",
-            when=lambda e: bool(
-                set(e.right["(earlier, later)"]) - set(e.value["(earlier, later)"])
-            ),
+            when=lambda e: bool(set(e.right[ORDERS]) - set(e.value[ORDERS])),
             stage="an event stays",
         ),
         Hint(
             "An order is missing: a node comes behind the last one of its stream.",
-            when=lambda e: _differs(e.value, e.right, "(earlier, later)"),
+            when=lambda e: _differs(e.value, e.right, ORDERS),
         ),
         "Keep two dictionaries: for each stream the nodes its next one comes after, and the same "
         "for each event, as it was when it was recorded.",

@@ -13,7 +13,7 @@ from labkit.course.exercises._c_library import (
     drive_sum,
     handle_program,
 )
-from labkit.course.exercises._never_right import FIRST
+from labkit.course.exercises._never_right import CATCHES, FIRST
 
 NOTEBOOK = "2_core_code/10_python_meets_c"
 
@@ -325,7 +325,7 @@ owned_handle = Exercise(
         "shares a handle between copies",
         "keeps the low half of the handle",
         "uses a closed counter",
-        "catches every exception and returns a default",
+        CATCHES,
         "ends only in the reverse of the order of its beginnings",
         FIRST,
     ),

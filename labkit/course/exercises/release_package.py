@@ -22,7 +22,7 @@ from labkit.course.exercise import (
     handed_out,
 )
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
-from labkit.course.exercises._never_right import CONSTANT, FIRST, READS, TOO_SLOW
+from labkit.course.exercises._never_right import CATCHES, CONSTANT, FIRST, READS, TOO_SLOW
 
 NOTEBOOK = "2_core_code/1_release_package"
 
@@ -368,7 +368,7 @@ where = Exercise(
         "follows no wrapper",
         "asks for the module it says it is in",
         "takes the file of the module that the name begins with",
-        "catches every exception and returns a default",
+        CATCHES,
         FIRST,
         READS,
     ),
