@@ -5,6 +5,8 @@ waits for ever once the last worker is given a file of one test: a worker begins
 knows which comes after, or that none does.
 """
 
+from contextlib import suppress
+
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -32,6 +34,12 @@ class WholeFiles(LoadScopeScheduling):
         super()._reschedule(node)
         while self.workqueue and not node.shutting_down and self._waits(node):
             self._assign_work_unit(node)
+
+    def _assign_work_unit(self, node):
+        """A worker may have died without our having been told; then it is removed as any other,
+        and the file, which is assigned to it by then, is left to the rest."""
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def _waits(self, node):
         """One test is not begun before the next is known."""

@@ -5,10 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from xdist.remote import Producer
 
 from labkit.launcher import steps
+from tests.scopes import WholeFiles
 
 ROOT = Path(__file__).parents[2]
 DIES = "import os\ndef test_dies(): os.abort()\n"
@@ -46,3 +49,53 @@ def test_the_run_ends_and_names_the_test(files, died, tmp_path):
     passed = sum(text.count("pass\n") for text in files)
     counts = f"{died} failed" + (f", {passed} passed" if passed else "")
     assert re.search(rf"=+ {counts} in ", done.stdout), done.stdout[-2000:]
+
+
+class _Worker:
+    """A test process of pytest-xdist, as its scheduler knows it."""
+
+    shutting_down = False
+    config = None
+
+    def __init__(self, name):
+        self.gateway = SimpleNamespace(id=name)
+        self.sent = []
+        self.dead = False
+
+    def send_runtest_some(self, indices):
+        if self.dead:
+            raise OSError("cannot send (already closed?)")
+        self.sent += indices
+
+    def shutdown(self):
+        self.shutting_down = True
+
+
+def test_two_workers_died_and_the_first_is_told():
+    tests = [f"test_{number}.py::test_dies" for number in range(5)] + ["test_5.py::test_runs"]
+    first, second, fresh = _Worker("gw0"), _Worker("gw1"), _Worker("gw2")
+    config = SimpleNamespace(
+        getvalue=lambda name: ["2*popen"], option=SimpleNamespace(loadscopereorder=False)
+    )
+    scheduler = WholeFiles(config, Producer("scheduler", enabled=False))
+    scheduler.numnodes = 2
+    for worker in (first, second):
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+    of_the_second = scheduler.assigned_work[second].copy()
+    first.dead = second.dead = True
+
+    died_of = [scheduler.remove_node(first)]
+    scheduler.add_node(fresh)
+    scheduler.add_node_collection(fresh, tests)
+    scheduler.schedule()
+    died_of.append(scheduler.remove_node(second))
+
+    assert died_of == [tests[0], next(iter(of_the_second)) + "::test_dies"]
+    for number in fresh.sent:  # grows while it is read: a test that ended calls for the next
+        scheduler.mark_test_complete(fresh, number)
+    assert sorted(fresh.sent) == [
+        number for number, test in enumerate(tests) if test not in died_of
+    ]
+    assert fresh.shutting_down
