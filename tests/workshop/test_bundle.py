@@ -1,7 +1,10 @@
 """A bundle holds the lab and wheels, and a lab with wheels asks for packages nowhere else."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +27,7 @@ def commands(monkeypatch):
     def run(command, what, root, variables):
         asked.append(command)
         if "--dest" in command:
-            wheels = bundle.Path(command[command.index("--dest") + 1])
+            wheels = Path(command[command.index("--dest") + 1])
             wheels.mkdir(exist_ok=True)
             (wheels / "one.whl").write_bytes(b"wheel")
 
@@ -98,3 +101,44 @@ def test_a_lab_with_wheels_installs_from_them_alone(tmp_path, monkeypatch):
     assert asked["environment"] == {
         "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (tmp_path / "wheels").as_uri(),
     }  # fmt: skip
+
+
+LOOPBACK_ALONE = """
+import socket, sys
+assert [name for _, name in socket.if_nameindex()] == ["lo"], socket.if_nameindex()
+try:
+    socket.create_connection(("192.0.2.1", 80), 5)
+except OSError as error:
+    sys.exit(0 if error.errno == 101 else f"it failed with {error}, not: network is unreachable")
+sys.exit("there is a network")
+"""
+
+
+@pytest.mark.full
+@needs_git
+def test_a_room_without_internet_is_set_up_and_taught(tmp_path):
+    """The machine of the room is a network namespace with loopback only, and its variables."""
+    if os.geteuid() or not all(map(shutil.which, ("unshare", "ip"))):
+        pytest.skip("needs root, unshare and ip")
+    box = tmp_path / "a box"
+    bundle.bundle(box, pages=False, say=lambda line: None)
+    home = tmp_path / "home"
+    home.mkdir()
+    python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    log = (tmp_path / "log.txt").open("a+")
+
+    def in_the_room(*command):
+        inner = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", *map(str, command)]
+        done = subprocess.run(
+            ["unshare", "--net", "--", *inner], cwd=box, stdout=log, stderr=subprocess.STDOUT,
+            env={"PATH": os.defpath, "HOME": str(home), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        log.seek(0)
+        assert done.returncode == 0, log.read()[-3000:]
+
+    in_the_room(python, "-c", LOOPBACK_ALONE)
+    in_the_room(python, "lab.py", "setup")
+    taught = ("-m", "pytest", "-p", "no:nbval", "tests/workshop/test_room.py")
+    in_the_room(box / ".venv" / "bin" / "python", *taught)
+    log.seek(0)
+    assert "skipped" not in log.read().splitlines()[-1]
