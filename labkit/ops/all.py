@@ -32,7 +32,6 @@ from labkit.ops.layers import (  # noqa: F401
     nll_loss,
 )
 from labkit.ops.linear_algebra import (  # noqa: F401
-    attention,
     blas,
     matmul,
     triangular,

@@ -35,12 +35,12 @@ from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS
 _PLAIN = {
     "all": "all_out", "all.dim": "out", "all.dims": "dims_out", "amax": "out", "amin": "out",
     "any": "all_out", "any.dim": "out", "any.dims": "dims_out", "argmax": "out", "argmin": "out",
-    "argsort.stable": "stable_out", "complex": "out", "count_nonzero": "out",
-    "count_nonzero.dim_IntList": "dim_IntList_out", "cumprod": "out", "cumsum": "out",
-    "linalg_vector_norm": "out", "logsumexp": "out", "max": "unary_out",
+    "complex": "out", "count_nonzero": "out",
+    "count_nonzero.dim_IntList": "dim_IntList_out", "cumsum": "out",
+    "linalg_vector_norm": "out", "max": "unary_out",
     "max.other": "out", "mean": "dtype_out", "mean.dim": "out", "min": "unary_out",
-    "min.other": "out", "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out", "prod": "out",
-    "prod.dim_int": "int_out", "std.correction": "correction_out", "std.dim": "out", "sum": "out",
+    "min.other": "out", "norm.Scalar": "Scalar_out", "norm.ScalarOpt_dim": "out",
+    "std.correction": "correction_out", "std.dim": "out", "sum": "out",
     "sum.dim_IntList": "IntList_out", "tril": "out", "triu": "out",
     "var.correction": "correction_out", "var.dim": "out",
 }  # fmt: skip
@@ -55,7 +55,7 @@ _JOINS = {"cat": "out", "stack": "out"}
 _SEVERAL = {
     "max.dim": ("dim_max", "max", "max_values"), "min.dim": ("dim_min", "min", "min_indices"),
     "sort": ("values", "values", "indices"),
-    "sort.stable": ("values_stable", "values", "indices"), "topk": ("values", "values", "indices"),
+    "sort.stable": ("values_stable", "values", "indices"),
 }  # fmt: skip
 _FACTORIES = {
     "arange": "out", "arange.start_step": "start_out", "eye": "out", "eye.m": "m_out",
@@ -66,9 +66,9 @@ _FACTORIES = {
 }  # fmt: skip
 _APART = ("gather", "index_select", "take", "masked_select", *_JOINS)
 """Operators whose output shares no memory with what they read."""
-_MAY_BE_SELF = ("cumsum", "cumprod", "sort", "index_add", "scatter_add")
+_MAY_BE_SELF = ("cumsum", "sort", "index_add", "scatter_add")
 """Those that read while they write: the output may be `self`, but no part of it."""
-_FOLLOW_THE_OUTPUT = ("sum", "prod", "cumsum", "cumprod", "mean")
+_FOLLOW_THE_OUTPUT = ("sum", "cumsum", "mean")
 """With no `dtype` given these compute in the type of the output."""
 
 

@@ -11,14 +11,14 @@ from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 from tests.seeds import seeds
 
 A = torch.ops.aten
-NAMES = ["sum", "prod", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any",
-         "all", "count_nonzero", "logsumexp", "var", "std",
+NAMES = ["sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any",
+         "all", "count_nonzero", "var", "std",
          "norm", "linalg_vector_norm"]  # fmt: skip
 INFOS = [*NAMES, "linalg.vector_norm", "var_unbiased", "std_unbiased"]
 
 
 def test_torchs_samples_of_reductions():
-    replayed = run_samples(NAMES, INFOS, {"prod": 5e-3})
+    replayed = run_samples(NAMES, INFOS)
     assert sum(replayed.seen.values()) > 700
     assert not replayed.failures, "\n".join(replayed.failures[:5])
 
@@ -42,14 +42,13 @@ def arguments(r, x):
     order = r.choice((0, 1, 2, 3, -1, 0.5, float("inf"), -float("inf")))
     return [
         ((A.sum.dim_IntList, A.mean.dim), (dims, keepdim), {"dtype": dtype}),
-        ((A.prod.dim_int,), (dim, keepdim), {"dtype": dtype}),
-        ((A.amax.default, A.amin.default, A.logsumexp.default), (dims or [], keepdim), {}),
+        ((A.amax.default, A.amin.default), (dims or [], keepdim), {}),
         ((A.max.dim, A.min.dim, A.any.dim, A.all.dim), (dim, keepdim), {}),
         ((A.argmax.default, A.argmin.default), (r.choice((None, dim)), keepdim), {}),
         ((A.any.dims, A.all.dims), (dims, keepdim), {}),
         ((A.count_nonzero.dim_IntList,), (dims or [],), {}),
         ((A.any.default, A.all.default, A.max.default, A.min.default), (), {}),
-        ((A.prod.default, A.sum.default, A.mean.default), (), {"dtype": dtype}),
+        ((A.sum.default, A.mean.default), (), {"dtype": dtype}),
         (
             (A.var.correction, A.std.correction),
             (dims,),
@@ -68,7 +67,6 @@ def test_random_reductions(seed):
         x = random_tensor(r, r.choice(COMPUTING), ties=r.random() < 0.3)
         operators, args, kwargs = r.choice(arguments(r, x))
         operator = r.choice(operators)
-        fuzz.tolerance = 5e-3 if operator in (A.prod.default, A.prod.dim_int) else None
         fuzz(operator, x, *args, **kwargs)
     assert fuzz.answered > 400
     assert fuzz.refused > 50

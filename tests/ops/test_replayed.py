@@ -28,12 +28,10 @@ FAMILIES = {
     "padding": ("nn.functional.pad.constant constant_pad_nd", {"constant_pad_nd"}),
     "norms": (
         "nn.functional.batch_norm nn.functional.layer_norm softmax log_softmax "
-        "nn.functional.softmin nn.functional.scaled_dot_product_attention",
+        "nn.functional.softmin",
         {"native_batch_norm", "native_batch_norm_backward", "native_layer_norm",
          "native_layer_norm_backward", "_softmax", "_log_softmax",
-         "_softmax_backward_data", "_log_softmax_backward_data",
-         "_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu",
-         "_scaled_dot_product_flash_attention_for_cpu_backward"},
+         "_softmax_backward_data", "_log_softmax_backward_data"},
     ),
     "losses": (
         "nn.functional.mse_loss nn.functional.nll_loss nn.functional.cross_entropy",

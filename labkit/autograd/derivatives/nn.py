@@ -1,4 +1,4 @@
-"""Derivatives of layers: convolutions, pooling, padding, resizing, norms, softmax, attention."""
+"""Derivatives of layers: convolutions, pooling, padding, resizing, norms, softmax."""
 
 from labkit.autograd.derivatives.row import Row, row
 
@@ -50,8 +50,6 @@ ROWS: list[Row] = [
         self="_softmax_backward_data(grad, result, dim, self.dtype)"),
     row("_log_softmax", "LogSoftmaxBackward0",
         self="_log_softmax_backward_data(grad, result, dim, self.dtype)"),
-    row("_safe_softmax", "SafeSoftmaxBackward0",
-        self="_softmax_backward_data(grad, result, dim, self.dtype)"),
     row("native_dropout", "NativeDropoutBackward0",
         input="native_dropout_backward(grad, result1, "
               "1.0 if not train else 0.0 if p == 1 else 1 / (1 - p))",
@@ -64,9 +62,4 @@ ROWS: list[Row] = [
     row("_log_softmax_backward_data", "LogSoftmaxBackwardDataBackward0",
         grad_output="grad - aten.sum.dim_IntList(grad * exp(output), [dim], True)",
         output="-aten.sum.dim_IntList(grad_output, [dim], True) * exp(output) * grad"),
-    row("_scaled_dot_product_flash_attention_for_cpu",
-        "ScaledDotProductFlashAttentionForCpuBackward0",
-        {"query, key, value": "attention_gradients(grad, query, key, value, output, logsumexp, "
-                              "dropout_p, is_causal, attn_mask, scale)"},
-        differentiable_outputs=(True, False)),
 ]  # fmt: skip

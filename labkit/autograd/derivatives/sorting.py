@@ -9,8 +9,7 @@ ROWS: list[Row] = [
     row("sort", "SortBackward0", self=SELECTED, differentiable_outputs=VALUES),
     row("sort.stable", "SortBackward1", self=SELECTED,
         differentiable_outputs=VALUES),
-    row("topk", "TopkBackward0", self=SELECTED, differentiable_outputs=VALUES),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)"),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)"),
-    *not_differentiable("argsort", "argsort.stable"),
+    *not_differentiable("argsort"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gradients of convolutions, pooling, softmax and attention, and the gradients of those.
+"""Gradients of convolutions, pooling and softmax, and the gradients of those.
 
 Source   torch/csrc/autograd/FunctionsManual.cpp  max_pool_double_backward, softmax_double_backward
          aten/src/ATen/native/Convolution.cpp  _convolution_double_backward
@@ -101,22 +101,3 @@ def softmax_double_backward(grad: Any, grad_output: Any, dim: int, output: Any) 
         - aten.sum.dim_IntList(output * grad_output, [dim], True) * grad
         - grad_output * aten.sum.dim_IntList(output * grad, [dim], True)
     )
-
-
-def attention_gradients(
-    grad: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    output: Any,
-    logsumexp: Any,
-    dropout_p: float,
-    is_causal: bool,
-    attn_mask: Any,
-    scale: float | None,
-) -> Any:
-    """Gradients of query, key and value."""  # fmt: skip
-    return aten._scaled_dot_product_flash_attention_for_cpu_backward.default(
-        grad, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask=attn_mask,
-        scale=scale,
-    )  # fmt: skip

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.autograd.formulas.basics import conj, ones_like, zeros
+from labkit.autograd.formulas.basics import zeros
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -62,43 +62,6 @@ def mean_backward(grad: Any, sizes: Sequence[int], dims: Dims, keepdim: bool) ->
     Source   torch/csrc/autograd/FunctionsManual.cpp  mean_backward
     """
     return sum_backward(grad, sizes, dims, keepdim) / reduced_count(sizes, dims)
-
-
-def prod_backward(
-    grad: Any, self: Any, result: Any, dim: int | None = None, keepdim: bool = False
-) -> Any:
-    """The product of all others: by division, or where a factor is zero, by two scans.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  prod_backward
-    """
-    if self.dtype is not grad.dtype:
-        self = aten._to_copy.default(self, dtype=grad.dtype)
-    if self.dim() == 0:
-        return aten.clone.default(grad)
-    zeros = aten.sum.default(aten.eq.Scalar(self, 0)).item()
-    if dim is not None and not keepdim:
-        grad, result = aten.unsqueeze.default(grad, dim), aten.unsqueeze.default(result, dim)
-    if not zeros:
-        return grad * conj(result / self)
-    if dim is not None:
-        return _prod_of_others(grad, self, dim)
-    flat = aten.reshape.default(self, [-1])
-    return aten.view.default(_prod_of_others(grad, flat, 0), list(self.sizes))
-
-
-def _prod_of_others(grad: Any, self: Any, dim: int) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  prod_safe_zeros_backward."""
-    dim = maybe_wrap_dim(dim, self.dim())
-    size = self.sizes[dim]
-    if self.numel() == 0 or size == 1:
-        return aten.expand.default(grad, list(self.sizes))
-    one = ones_like(aten.narrow.default(self, dim, 0, 1))
-    before = aten.cat.default([one, aten.narrow.default(self, dim, 0, size - 1)], dim)
-    after = aten.flip.default(aten.narrow.default(self, dim, 1, size - 1), [dim])
-    after = aten.cat.default([one, after], dim)
-    left = aten.cumprod.default(before, dim)
-    right = aten.flip.default(aten.cumprod.default(after, dim), [dim])
-    return grad * conj(left * right)
 
 
 def var_backward(grad: Any, self: Any, dims: Dims, correction: float | None, keepdim: bool) -> Any:
@@ -169,17 +132,6 @@ def extreme_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: boo
     return (grad * mask) / aten.sum.dim_IntList(mask, _listed(dims), True)
 
 
-def logsumexp_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:
-    """The softmax, times the gradient.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  logsumexp_backward
-    """
-    if self.dim():
-        grad = restore_reduced_dims(grad, dims, keepdim, self.dim())
-        result = restore_reduced_dims(result, dims, keepdim, self.dim())
-    return grad * conj(aten.exp.default(self - result))
-
-
 def norm_backward(
     grad: Any, self: Any, p: float | None, norm: Any, dims: Dims = None, keepdim: bool = False
 ) -> Any:
@@ -224,34 +176,3 @@ def cumsum_backward(grad: Any, dim: int) -> Any:
         return grad
     flipped = aten.flip.default(grad, [dim])
     return aten.flip.default(aten.cumsum.default(flipped, dim), [dim])
-
-
-def cumprod_backward(grad: Any, self: Any, dim: int, result: Any) -> Any:
-    """Sums of products without one factor: by division, or factor by factor where one is zero.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  cumprod_backward
-    """
-    if grad.dtype is not self.dtype:
-        grad = aten._to_copy.default(grad, dtype=self.dtype)
-    if self.numel() <= 1 or self.sizes[dim] == 1:
-        return grad
-    dim = maybe_wrap_dim(dim, self.dim())
-    conjugate = conj(self)
-    if not aten.sum.default(aten.eq.Scalar(self, 0)).item():
-        return cumsum_backward(conj(result) * grad, dim) / conjugate
-    size = self.sizes[dim]
-    one = ones_like(aten.narrow.default(self, dim, 0, 1))
-    parts = []
-    for k in range(size):
-        before = (
-            aten.prod.dim_int(aten.narrow.default(conjugate, dim, 0, k), dim, True) if k else one
-        )
-        omitted = before
-        if k < size - 1:
-            after = aten.cumprod.default(
-                aten.narrow.default(conjugate, dim, k + 1, size - k - 1), dim
-            )
-            omitted = aten.cat.default([before, before * after], dim)
-        tail = aten.narrow.default(grad, dim, k, size - k) * omitted
-        parts.append(aten.sum.dim_IntList(tail, [dim], False))
-    return aten.stack.default(parts, dim)

@@ -28,7 +28,6 @@ from labkit.nn.functional.layer import (
     embedding,
     layer_norm,
     linear,
-    scaled_dot_product_attention,
 )
 from labkit.nn.functional.loss import (
     cross_entropy,
@@ -65,7 +64,6 @@ __all__ = [
     "nll_loss",
     "pad",
     "relu",
-    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "softmax",

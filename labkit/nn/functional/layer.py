@@ -1,4 +1,4 @@
-"""Linear maps, convolutions, embeddings, norms and attention.
+"""Linear maps, convolutions, embeddings and norms.
 
 Source   torch/nn/functional.py
 """
@@ -19,7 +19,6 @@ conv3d = face("conv3d")
 conv_transpose1d = face("conv_transpose1d")
 conv_transpose2d = face("conv_transpose2d")
 conv_transpose3d = face("conv_transpose3d")
-scaled_dot_product_attention = face("scaled_dot_product_attention")
 
 
 def embedding(

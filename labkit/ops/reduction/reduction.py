@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, contiguous_strides
-from labkit.core.promotion import get_default_dtype
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.ops.arrays import new_tensor, wide
@@ -118,27 +117,6 @@ def sum_dim(
 def sum_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     """The sum of all elements."""
     return sum_dim(self, None, dtype=dtype)
-
-
-@kernel("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor")
-def prod_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
-    """The product of all elements."""
-    source, dtype = _widened(self, dtype)
-    refuse_float8("prod_cpu", dtype)
-    return _fold(np.multiply, wide(source), reduced_dims(self, None), False, dtype)
-
-
-@kernel(
-    "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
-)
-def prod_dim(
-    self: TensorImpl, dim: int, keepdim: bool = False, *, dtype: DType | None = None
-) -> TensorImpl:
-    """The product over one dimension."""
-    dims = reduced_dims(self, dim)
-    source, dtype = _widened(self, dtype)
-    refuse_float8("prod_cpu", dtype)
-    return _fold(np.multiply, wide(source), dims, keepdim, dtype)
 
 
 @kernel(
@@ -309,28 +287,3 @@ def argmax(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> T
 def argmin(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> TensorImpl:
     """Where the smallest element is first, in row-major order or along a dimension."""
     return _argument("argmin", self, dim, keepdim)
-
-
-@kernel("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor")
-def logsumexp(self: TensorImpl, dim: Dims, keepdim: bool = False) -> TensorImpl:
-    """The logarithm of the sum of exponentials, without overflow on the way."""
-    dtype = self.dtype
-    if not (dtype.is_floating_point or dtype.is_complex):
-        dtype = get_default_dtype()
-    refuse_float8("logsumexp", dtype)
-    dims = reduced_dims(self, dim)
-    values = wide(in_dtype(self, dtype))
-    if is_empty_list(dim) and self.sizes and self.numel() and not keepdim:
-        raise RuntimeError(
-            f"logsumexp: output with shape [] doesn't match the shape of the maxima of an empty "
-            f"list of dims over {list(self.sizes)}"
-        )
-    with np.errstate(all="ignore"):
-        if not self.numel():
-            total = reduce(np.add, np.exp(values), dims, keepdim)
-            return new_tensor(np.log(total), dtype)
-        largest = reduce(np.maximum, values.real, dims, True)
-        largest = np.where(np.isinf(largest), 0, largest).astype(largest.dtype)
-        total = reduce(np.add, np.exp(values - largest), dims, True, _accumulator(dtype))
-        found = np.log(total) + largest
-    return new_tensor(found if keepdim else np.squeeze(found, axis=dims), dtype)

@@ -10,10 +10,9 @@ import numpy as np
 from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.arrays import Array, adopted, new_tensor, refuse_mixed, refuse_unless, wide
+from labkit.ops.arrays import Array, adopted, refuse_mixed, refuse_unless, wide
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
-from labkit.ops.tensors import copy
 
 
 def _prepared(self: TensorImpl, dim: int, half_to_float: bool, name: str) -> tuple[Array, int]:
@@ -93,21 +92,6 @@ def _log_softmax_backward_data(
     with np.errstate(all="ignore"):
         result = g - np.exp(y) * g.sum(axis=axis, keepdims=True)
     return adopted(result.reshape(output.sizes) if not output.sizes else result, input_dtype)
-
-
-@kernel("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="")
-def _safe_softmax(self: TensorImpl, dim: int, dtype: DType | None = None) -> TensorImpl:
-    """`_softmax`, with zeros where a whole row is minus infinity.
-
-    Source   aten/src/ATen/native/transformers/attention.cpp  _safe_softmax
-    """
-    x = wide(self)
-    source = self if dtype is None else copy.to_copy(self, dtype, self.device)
-    result = wide(_softmax(source, dim, False))
-    if x.size:
-        masked = (x == -np.inf).all(axis=dim, keepdims=True)
-        result = np.where(masked, result.dtype.type(0), result)
-    return new_tensor(result, dtype or self.dtype)
 
 
 def _converted(self: TensorImpl, dtype: DType | None) -> TensorImpl:
