@@ -190,7 +190,7 @@ def _bottleneck_in_words(
 
 
 mbconv = Exercise(
-    id="resnet_efficientnet.mbconv",
+    id="inverted_bottleneck.mbconv",
     show=_bottleneck_in_words,
     case=_bottleneck,
     expected=_bottleneck_truth,
@@ -204,7 +204,7 @@ mbconv = Exercise(
     ),
     cases=40,
     sizes=5,
-    minutes=12,
+    minutes=14,
     hints=(
         Hint("You changed what you were given: x, a weight or keep, as `changed` says. Make a new "
              "tensor instead.", when=lambda e: bool(e.value["changed"])),

@@ -1,4 +1,4 @@
-"""Small steps of the block chapter: two readers, wide images in bytes, what an output sees."""
+"""The three bills of a block: its products, its wide images in bytes, what an output sees."""
 
 import math
 from typing import Any
@@ -8,77 +8,60 @@ import numpy as np
 from labkit.course.exercise import Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 
-# --- mean_gate
-
-Floats = list[float]
+# --- block_products
 
 
-def _two_lists(rng: Rng, size: int) -> tuple[Floats, Floats]:
-    return tuple([rng.randint(-8, 8) / 2 for _ in range(2 + size)] for _ in (1, 2))  # type: ignore[return-value]
+def _a_square(rng: Rng, size: int) -> tuple[int, ...]:
+    return (rng.randint(1, 9), 1 + size, rng.randint(1, 6), rng.choice((1, 3, 5)))
 
 
-def _mean_gate(x: Floats, dy: Floats) -> Floats:
-    mean, count = sum(x) / len(x), len(x)
-    through_mean = sum(a * b for a, b in zip(x, dy, strict=True)) / count
-    return [d * mean + through_mean for d in dy]
+def _block_products(channels: int, size: int, ratio: int, taps: int) -> int:
+    wide = channels * ratio
+    return size * size * (channels * wide + wide * taps * taps + wide * channels)
 
 
-def _only(part: str) -> Any:
-    """Whether the answer holds one of the two terms alone."""
-
-    def alone(e: Any) -> bool:
-        x, dy = e.inputs
-        mean = sum(x) / len(x)
-        product = [d * mean for d in dy]
-        if part == "product":
-            return bool(np.allclose(e.value, product))
-        return bool(np.allclose(e.value, np.subtract(e.right, product)))
-
-    return alone
+def _product_counts(e: Any, **other: int) -> int:
+    """The right count where one of these differs: around's channels, its taps, the places."""
+    channels, size, ratio, taps = e.inputs
+    wide = channels * ratio
+    around = wide * other.get("reads", 1) * other.get("taps", taps * taps)
+    return int(other.get("places", size * size) * (2 * channels * wide + around))
 
 
-def _shares(e: Any) -> list[float]:
-    """What the answer gives each number beyond dy[i] * m."""
-    x, dy = e.inputs
-    return [got - d * sum(x) / len(x) for got, d in zip(e.value, dy, strict=True)]
-
-
-def _uneven(e: Any) -> bool:
-    return not np.allclose(_shares(e), _shares(e)[0])
-
-
-def _other_count(e: Any) -> bool:
-    """Whether the gradient of m is right, and cut into another number of parts."""
-    x, dy = e.inputs
-    total = sum(a * b for a, b in zip(x, dy, strict=True))
-    return any(np.allclose(_shares(e), total / parts) for parts in (1, 2))
-
-
-mean_gate = Exercise(
-    id="resnet_efficientnet.mean_gate",
-    case=_two_lists,
-    expected=_mean_gate,
-    tolerance=1e-9,
+block_products = Exercise(
+    id="inverted_bottleneck.block_products",
+    case=_a_square,
+    expected=_block_products,
     rung="warm-up",
     cases=60,
     minutes=4,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
-        Hint("This is what comes back through the product. The mean has read x as well.",
-             when=_only("product")),
-        Hint("This is what comes back through the mean. The product has read x[i] as well.",
-             when=_only("mean")),
-        Hint("From the mean, every number gets the same share.", when=_uneven),
-        Hint("The gradient of m is right. Each of the len(x) numbers gets one part in len(x).",
-             when=_other_count),
-        "The gradient of m is the sum of x[i] * dy[i]: every product reads m.",
-        "x[i] gets dy[i] * m, and its share of the gradient of m: one part in len(x).",
+        Hint("In the middle each filter reads one channel, not all wide ones.",
+             when=lambda e: e.value == _product_counts(e, reads=e.inputs[0] * e.inputs[2])),
+        Hint("A filter of taps x taps multiplies taps * taps times in each place.",
+             when=lambda e: e.value == _product_counts(e, taps=e.inputs[3])),
+        Hint("An image has size * size places.",
+             when=lambda e: e.value in (
+                 _product_counts(e, places=e.inputs[1]), _product_counts(e, places=1))),
+        Hint("There are three convolutions: one is missing.",
+             when=lambda e: e.value in _without_one(e)),
+        "A 1x1 convolution multiplies each input channel with each output channel, in each place.",
+        "size * size * (channels * wide + wide * taps * taps + wide * channels), and wide is "
+        "channels * ratio.",
     ),
-    must_fail=("takes m for a constant", "forgets the product", "does not divide by the length",
-               "gives the mean's gradient the mean of dy", "halves it for every length",
-               "gives each number its own product's part"),
+    must_fail=("takes the middle for an ordinary convolution", "forgets a side of the filter",
+               "counts one place", "counts one row of places", "leaves the last convolution out",
+               "leaves the middle out", "takes every ratio for 6"),
 )  # fmt: skip
+
+
+def _without_one(e: Any) -> tuple[int, int]:
+    """The count without the first or the last convolution, and without the middle one."""
+    channels, size, ratio, taps = e.inputs
+    wide, places = channels * ratio, size * size
+    return places * (channels * wide + wide * taps * taps), places * 2 * channels * wide
 
 
 # --- wide_bytes
@@ -121,12 +104,12 @@ def _other_ratio(e: Any) -> bool:
 
 
 wide_bytes = Exercise(
-    id="resnet_efficientnet.wide_bytes",
+    id="inverted_bottleneck.wide_bytes",
     case=_a_block,
     expected=_wide_bytes,
     rung="warm-up",
     cases=60,
-    minutes=3,
+    minutes=4,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
@@ -212,7 +195,7 @@ def _length(e: Any) -> bool:
 
 
 receptive_field = Exercise(
-    id="resnet_efficientnet.receptive_field",
+    id="inverted_bottleneck.receptive_field",
     case=_trunk,
     expected=_seen,
     stages=(
@@ -225,7 +208,7 @@ receptive_field = Exercise(
     ),
     cases=80,
     sizes=5,
-    minutes=8,
+    minutes=10,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(

@@ -1,4 +1,4 @@
-"""Blocks by hand: a residual block with its backward, and the small steps around it."""
+"""A residual block with its backward, and the small steps before it."""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional as F
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
-from labkit.course.exercises._field_steps import mean_gate, receptive_field, wide_bytes
+from labkit.course.exercises._gate_steps import mean_gate, moved
 from labkit.course.exercises._graph_steps import drawn
-from labkit.course.exercises._inverted_block import OneThread, mbconv, same
+from labkit.course.exercises._inverted_block import OneThread, same
 
-NOTEBOOK = "4_vision_low_level/8_resnet_efficientnet"
+NOTEBOOK = "4_vision_low_level/8_residual_block"
 aten = torch.ops.aten
 F64 = torch.float64
 
@@ -262,7 +262,7 @@ def _block_in_words(
 
 
 residual_backward = Exercise(
-    id="resnet_efficientnet.residual_backward",
+    id="residual_block.residual_backward",
     show=_block_in_words,
     case=lambda rng, size: _question(rng, size, before=10),
     expected=_block_truth,
@@ -276,7 +276,7 @@ residual_backward = Exercise(
     ),
     cases=20,
     sizes=4,
-    minutes=13,
+    minutes=15,
     hints=(
         Hint("You changed a tensor that you were given. Make a new one instead.",
              when=lambda e: bool(e.value["changed"])),
@@ -318,4 +318,4 @@ residual_backward = Exercise(
 )  # fmt: skip
 
 
-EXERCISES = (mean_gate, residual_backward, receptive_field, wide_bytes, mbconv)
+EXERCISES = (mean_gate, moved, residual_backward)
