@@ -121,6 +121,17 @@ extern "C" __global__ void last_block_adds_up(const float* x, float* y) {
     if (last && threadIdx.x == 0) y[6] = y[0] + y[1] + y[2] + y[3];
 }
 
+//: clean 4 32 z:8
+extern "C" __global__ void last_block_reads_a_sum(int* y) {
+    __shared__ bool last;
+    atomicAdd(&y[0], (int)threadIdx.x);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&y[7], 1) == 3;
+    __syncthreads();
+    if (last && threadIdx.x == 0) y[6] = y[0];
+}
+
 //: clean 2 64 z:4
 extern "C" __global__ void lock_with_fences(int* y) {
     if (threadIdx.x % 32 == 0) {

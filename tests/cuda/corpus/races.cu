@@ -136,6 +136,14 @@ extern "C" __global__ void flag_without_fence(int* y) {
     }
 }
 
+//: race 4 32 z:8
+extern "C" __global__ void sum_of_atomics_without_fence(int* y) {
+    if (threadIdx.x == 0) {
+        atomicAdd(&y[0], blockIdx.x + 1);
+        if (atomicAdd(&y[7], 1) == 3) y[6] = y[0];  // BUG
+    }
+}
+
 //: race 1 64 z:4
 extern "C" __global__ void lock_without_fence(int* y) {
     if (threadIdx.x % 32 == 0) {

@@ -130,12 +130,17 @@ bool RaceShadow::touch(Cell& cell, const Touch& now, bool writes, Conflict& conf
         conflict = {earlier, block_of(earlier.epoch), earlier_wrote};
         return true;
     };
-    bool races = against(cell.write, true);
+    bool races = against(cell.write, true) || (cell.same_warp_read.wrote && against(cell.same_warp_read, true));
     if (writes) {
         races = races || against(cell.read, false) || against(cell.other_warp_read, false) ||
                 against(cell.same_warp_read, false);
+        Touch beside{};  // one's own atomic hides no other thread's
+        for (const Touch& earlier : {cell.same_warp_read, cell.write}) {
+            if (now.atomic && earlier.valid && earlier.atomic && !ordered(earlier, now)) beside = earlier, beside.wrote = 1;
+        }
         cell = {};
         cell.write = now;
+        cell.same_warp_read = beside;
         return races;
     }
     // Three readers are enough: the last, one of another warp or block, another of the last's warp.

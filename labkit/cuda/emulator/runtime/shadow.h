@@ -17,7 +17,7 @@ namespace cuemu {
 struct Touch {
     uint32_t epoch, pc, sequence;
     uint16_t thread;
-    uint8_t atomic : 1, shared : 1, valid;  // 16 bytes: four of them are a cache line
+    uint8_t atomic : 1, shared : 1, wrote : 1, valid;  // 16 bytes: four of them are a cache line
 
     // In two words at once: written field by field, it would wait for its own stores when copied.
     static Touch made(uint32_t epoch, uint32_t pc, uint32_t sequence, unsigned thread, bool atomic, bool shared) {
@@ -31,6 +31,7 @@ struct Touch {
 };
 static_assert(sizeof(Touch) == 16);
 
+// After atomics, `same_warp_read` may be an earlier one of them (`wrote`) that nothing orders before the last.
 struct alignas(64) Cell {
     Touch write, read, other_warp_read, same_warp_read;
 };
