@@ -116,6 +116,8 @@ class Finding:
     array, offset     what was touched, and how many bytes from its start
     count             how often this was seen; the rest is the first time
     sites             offsets in the traced code, for the adversary
+    called_at         FILE:LINE in the kernel, where the line is a function's that was inlined
+    other_at          how the text names the other line: its file and caller, where they differ
     """
 
     kind: Kind
@@ -137,6 +139,8 @@ class Finding:
     count: int = 1
     sites: tuple[int, ...] = ()
     waiting: tuple[dict[str, Any], ...] = ()
+    called_at: str = ""
+    other_at: str = ""
 
     @property
     def lines(self) -> tuple[int, ...]:

@@ -177,12 +177,12 @@ class ReportReader:
         failure = self.raw["failure"]
         if failure:
             place = self.places[failure["sites"][0]] if failure["sites"] else Location("", 0, "")
-            found.append(
-                Finding(
-                    failure["kind"], failure["message"], self.shown(place), place.line, 0,
-                    _index(failure["block"]), _index(failure["thread"]),
-                )
+            finding = Finding(
+                failure["kind"], failure["message"], self.shown(place), place.line, 0,
+                _index(failure["block"]), _index(failure["thread"]),
+                called_at=self.called_at(place),
             )  # fmt: skip
+            found.append(with_sentence(finding, 0))
         return found
 
     def finding(self, one: dict[str, Any]) -> Finding:
@@ -212,8 +212,19 @@ class ReportReader:
             count=one["count"],
             sites=tuple(pc for pc in (one["pc"], one["other_pc"]) if pc),
             waiting=tuple(waiting),
+            called_at=self.called_at(place),
+            other_at=self.other_at(other, place) if other else "",
         )
         return with_sentence(finding, one["array_size"])
+
+    def called_at(self, place: Location) -> str:
+        return f"{self.shown(place.caller)}:{place.caller.line}" if place.caller else ""
+
+    def other_at(self, other: Location, place: Location) -> str:
+        """Such as `line 12`, or `line 3 of sum.h, called at blur.cu:12`."""
+        file = f" of {self.shown(other)}" if self.shown(other) != self.shown(place) else ""
+        called = f", called at {self.called_at(other)}" if other.caller else ""
+        return f"line {other.line}{file}{called}"
 
 
 def _nearest_start(starts: Iterable[tuple[str, int]], address: int) -> tuple[str, int]:

@@ -7,9 +7,9 @@ from labkit.cuda.report import Finding, element
 
 def with_sentence(finding: Finding, array_size: int) -> Finding:
     sentence = _SENTENCES.get(finding.kind)
-    if sentence is None:
-        return finding
-    return dataclasses.replace(finding, message=sentence(finding, array_size))
+    message = sentence(finding, array_size) if sentence else finding.message
+    called = f"called at {finding.called_at}: " if finding.called_at else ""
+    return dataclasses.replace(finding, message=called + message)
 
 
 def _element(finding: Finding) -> str:
@@ -29,7 +29,7 @@ def _race(finding: Finding, array_size: int) -> str:
         )
     return (
         f"{who} {_VERBS[finding.access]} {_element(finding)} in {finding.space} memory, "
-        f"{other} {_VERBS[finding.other_access]} it at line {finding.other_line}, and nothing "
+        f"{other} {_VERBS[finding.other_access]} it at {finding.other_at}, and nothing "
         f"orders them; {cure}"
     )
 

@@ -1,6 +1,7 @@
 """`labkit trace`: a learner's file from the shell."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,24 @@ def test_a_page_that_cannot_be_written_says_so(capsys, tmp_path):
     told = capsys.readouterr()
     assert "one, grid" in told.out
     assert "where.html" in told.err
+
+
+def test_a_finding_in_an_inlined_function_names_the_line_that_calls_it(capsys, tmp_path):
+    (tmp_path / "add.cuh").write_text(
+        "__device__ inline void add(int* y, int v) {\n    y[0] += v;\n}\n"
+        "__device__ inline void raise(int* y) {\n    y[64] = 1;\n}\n"
+    )
+    source = tmp_path / "sums.cu"
+    source.write_text(
+        '#include "add.cuh"\n__global__ void sums(int* y) {\n'
+        "    if (threadIdx.x < 32) add(y, 1);\n    else add(y, 2);\n    raise(y);\n}\n"
+    )
+    assert main(["trace", str(source), "--block", "64", "--arg", "i32[8]=0"]) == 1
+    told = capsys.readouterr().out
+    races = [line for line in told.splitlines() if "race: " in line]
+    assert any("add.cuh:2: race: called at" in one and "sums.cu:3: thread" in one for one in races)
+    assert re.search(r"it at line 2, called at \S*sums\.cu:[34], and nothing", told)
+    assert re.search(r"add\.cuh:5: out of bounds: called at \S*sums\.cu:5: thread", told)
 
 
 def test_a_kernel_in_an_included_file_is_found_by_its_name(capsys, tmp_path):

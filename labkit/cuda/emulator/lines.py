@@ -3,7 +3,7 @@
 import functools
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,11 +11,20 @@ from labkit.cuda.emulator import build
 
 
 class Location(NamedTuple):
-    """A line of a source file; line 0 when it is not known."""
+    """A line of a source file; line 0 when it is not known.
+
+    caller   the kernel's line that the function was inlined into, None for the kernel's own
+    """
 
     file: str
     line: int
     function: str
+    caller: "Location | None" = None
+
+    def with_files(self, named: Callable[[str], str]) -> "Location":
+        """The same with another name for each file."""
+        caller = self.caller.with_files(named) if self.caller else None
+        return self._replace(file=named(self.file), caller=caller)
 
 
 _UNKNOWN = Location("", 0, "")
@@ -65,7 +74,12 @@ def _chains(text: str) -> list[list[Location]]:
 
 def _choose(chain: list[Location]) -> Location:
     headers = str(build.INCLUDE)
-    for frame in chain:
-        if frame.line and not frame.file.startswith(headers) and "/unit.cpp" not in frame.file:
-            return frame
-    return _UNKNOWN
+    own = [
+        frame
+        for frame in chain
+        if frame.line and not frame.file.startswith(headers) and "/unit.cpp" not in frame.file
+    ]
+    if not own:
+        return _UNKNOWN
+    inlined = own[0][:2] != own[-1][:2]
+    return own[0]._replace(caller=own[-1]) if inlined else own[0]

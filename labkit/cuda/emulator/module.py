@@ -98,7 +98,7 @@ class Module:
         found = lines.locate(built if built.exists() else self._build(trace), offsets)
         # The compiler puts its own directory in front of a path that was given without one.
         return [
-            place._replace(file=self.path) if place.file.endswith("/" + self.path) else place
+            place.with_files(lambda file: self.path if file.endswith("/" + self.path) else file)
             for place in found
         ]
 

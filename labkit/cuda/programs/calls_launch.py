@@ -168,7 +168,7 @@ class LaunchCalls:
             session.result.add(
                 ProgramFinding(
                     one.kind, one.message, session.module.program.named(one.file), one.line, number,
-                    function.name, one.other_line, one.count,
+                    function.name, one.other_line, one.count, called_at=one.called_at,
                 )
             )  # fmt: skip
             if one.kind in _FAILED_KINDS:

@@ -106,4 +106,4 @@ class ProgramModule(Module):
         return [self._shown(place) for place in super().line_of(offsets, trace=trace)]
 
     def _shown(self, place: lines.Location) -> lines.Location:
-        return place._replace(file=self.program.named(place.file)) if place.file else place
+        return place.with_files(self.program.named) if place.file else place

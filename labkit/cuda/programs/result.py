@@ -17,6 +17,7 @@ class ProgramFinding:
     kernel    the kernel as launched, or nothing
     file      with `line`: where; line 0 is not known
     other_line  of the access it collides with, or 0
+    called_at   FILE:LINE in the kernel, where the line is a function's that was inlined
     count     how often it was seen
     suppressed  the reason given for not minding it, or nothing
     """
@@ -30,11 +31,12 @@ class ProgramFinding:
     other_line: int = 0
     count: int = 1
     suppressed: str = ""
+    called_at: str = ""
 
     @property
-    def same(self) -> tuple[str, str, int, int]:
+    def same(self) -> tuple[str, str, int, int, str]:
         """What two sightings of one defect have in common."""
-        return self.kind, self.file, self.line, self.other_line
+        return self.kind, self.file, self.line, self.other_line, self.called_at
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
