@@ -11,7 +11,7 @@ from labkit.course.checking.digest import digest
 from labkit.course.checking.guard import Guard, is_running, trip
 from labkit.course.checking.keeper import kept_for_all
 from labkit.course.checking.stages import stage_exercises
-from labkit.course.checking.tester import SHOWN, Tester
+from labkit.course.checking.tester import SHOWN, Tester, Weight
 from labkit.course.checking.verdicts import CheckFailed, NotAttempted, Passed, TimeUsedUp
 from labkit.course.compare import in_words
 from labkit.course.exercise import Case, Evidence, Exercise
@@ -180,7 +180,7 @@ def _found(tester: Tester, search: bool, inputs: Sequence[Any]) -> list[Evidence
 
 def _failures(tester: Tester, search: bool) -> list[Evidence]:
     exercise = tester.exercise
-    failures: list[tuple[int, Evidence]] = []
+    failures: list[tuple[Weight, Evidence]] = []
     smallest = exercise.sizes
     for number, size in _schedule(exercise):
         try:

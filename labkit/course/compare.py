@@ -61,6 +61,15 @@ def difference(got: Any, expected: Any, tolerance: float = 0.0, at: str = "") ->
     return next(_differences(got, expected, tolerance, at), "")
 
 
+def only_differing(got: Any, expected: Any, tolerance: float = 0.0) -> tuple[Any, Any]:
+    """(got, expected), both without the entries in which two dicts of the same keys agree."""
+    if not isinstance(got, dict) or not isinstance(expected, dict) or got.keys() != expected.keys():
+        return got, expected
+    keys = [key for key in expected if difference(got[key], expected[key], tolerance)]
+    yours, right = (type(of)({key: of[key] for key in keys}) for of in (got, expected))
+    return yours, right
+
+
 def _differences(got: Any, expected: Any, tolerance: float, at: str) -> Iterator[str]:
     if isinstance(expected, torch.Tensor):
         yield from _tensor_differences(got, expected, tolerance, at)

@@ -51,6 +51,24 @@ def test_the_failing_case_shown_is_the_smallest_there_can_be(seed):
     assert evidence.expected == str(evidence.inputs[0][0]) and evidence.got == "0"
 
 
+def test_of_several_named_results_the_wrong_ones_are_shown():
+    exercise = replace(
+        toys.add_up, expected=lambda values: {"sum": sum(values), "count": len(values)}
+    )
+    evidence = failing_cases(exercise, lambda values: {"sum": 0, "count": len(values)}, 3)[0]
+    assert evidence.expected == f"{{'sum': {sum(evidence.inputs[0])}}}"
+    assert evidence.got == "{'sum': 0}" and set(evidence.value) == {"sum", "count"}
+    other = failing_cases(exercise, lambda values: {"sum": sum(values)}, 3)[0]
+    assert "count" in other.expected and other.got.startswith("{'sum'")
+
+
+def test_of_equally_long_cases_the_first_is_shown():
+    exercise = replace(
+        toys.add_up, case=lambda rng, size: ([7, 3],), smaller=lambda values: [([2, 3],), ([9, 3],)]
+    )
+    assert failing_cases(exercise, lambda values: 0, 3)[0].input == "[2, 3]"
+
+
 def test_failures_are_different_cases_and_few():
     failures = failing_cases(toys.add_up, lambda values: sum(values) + len(values), 3)
     assert 1 < len(failures) <= 4

@@ -12,7 +12,7 @@ import torch
 from labkit.course.checking import own_process
 from labkit.course.checking.guard import Guard, Run
 from labkit.course.checking.verdicts import NotAttempted
-from labkit.course.compare import TENSORS, as_plain, difference, in_words
+from labkit.course.compare import TENSORS, as_plain, difference, in_words, only_differing
 from labkit.course.exercise import NOTHING, Case, Evidence, Exercise, Raised, Raises, Wrong
 
 SEARCHED = 60
@@ -23,6 +23,8 @@ SHOWN = 4
 """Failing cases kept of one attempt."""
 TOTAL_SECONDS = 120.0
 """Of CPU, for all cases together."""
+Weight = tuple[int, str]
+"""Of a failing case: the length of its text; and the text, which decides between equal lengths."""
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -35,7 +37,7 @@ class Tester:
         self.note: own_process.Note = lambda number, inputs: None
         self.cpu, self.asked = 0.0, 0
 
-    def ask(self, number: int, size: int) -> tuple[int, Evidence] | None:
+    def ask(self, number: int, size: int) -> tuple[Weight, Evidence] | None:
         """(weight, evidence) when the answer fails this case.
 
         The case is made again after the answer has run: until then nothing holds what is right.
@@ -45,7 +47,7 @@ class Tester:
         run = self.guard.run(self.answer, given)
         return self._judged(number, self.exercise.make(self.seed, number, size), given, run)
 
-    def search(self, largest: int) -> list[tuple[int, Evidence]]:
+    def search(self, largest: int) -> list[tuple[Weight, Evidence]]:
         """Failing cases among more small ones; stops when one takes too long."""
         found = []
         for extra in range(SEARCHED):
@@ -60,7 +62,7 @@ class Tester:
                     break
         return found
 
-    def shrink(self, failure: tuple[int, Evidence]) -> tuple[int, Evidence]:
+    def shrink(self, failure: tuple[Weight, Evidence]) -> tuple[Weight, Evidence]:
         """A failing case no `smaller` candidate of which still fails, or where the tries ended."""
         if self.exercise.smaller is None or self.exercise.expected is None:
             return failure
@@ -80,7 +82,7 @@ class Tester:
                     break
         return failure
 
-    def ask_inputs(self, inputs: tuple[Any, ...], number: int) -> tuple[int, Evidence] | None:
+    def ask_inputs(self, inputs: tuple[Any, ...], number: int) -> tuple[Weight, Evidence] | None:
         """(weight, evidence) when the answer fails on these inputs."""
         given = copy.deepcopy(inputs)
         self.note(number - 1, given)
@@ -91,7 +93,7 @@ class Tester:
 
     def _judged(
         self, number: int, case: Case, given: tuple[Any, ...], run: Run
-    ) -> tuple[int, Evidence] | None:
+    ) -> tuple[Weight, Evidence] | None:
         verdict = self._verdict(case, given, run)
         unfinished = _still_to_be_written(run.error)
         if unfinished and (number == 0 or (verdict and verdict[0] == "raised")):
@@ -99,12 +101,17 @@ class Tester:
         if verdict is None:
             return None
         kind, what, expected, got = verdict
+        shown = expected
+        if kind == "value" and self.exercise.judge is None:
+            value = as_plain(run.value, self.exercise.returns)
+            value, shown = only_differing(value, expected, self.exercise.tolerance)
+            got = in_words(value)
         text = self._input(case.inputs)
         evidence = Evidence(
             kind=kind,
             input=text,
             property=what,
-            expected="" if expected is NOTHING else in_words(expected),
+            expected="" if expected is NOTHING else in_words(shown),
             got=got,
             printed=run.printed,
             number=number + 1,
@@ -112,7 +119,7 @@ class Tester:
             value=run.value,
             right=None if expected is NOTHING else expected,
         )
-        return len(text), evidence
+        return (len(text), text), evidence
 
     def _verdict(
         self, case: Case, given: tuple[Any, ...], run: Run
