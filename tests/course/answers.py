@@ -161,9 +161,14 @@ def at_seeds(seeds, case, name):
         yield pytest.param(*case, seed, id=f"{name}-{seed}", marks=marks)
 
 
+def smallest(exercise, answer, seed=7):
+    """The failing case of a wrong answer that a learner is shown."""
+    return next(one for one in outcomes(exercise, answer, seed) if one.failures).failures[0]
+
+
 def first_hint(exercise, answer, seed=7):
     """The text of the first hint that a failing answer earns."""
-    evidence = next(one for one in outcomes(exercise, answer, seed) if one.failures).failures[0]
+    evidence = smallest(exercise, answer, seed)
     hints = [exercise.hint(index) for index in range(len(exercise.hints))]
     return next(hint.text for hint in hints if hint.fits(evidence))
 

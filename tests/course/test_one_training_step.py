@@ -1,7 +1,9 @@
 import pytest
 
+from labkit.course.benches.step_log import StepEvent
 from labkit.course.exercises import one_training_step
-from tests.course.answers import Answers, first_hint
+from labkit.course.exercises._step_logs import smaller_logs
+from tests.course.answers import Answers, first_hint, smallest
 
 answers = Answers("one_training_step")
 
@@ -252,10 +254,13 @@ test_answers = answers.tests()
         (one_training_step.lines, own, "no line of its own"),
         (one_training_step.lines, node_first, "keeps it"),
         (one_training_step.lines, newest, "Each thread runs"),
+        (one_training_step.lines, no_leaf, "neither was recorded"),
         (one_training_step.operators, one_stack, "Whose is it?"),
         (one_training_step.operators, always_inside, "any more"),
+        (one_training_step.operators, began_last, "the one around"),
         (one_training_step.blocks, beginnings, "middle of a block"),
         (one_training_step.blocks, keeps, "do not count"),
+        (one_training_step.blocks, afterwards, "at its `queue`"),
         (one_training_step.blocks, in_use, "Another block"),
         (one_training_step.blocks, too_long, "its last byte"),
         (one_training_step.blocks, strict, "older than the step"),
@@ -263,3 +268,19 @@ test_answers = answers.tests()
 )
 def test_a_hint_fits_the_mistake(exercise, answer, text):
     assert text in first_hint(exercise, answer)
+
+
+@pytest.mark.parametrize("name", ["lines", "operators", "blocks"])
+def test_a_failing_log_has_a_few_lines(name):
+    for why, make in answers.wrongs[name]:
+        shown = smallest(answers.exercises[name], make()).input.splitlines()
+        assert len(shown) <= 4, (why, shown)
+
+
+def test_a_smaller_log_is_a_log_that_can_be():
+    enter, leave = StepEvent("enter"), StepEvent("leave")
+    node, run = StepEvent("node", number=1), StepEvent("run", 1, number=1)
+    block, free = StepEvent("block", at=512, nbytes=4), StepEvent("free", at=512)
+    not_logs = ([enter, leave], [leave]), ([node, run], [run]), ([block, free, block], [block] * 2)
+    for log, broken in not_logs:
+        assert broken not in [one for (one,) in smaller_logs(log)]

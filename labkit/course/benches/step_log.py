@@ -41,12 +41,20 @@ class StepEvent:
     writes: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
+        return self.said(hex)
+
+    def said(self, address: Callable[[int], str]) -> str:
+        """The event as one line, its addresses written by `address`."""
         where = f"thread {self.thread}  {self.kind:5}"
+        touched = [
+            f"{verb} [{', '.join(map(address, some))}]"
+            for verb, some in (("reads", self.reads), ("writes", self.writes))
+            if some
+        ]
         facts = {
             "node": f"{self.number} {self.name}", "run": f"{self.number} {self.name}",
-            "block": f"{self.at:#x}, {self.nbytes} bytes", "free": f"{self.at:#x}",
-            "queue": f"{self.name} on stream {self.stream}, reads {_hex(self.reads)}, "
-                     f"writes {_hex(self.writes)}",
+            "block": f"{address(self.at)}, {self.nbytes} bytes", "free": address(self.at),
+            "queue": ", ".join([f"{self.name} on stream {self.stream}", *touched]),
         }  # fmt: skip
         said = f"{where}  {facts.get(self.kind, self.name)}"
         return f"{said:<60}  | {self.line}" if self.line else said
@@ -130,7 +138,3 @@ def _line(record: "StepRecord", event: Any) -> str:
 def _plain(names: list[str], node: int) -> str:
     """The node's name without the number by which pictures tell equal ones apart."""
     return names[node].partition(" #")[0] if node >= 0 else "not reached by backward"
-
-
-def _hex(addresses: tuple[int, ...]) -> str:
-    return "[" + ", ".join(map(hex, addresses)) + "]"

@@ -1,9 +1,12 @@
 """Random logs of a training step, as `labkit.course.benches.step_log` writes them."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from labkit.course.benches.step_log import StepEvent
 from labkit.course.exercise import Rng
+from labkit.course.exercises._fewer import fewer
 
 PROGRAM = 0
 """The thread on which the lines run; the engine has all others, with few lines on them."""
@@ -11,6 +14,8 @@ OPERATORS = ("mm", "tanh", "add", "mul", "sum", "t", "copy_")
 KERNELS = ("gemm", "lab_add", "lab_mul", "copy", "fill")
 GRAIN = 512
 """Blocks begin at multiples of it, the next one right behind a full one."""
+OLDER = 8
+"""Grains of memory that is older than the step."""
 SIZES = (4, 24, 32, 192, GRAIN, GRAIN, 800, 2 * GRAIN)
 
 
@@ -23,7 +28,7 @@ def a_log(
     inside  kernels read and write in the middle of blocks too
     """
     log: list[StepEvent] = []
-    lines = [f"{number} line {rng.randrange(9)}" for number in range(1, 3 + size // 2)]
+    lines = [f"{number} {rng.choice('abcdefgh')}" for number in range(2, 4 + size // 2)]
     memory = _Memory(rng, again, inside)
     open_calls: dict[int, int] = dict.fromkeys(range(threads), 0)
     recorded = 0
@@ -70,8 +75,8 @@ class _Memory:
         self.empty: list[int] = []
         self.room: dict[int, int] = {}
         self.gone: list[int] = []
-        self.end = 64 * GRAIN
-        self.older = [GRAIN * rng.randrange(60) for _ in range(3)]
+        self.end = OLDER * GRAIN
+        self.older = [GRAIN * rng.randrange(OLDER) for _ in range(3)]
 
     def event(self, thread: int, line: str) -> StepEvent:
         """A block is handed out, or goes back: perhaps one that is older than the step."""
@@ -109,10 +114,43 @@ class _Memory:
                     at + rng.choice((0, 4 * rng.randint(0, last // 4), last)) * self.inside
                 )
             else:
-                found.append(GRAIN * rng.randrange(60))
+                found.append(GRAIN * rng.randrange(OLDER))
         return tuple(found)
 
 
 def shown(log: list[StepEvent], *_: Any) -> str:
-    """The log, a line for each event."""
-    return "\n".join(f"{place:3} {event}" for place, event in enumerate(log))
+    """The log, a line for each event, with its addresses as `nbytes` is written: in tens."""
+    return "\n".join(f"{place:3} {event.said(str)}" for place, event in enumerate(log))
+
+
+def smaller_logs(log: list[StepEvent]) -> Iterator[tuple[list[StepEvent]]]:
+    """The log with fewer events, or with fewer addresses in one of them."""
+    for some in fewer(log, _can_be):
+        yield (some,)
+    for place, event in enumerate(log):
+        with_less = [replace(event, reads=tuple(some)) for some in fewer([*event.reads])]
+        with_less += [replace(event, writes=tuple(some)) for some in fewer([*event.writes])]
+        for less in with_less:
+            yield ([*log[:place], less, *log[place + 1 :]],)
+
+
+def _can_be(log: list[StepEvent]) -> bool:
+    """Whether what ends has begun, what runs was recorded, and no place is handed out twice."""
+    open_calls: dict[int, int] = {}
+    recorded, used = {0}, set[int]()
+    for event in log:
+        if event.kind == "enter":
+            open_calls[event.thread] = open_calls.get(event.thread, 0) + 1
+        elif event.kind == "leave":
+            open_calls[event.thread] = open_calls.get(event.thread, 0) - 1
+        elif event.kind == "node":
+            recorded.add(event.number)
+        elif event.kind == "free":
+            used.discard(event.at)
+        elif event.kind == "block" and event.at in used:
+            return False
+        elif event.kind == "block":
+            used.add(event.at)
+        if open_calls.get(event.thread, 0) < 0 or event.number not in recorded:
+            return False
+    return True

@@ -1,13 +1,13 @@
 """One training step: which line, which operator and which block of memory a kernel belongs to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from labkit.course.benches.step_log import StepEvent
 from labkit.course.exercise import Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES, NO_LIBRARIES
 from labkit.course.exercises._never_right import FIRST
-from labkit.course.exercises._step_logs import a_log, shown
+from labkit.course.exercises._step_logs import a_log, shown, smaller_logs
 
 NOTEBOOK = "3_internals/6b_one_training_step"
 Log = list[StepEvent]
@@ -57,6 +57,7 @@ lines = Exercise(
     case=lambda rng, size: (a_log(rng, size),),
     expected=_lines,
     show=shown,
+    smaller=smaller_logs,
     cases=100,
     minutes=4,
     rules=NO_LIBRARIES,
@@ -64,6 +65,9 @@ lines = Exercise(
     hints=(
         Hint("One line for each event of kind \"queue\", in their order, also where it is \"\".",
              when=_leaves_out),
+        Hint("A leaf's node has the number 0, and a thread may have run no node yet: neither was "
+             "recorded. `get(key, \"\")` gives \"\" for what a dictionary does not hold.",
+             when=lambda e: e.kind == "raised" and "KeyError" in e.got),
         Hint("A kernel with a line of its own keeps it, whatever node runs on its thread.",
              when=_has_its_own),
         Hint("A kernel of the engine's has no line of its own. Which node runs on its thread, and "
@@ -104,6 +108,7 @@ operators = Exercise(
     case=lambda rng, size: (a_log(rng, size),),
     expected=_operators,
     show=shown,
+    smaller=smaller_logs,
     cases=100,
     minutes=4,
     rules=NO_LIBRARIES,
@@ -113,6 +118,9 @@ operators = Exercise(
              when=lambda e: e.kind == "raised"),
         Hint("Threads are inside operators at the same time. Whose is it?",
              when=lambda e: len({event.thread for event in e.inputs[0]}) > 1),
+        Hint("A `leave` ends the operator that has begun last on its thread: after it, the one "
+             "around that is the innermost again.",
+             when=lambda e: any(event.kind == "leave" for event in e.inputs[0])),
         "An operator may call others. The last to begin is the first to end: a list, used as a "
         "stack.",
         "One stack for each thread: `enter` appends, `leave` pops, `queue` looks at the last.",
@@ -163,27 +171,34 @@ def _any_of(wrong: Callable[[int, int], bool]) -> Callable[[Evidence], bool]:
     """Whether for some address (what came, what is right) is such a pair."""
 
     def fits(evidence: Evidence) -> bool:
-        kernels = zip(evidence.value, evidence.right, strict=True)
-        return any(
-            got != right and wrong(got, right)
-            for mine, rights in kernels
-            for some, others in zip(mine, rights, strict=True)
-            for got, right in zip(some, others, strict=True)
-        )
+        return any(got != right and wrong(got, right) for _, got, right in _addresses(evidence))
 
     return fits
 
 
+def _addresses(evidence: Evidence) -> Iterator[tuple[int, int, int]]:
+    """(address, what came, what is right) of every address that a kernel touches."""
+    queued = [event for event in evidence.inputs[0] if event.kind == "queue"]
+    for event, mine, rights in zip(queued, evidence.value, evidence.right, strict=True):
+        for some in zip((event.reads, event.writes), mine, rights, strict=True):
+            yield from zip(*some, strict=True)
+
+
 def _ends_there(evidence: Evidence) -> bool:
     """Whether an address right behind a block was taken for a part of it."""
-    sizes = [event.nbytes for event in evidence.inputs[0] if event.kind == "block"]
-    begins = [event.at for event in evidence.inputs[0] if event.kind == "block"]
-    queued = [event for event in evidence.inputs[0] if event.kind == "queue"]
+    blocks = [event for event in evidence.inputs[0] if event.kind == "block"]
     return any(
-        got != right and got and address == begins[got - 1] + sizes[got - 1]
-        for event, mine, rights in zip(queued, evidence.value, evidence.right, strict=True)
-        for some, numbers, wanted in zip((event.reads, event.writes), mine, rights, strict=True)
-        for address, got, right in zip(some, numbers, wanted, strict=True)
+        got != right and got and address == blocks[got - 1].at + blocks[got - 1].nbytes
+        for address, got, right in _addresses(evidence)
+    )
+
+
+def _misses_a_beginning(evidence: Evidence) -> bool:
+    """Whether 0 was said of an address at which a block in use begins."""
+    blocks = [event for event in evidence.inputs[0] if event.kind == "block"]
+    return any(
+        not got and right and address == blocks[right - 1].at
+        for address, got, right in _addresses(evidence)
     )
 
 
@@ -223,6 +238,7 @@ blocks = Exercise(
     case=_some_log(),
     expected=_blocks,
     show=shown,
+    smaller=smaller_logs,
     stages=(
         Stage("each place once", case=_some_log(again=False, inside=False), cases=30),
         Stage("used again", case=_some_log(inside=False), cases=40),
@@ -242,6 +258,9 @@ blocks = Exercise(
              "`at + nbytes - 1`.", when=_ends_there),
         Hint("0 means: no block that is in use now holds this address. Blocks that were free when "
              "the kernel was queued do not count.", when=_any_of(lambda got, right: not right)),
+        Hint("A block begins at this address, and it was in use when the kernel was queued. What "
+             "is free at the end of the log does not count: look an address up at its `queue`.",
+             when=_misses_a_beginning),
         Hint("An address may lie in the middle of a block: from `at` on, `nbytes` bytes belong to "
              "it.", when=_any_of(lambda got, right: not got)),
         Hint("Another block has this number. Count every block that was handed out so far, and "

@@ -7,6 +7,7 @@ from labkit.course.benches.kernel_bench import Found
 from labkit.course.cases.queues import Gpu, sharpened
 from labkit.course.cases.recorder import Event
 from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercises._fewer import fewer
 from labkit.course.exercises._limits import PLAIN_PYTHON, TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import FIRST
 
@@ -57,17 +58,12 @@ def _left_over(events: list[Event]) -> list[int]:
     return left
 
 
-def _fewer_events(events: list[Event]) -> Iterator[tuple[list[Event]]]:
-    for at in range(len(events)):
-        yield (events[:at] + events[at + 1 :],)
-
-
 left_over = Exercise(
     id="pitfalls.left_over",
     rung="warm-up",
     case=_a_recording,
     expected=_left_over,
-    smaller=_fewer_events,
+    smaller=lambda events: ((some,) for some in fewer(events)),
     cases=60,
     minutes=4,
     rules=PLAIN_PYTHON,
@@ -137,11 +133,6 @@ def _largest_request(segments: Segments, room: int) -> int:
     return max([room + back, *(one for _, free in segments for one in free)])
 
 
-def _fewer_segments(segments: Segments, room: int) -> Iterator[tuple[Segments, int]]:
-    for at in range(len(segments)):
-        yield segments[:at] + segments[at + 1 :], room
-
-
 largest_request = Exercise(
     id="pitfalls.largest_request",
     rung="warm-up",
@@ -151,7 +142,7 @@ largest_request = Exercise(
     ),
     case=_some_segments,
     expected=_largest_request,
-    smaller=_fewer_segments,
+    smaller=lambda segments, room: ((some, room) for some in fewer(segments)),
     cases=60,
     minutes=4,
     rules=PLAIN_PYTHON,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong, handed_out
+from labkit.course.exercises._fewer import fewer
 from labkit.course.exercises._never_right import CONSTANT, FIRST, TOO_SLOW
 from labkit.course.exercises._stream_calls import Action, wait_stream
 from labkit.cuda.happens_before import races, repaired
@@ -220,13 +221,7 @@ def _judge_races(case: Case, got: Any) -> str | Wrong | None:
 
 
 def _fewer_steps(program: list[Action]) -> Iterator[tuple[list[Action]]]:
-    if len(program) > 100:
-        half = len(program) // 2
-        yield (program[:half],)
-        yield (program[half:],)
-        return
-    for at in range(len(program)):
-        yield (program[:at] + program[at + 1 :],)
+    return ((some,) for some in fewer(program))
 
 
 @handed_out
