@@ -4,7 +4,8 @@ import contextlib
 import random
 import threading
 
-from tests.course.answers import Answers, first_hint
+from labkit.course.exercises._device_programs import fewer_steps, fewer_turns
+from tests.course.answers import Answers, first_hint, smallest
 
 answers = Answers("your_own_device")
 
@@ -313,6 +314,23 @@ def by_stride_places(x, rows, cols):
 def test_the_hints_name_the_mistake():
     assert "a view of a view" in first_hint(answers.exercises["given_back"], one_level)
     assert "of shape ()" in first_hint(answers.exercises["steps"], by_stride_places)
+    assert "x.stride()" in first_hint(answers.exercises["steps"], without_gaps)
+    assert "too many" in first_hint(answers.exercises["given_back"], by_maker)
+    assert "with this index" in first_hint(answers.exercises["guard_and_generator"], SeedsCurrent)
+
+
+def test_a_failing_program_has_a_few_steps():
+    for name in ("given_back", "allocator_under_torch", "guard_and_generator"):
+        for why, make in answers.wrongs[name]:
+            evidence = smallest(answers.exercises[name], make())
+            assert len(evidence.inputs[0]) <= 4, (why, evidence.input)
+
+
+def test_a_smaller_program_can_run():
+    steps = [("new", "x", 4, 0), ("view", "v", "x"), ("drop", "x"), ("drop", "v")]
+    assert [("view", "v", "x")] not in [some[:1] for some in fewer_steps(steps)]
+    turns = [(0, "device", 1), (0, "leave by an error")]
+    assert [*fewer_turns(turns)] == [turns[:1]]
 
 
 test_answers = answers.tests()

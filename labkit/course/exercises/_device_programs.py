@@ -2,13 +2,14 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from labkit.course.exercise import Case, Evidence, Rng, handed_out
+from labkit.course.exercises._fewer import fewer
 
 Step = tuple[Any, ...]
 
@@ -42,6 +43,30 @@ def _bytes(rng: Rng) -> int:
     return rng.choice((4, 400, 512, 600, 1_000, 4_096))
 
 
+def fewer_steps(program: list[Step]) -> Iterator[list[Step]]:
+    """The program with fewer steps, where no step names a tensor that is not there."""
+    return fewer(program, _names_what_lives)
+
+
+def _names_what_lives(program: list[Step]) -> bool:
+    alive: set[str] = set()
+    for verb, name, *others in program:
+        named = {"drop": [name], "view": others}.get(verb, [])
+        if not alive.issuperset(named):
+            return False
+        alive = alive - {name} if verb == "drop" else alive | {name}
+    return True
+
+
+def said_of_tensors(program: list[Step]) -> str:
+    """The program, a numbered call for each step."""
+    calls = [("empty" if verb == "new" else verb, arguments) for verb, *arguments in program]
+    return "\n".join(
+        f"{number:2} {verb}({', '.join(map(repr, arguments))})"
+        for number, (verb, arguments) in enumerate(calls)
+    )
+
+
 def storages(program: list[Step]) -> dict[str, str]:
     """Tensor -> the tensor that its storage was made for."""
     found: dict[str, str] = {}
@@ -67,6 +92,9 @@ def freed(program: list[Step]) -> list[tuple[int, str]]:
 
 
 ROUND = 512
+HOST = 1_000_000
+"""Where the addresses of pinned memory begin: far behind those of blocks."""
+ASKED = "the pool was asked (step, call, ...)"
 
 
 @handed_out
@@ -82,7 +110,7 @@ class Pool:
         self._sizes: dict[int, int] = {}
         self._of: dict[int, int] = {}
         self._free: list[tuple[int, int]] = []
-        self._next = 1 << 20
+        self._next = 8 * ROUND
 
     def malloc(self, nbytes: int, stream: int) -> int:
         """The address of a block for work on the stream."""
@@ -109,8 +137,8 @@ class Pool:
     def host(self, nbytes: int) -> int:
         """The address of pinned host memory."""
         self.log.append((self.step, "host", nbytes))
-        self._next += 4096
-        return self._next - 4096 + (1 << 40)
+        self._next += 8 * ROUND
+        return self._next - 8 * ROUND + HOST
 
     def host_free(self, address: int) -> None:
         """It is given back."""
@@ -131,7 +159,7 @@ def drive_tensors(answer: Any, program: list[Step], counts: bool) -> Any:
             addresses.append((step[1], address))
         if counts:
             allocated.append(serving.allocated())
-    said: dict[str, Any] = {"addresses": addresses, "asked of the pool": pool.log}
+    said: dict[str, Any] = {"addresses": addresses, ASKED: pool.log}
     return said | ({"allocated() after each step": allocated} if counts else {})
 
 
@@ -142,8 +170,7 @@ def held_picture(case: Case, got: Any, right: Any) -> Any:
     program = case.inputs[0]
     rows = list(dict.fromkeys(storages(program).values()))
     yours, wanted = (
-        _held(program, rows, value["addresses"], value["asked of the pool"])
-        for value in (got, right)
+        _held(program, rows, value["addresses"], value[ASKED]) for value in (got, right)
     )
     status = np.where(yours == wanted, "right", "wrong")
     plain = np.full(wanted.shape, "right")
@@ -174,7 +201,7 @@ def asks_differ(word: str) -> Callable[[Evidence], bool]:
 
     def when(evidence: Evidence) -> bool:
         yours, right = (
-            [entry for entry in value["asked of the pool"] if entry[1] == word]
+            [entry for entry in value[ASKED] if entry[1] == word]
             for value in (evidence.value, evidence.right)
         )
         return yours != right
@@ -216,12 +243,45 @@ def thread_program(rng: Rng, size: int, *extra: str) -> list[Step]:
     return program
 
 
-def drive_threads(answer: Any, program: list[Step]) -> list[Any]:
+def fewer_turns(program: list[Step]) -> Iterator[list[Step]]:
+    """The program with fewer steps, where a thread leaves no more contexts than it has entered."""
+    return fewer(program, _leaves_what_it_entered)
+
+
+def _leaves_what_it_entered(program: list[Step]) -> bool:
+    depth = [0] * THREADS
+    for thread, what, *_ in program:
+        depth[thread] += (what in ("device", "stream")) - what.startswith("leave")
+        if depth[thread] < 0:
+            return False
+    return True
+
+
+def said_of_threads(program: list[Step]) -> str:
+    """The program, a numbered line for each step."""
+    return "\n".join(
+        f"{number:2} thread {thread}: {_said_of_turn(*what)}"
+        for number, (thread, *what) in enumerate(program)
+    )
+
+
+def _said_of_turn(what: str, *arguments: int) -> str:
+    if what.startswith("leave"):
+        return what
+    call = f"lab.{what}({', '.join(map(str, arguments))})"
+    return f"enter {call}" if what in ("device", "stream") else call
+
+
+def drive_threads(answer: Any, program: list[Step]) -> dict[str, Any]:
     """What the thread of each step finds after it: its device and stream, or a drawn number."""
     lab = answer(2)
     workers = [_Worker(lab) for _ in range(THREADS)]
     try:
-        return [workers[step[0]].does(step[1:]) for step in program]
+        return {
+            f"draw() in step {number}" if step[1] == "draw" else f"current() after step {number}":
+            workers[step[0]].does(step[1:])
+            for number, step in enumerate(program)
+        }  # fmt: skip
     finally:
         for worker in workers:
             worker.ends()
@@ -283,9 +343,9 @@ def readings_picture(case: Case, got: Any, right: Any) -> Any:
     """Two rows: the device that each step's thread was on, yours and right."""
     from labkit.widgets.cuda.tile_view import TileView
 
-    if not isinstance(got, list) or len(got) != len(right):
+    if not isinstance(got, dict) or got.keys() != right.keys():
         return None
-    pairs = [(a, b) for a, b in zip(got, right, strict=True) if isinstance(b, tuple)]
+    pairs = [(got[step], found) for step, found in right.items() if isinstance(found, tuple)]
     if not pairs or not all(isinstance(a, tuple) and len(a) == 2 for a, _ in pairs):
         return None
     grids = []

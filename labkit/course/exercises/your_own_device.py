@@ -14,9 +14,13 @@ from labkit.course.exercises._device_programs import (
     asks_differ,
     drive_tensors,
     drive_threads,
+    fewer_steps,
+    fewer_turns,
     freed,
     held_picture,
     readings_picture,
+    said_of_tensors,
+    said_of_threads,
     tensor_program,
     thread_program,
 )
@@ -37,6 +41,7 @@ given_back = Exercise(
     rung="warm-up",
     case=_comings,
     expected=lambda program: [name for _, name in freed(program)],
+    smaller=lambda program: ((some,) for some in fewer_steps(program)),
     cases=80,
     minutes=4,
     hints=(
@@ -49,7 +54,8 @@ given_back = Exercise(
             ),
         ),
         Hint(
-            "One is missing, or one is there twice: each storage goes back exactly once.",
+            "One is missing, or one is too many. A storage goes back once: at the drop after which "
+            "no living tensor is on it. What still lives at the end has not gone back.",
             when=lambda e: isinstance(e.value, list) and sorted(e.value) != sorted(e.right),
         ),
         Hint(
@@ -81,10 +87,22 @@ def _a_matrix(rng: Rng, size: int) -> tuple[torch.Tensor, int, int]:
     return x[:, ::2] if kind == "gaps" else x, rows, cols
 
 
+def _smaller_matrix(
+    x: torch.Tensor, rows: int, cols: int
+) -> Iterator[tuple[torch.Tensor, int, int]]:
+    shape = [1] * (2 - x.dim()) + list(x.shape)
+    if rows > 1:
+        yield x if shape[0] == 1 else x[:-1], rows - 1, cols
+    if cols > 1:
+        yield x if shape[1] == 1 else x[..., :-1], rows, cols - 1
+
+
 @handed_out
-def _places(strides: Any, rows: int, cols: int) -> list[int]:
+def _places(strides: Any, rows: int, cols: int) -> dict[str, int]:
+    """The place in x to which the strides lead, for each element of the matrix."""
     down, along = strides
-    return [r * down + c * along for r in range(rows) for c in range(cols)]
+    every = [(r, c) for r in range(rows) for c in range(cols)]
+    return {f"element ({r}, {c}) is at": r * down + c * along for r, c in every}
 
 
 steps = Exercise(
@@ -96,6 +114,7 @@ steps = Exercise(
     show=lambda x, rows, cols: (
         f"x of shape {tuple(x.shape)} and strides {x.stride()}, read as {rows} x {cols}"
     ),
+    smaller=_smaller_matrix,
     cases=80,
     minutes=3,
     hints=(
@@ -105,11 +124,14 @@ steps = Exercise(
             when=lambda e: e.inputs[0].dim() == 0,
         ),
         Hint(
-            "x has one row, and the result has several: all rows read the same one. How far apart "
-            "are they then?",
-            when=lambda e: e.inputs[0].dim() < 2 or 1 in e.inputs[0].shape,
+            "x has one row and the matrix several, or one column and the matrix several: they all "
+            "read the same one. How far apart are they then?",
+            when=lambda e: tuple(e.inputs[0].shape) != e.inputs[1:],
         ),
-        "x.stride() of a matrix is the pair. It also knows a transpose, and gaps.",
+        Hint(
+            "x.stride() of a matrix is the pair. It also knows a transpose, and gaps.",
+            when=lambda e: tuple(e.inputs[0].shape) == e.inputs[1:],
+        ),
         "A matrix that expand made larger says 0 where an element is read again and again.",
     ),
     must_fail=(
@@ -164,7 +186,8 @@ allocator_under_torch = Exercise(
     expected=lambda program, counts: drive_tensors(_serving, program, counts),
     drive=drive_tensors,
     picture=held_picture,
-    show=lambda program, counts: "; ".join(" ".join(map(str, step)) for step in program),
+    show=lambda program, counts: said_of_tensors(program),
+    smaller=lambda program, counts: ((some, counts) for some in fewer_steps(program)),
     stages=(
         Stage("blocks", case=_tensors()),
         Stage("views", case=_tensors("views")),
@@ -258,17 +281,14 @@ def _threads(*extra: str) -> Any:
     return lambda rng, size: (thread_program(rng, size, *extra),)
 
 
-def _said(program: list[Step]) -> str:
-    return "; ".join(f"thread {thread}: {' '.join(map(str, what))}" for thread, *what in program)
-
-
 guard_and_generator = Exercise(
     id="your_own_device.guard_and_generator",
     case=_threads("raises", "threads", "streams", "draws"),
     expected=lambda program: drive_threads(_lab, program),
     drive=drive_threads,
     picture=readings_picture,
-    show=_said,
+    show=said_of_threads,
+    smaller=lambda program: ((some,) for some in fewer_turns(program)),
     stages=(
         Stage("nested", case=_threads()),
         Stage("errors", case=_threads("raises")),
@@ -287,8 +307,8 @@ guard_and_generator = Exercise(
             stage="errors",
         ),
         Hint(
-            "One thread sees what the other one chose. self.here is another object's worth of "
-            "attributes in each thread.",
+            "One thread sees what the other one chose. Keep what is current in self.here: its "
+            "attributes are other ones in each thread.",
             stage="threads",
         ),
         Hint(
@@ -297,10 +317,15 @@ guard_and_generator = Exercise(
             stage="streams",
         ),
         Hint(
+            "seed(index, number) is about the device with this index, whichever is current.",
+            when=lambda e: any(step[1] == "seed" for step in e.inputs[0]),
+            stage="generators",
+        ),
+        Hint(
             "Each device draws from a generator of its own; both threads share it.",
             stage="generators",
         ),
-        "Two things are restored: what was current before, and nothing else.",
+        "On entering, keep in a local variable what was current. On leaving, put it back.",
     ),
     must_fail=(
         "global instead of thread-local device",
