@@ -1,11 +1,12 @@
 """The fake kernel of an LSTM-like cell: two new tensors, as the C++ makes them."""
 
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng, handed_out
 
 OWN = "each tensor has its own"
 
@@ -19,10 +20,16 @@ def _shapes(rng: Rng, size: int) -> tuple[int, int, torch.dtype, str]:
 @handed_out
 def _described(outputs: Any, inputs: Any = ()) -> Any:
     """What each result looks like, and which of the tensors lie in the same memory."""
-    looks = [(tuple(x.shape), x.stride(), x.dtype, x.device.type) for x in outputs]
     pairs = combinations([*inputs, *outputs], 2)
     shared = any(torch._C._is_alias_of(one, other) for one, other in pairs)
-    return {"results": looks, "memory": "shared" if shared else OWN}
+    return {
+        "results": len(outputs),
+        "shapes": [tuple(x.shape) for x in outputs],
+        "strides": [x.stride() for x in outputs],
+        "dtypes": [x.dtype for x in outputs],
+        "devices": [x.device.type for x in outputs],
+        "memory": "shared" if shared else OWN,
+    }
 
 
 def _drive_fake(answer: Any, batch: int, width: int, dtype: torch.dtype, device: str) -> Any:
@@ -36,6 +43,19 @@ def _right_fake(batch: int, width: int, dtype: torch.dtype, device: str) -> Any:
     return _described((like, torch.empty_like(like)))
 
 
+def _smaller_cell(
+    batch: int, width: int, dtype: torch.dtype, device: str
+) -> Iterator[tuple[int, int, torch.dtype, str]]:
+    if batch > 1:
+        yield batch - 1, width, dtype, device
+    if width > 1:
+        yield batch, width - 1, dtype, device
+
+
+def _other(name: str) -> Callable[[Evidence], bool]:
+    return lambda evidence: bool(evidence.value[name] != evidence.right[name])
+
+
 fake_kernel = Exercise(
     id="cpp_cuda_extension.fake_kernel",
     rung="warm-up",
@@ -45,28 +65,34 @@ fake_kernel = Exercise(
     show=lambda batch, width, dtype, device: (
         f"gates [{batch}, {3 * width}], old [{batch}, {width}] by columns, {dtype}, on {device}"
     ),
+    smaller=_smaller_cell,
     cases=60,
     minutes=3,
     hints=(
         Hint(
+            "The operator has two results: return two new tensors.",
+            when=_other("results"),
+        ),
+        Hint(
             "The shape is another one: both results are as large as old.",
-            when=lambda e: e.value["results"][0][0] != e.right["results"][0][0],
+            when=_other("shapes"),
         ),
         Hint(
             "The strides are old's own. The C++ kernel makes contiguous results, whatever strides "
             "its inputs have.",
-            when=lambda e: e.value["results"][0][1] != e.right["results"][0][1],
+            when=_other("strides"),
         ),
         Hint(
             "The C++ makes two new tensors. Here two lie in the same memory: is a tensor returned "
             "twice, or is a result one of the inputs?",
-            when=lambda e: e.value["memory"] != OWN,
+            when=_other("memory"),
         ),
         Hint(
             "The device is another one: both results lie where old lies, also where that is no "
             "meta tensor.",
-            when=lambda e: e.value["results"][0][3] != e.right["results"][0][3],
+            when=_other("devices"),
         ),
+        Hint("The dtype is another one: both results have old's.", when=_other("dtypes")),
         "old.new_empty(old.shape) has its dtype and device, and is contiguous.",
     ),
     must_fail=(

@@ -7,6 +7,7 @@ Per element of a row, with the three gates a, b, x side by side in `gates`:
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ def _a_place(rng: Rng, size: int) -> tuple[int, int]:
     return rng.randint(0, width * rng.randint(1, 4) - 1), width
 
 
+def _smaller_place(i: int, width: int) -> Iterator[tuple[int, int]]:
+    if i:
+        yield i - 1, width
+    if width > 1:
+        yield i, width - 1
+
+
 def _places(i: int, width: int) -> tuple[int, int, int]:
     row, j = divmod(i, width)
     first = row * 3 * width + j
@@ -41,6 +49,7 @@ gate_places = Exercise(
     case=_a_place,
     expected=_places,
     show=lambda i, width: f"element {i}, width {width}",
+    smaller=_smaller_place,
     cases=80,
     minutes=3,
     hints=(
@@ -227,6 +236,16 @@ def _one_row(rng: Rng, size: int) -> tuple[int, int, int, Any, int]:
     return 1, width, block, order, seed
 
 
+def _smaller_launch(
+    batch: int, width: int, block: int, order: Any, seed: int
+) -> Iterator[tuple[int, int, int, Any, int]]:
+    for rows, columns in ((1, width), (batch - 1, width), (batch, width // 2), (batch, width - 1)):
+        if rows > 0 and columns > 0 and (rows, columns) != (batch, width):
+            yield rows, columns, block, order, seed
+    if block > WARP:
+        yield batch, width, block - WARP, order, seed
+
+
 @handed_out
 def _values(gates: Any, old: Any) -> tuple[Any, Any]:
     width = old.shape[1]
@@ -323,6 +342,7 @@ lltm_cuda_rung = Exercise(
         f"batch {batch}, width {width}, started as {math.ceil(batch * width / block)} blocks of "
         f"{block} threads, {'first' if order == 'forward' else 'last'} thread first"
     ),
+    smaller=_smaller_launch,
     stages=(Stage("one row", case=_one_row, cases=6), Stage("any batch")),
     cases=16,
     seconds=60.0,
