@@ -1,6 +1,7 @@
 import pytest
 
 from labkit.course.benches.step_log import StepEvent
+from labkit.course.checks import picture_of
 from labkit.course.exercises import one_training_step
 from labkit.course.exercises._step_logs import smaller_logs
 from tests.course.answers import Answers, first_hint, smallest
@@ -275,6 +276,16 @@ def test_a_failing_log_has_a_few_lines(name):
     for why, make in answers.wrongs[name]:
         shown = smallest(answers.exercises[name], make()).input.splitlines()
         assert len(shown) <= 4, (why, shown)
+
+
+def test_the_picture_names_what_the_block_holds_and_what_the_kernel_touches():
+    evidence = smallest(answers.exercises["blocks"], beginnings)
+    block, kernel = evidence.inputs[0]
+    drawn = picture_of(answers.exercises["blocks"], evidence)
+    assert [span["name"] for span in drawn.spans] == [
+        f"block 1: {block.at} to {block.at + block.nbytes - 1}",
+        f"kernel 0: {(kernel.reads + kernel.writes)[0]}",
+    ]
 
 
 def test_a_smaller_log_is_a_log_that_can_be():

@@ -211,23 +211,24 @@ def _picture(case: Any, got: Any, right: Any) -> Any:
     listed = got if isinstance(got, list) else []
     wrong = next((i for i, one in enumerate(right) if listed[i : i + 1] != [one]), 0)
     until = kernels[wrong] if kernels else len(log)
-    begun: dict[int, tuple[int, int]] = {}
+    begun: dict[int, tuple[str, int]] = {}
     spans: list[dict[str, Any]] = []
 
     def span(at: int, end: int) -> dict[str, Any]:
-        number, start = begun.pop(at)
-        return {"lane": hex(at), "name": f"block {number}", "start": start, "end": end}
+        name, start = begun.pop(at)
+        return {"lane": str(at), "name": name, "start": start, "end": end}
 
     count = 0
     for place, event in enumerate(log[:until]):
         if event.kind == "block":
             count += 1
-            begun[event.at] = count, place
+            begun[event.at] = f"block {count}: {event.at} to {event.at + event.nbytes - 1}", place
         elif event.kind == "free" and event.at in begun:
             spans.append(span(event.at, place))
     spans += [span(at, until) for at in list(begun)]
     if kernels:
-        name = f"kernel {wrong}"
+        touched = ", ".join(map(str, log[until].reads + log[until].writes))
+        name = f"kernel {wrong}: {touched}"
         spans.append({"lane": "kernel", "name": name, "start": until, "end": until + 1})
     return show.timeline(spans)
 
