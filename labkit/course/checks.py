@@ -198,7 +198,7 @@ def _failures(tester: Tester, search: bool) -> list[Evidence]:
                 break
     if search and failures and failures[0][1].kind not in ("time", "banned"):
         failures += tester.search(smallest)
-        failures.sort(key=lambda pair: pair[0])
+        failures.sort(key=lambda pair: pair[0][0])
         failures[0] = tester.shrink(failures[0])
     return [evidence for _, evidence in failures]
 

@@ -24,7 +24,7 @@ SHOWN = 4
 TOTAL_SECONDS = 120.0
 """Of CPU, for all cases together."""
 Weight = tuple[int, str]
-"""Of a failing case: the length of its text; and the text, which decides between equal lengths."""
+"""Of a failing case: the length of its text, and the text: `shrink` goes on at the same length."""
 _TORCH = str(Path(torch.__file__).parent)
 
 
