@@ -122,6 +122,15 @@ def test_what_cannot_be_drawn_is_refused_by_name(measured, more, why):
         show.law(measured, {}, **more)
 
 
+def test_a_long_number_keeps_others_from_its_room():
+    def written(*places):
+        texts = parts(show.law({"m": dict.fromkeys(places, 1)}, {}, log="x")).findall(".//text")
+        return [text.text for text in texts if text.get("text-anchor") == "middle"]
+
+    assert written(14.2, 17, 137) == ["14.2", "17", "137"]
+    assert written(243_314, 291_674, 2_352_016) == ["243,314", "2.352 M"]
+
+
 def test_a_rung_is_divided_by_its_peer_turn_by_turn():
     rungs = {"mine": [1, 2, 9], "theirs": [2, 4, 6], "half": 2, "twice": [4, 8, 12]}
     picture = show.ladder(rungs, "theirs", "reads")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 MOST_TICKS, LEAST_APART = 6, 0.07
+LETTER, GAP = 0.018, 0.02  # parts of a narrow page's axis
 
 
 class Axis:
@@ -35,7 +36,7 @@ class Axis:
         few = sorted({*ticks})
         self.ticks: list[float] = []
         for tick in few if 0 < len(few) <= 8 else self._round_ones():
-            if not self.ticks or self(tick) - self(self.ticks[-1]) >= LEAST_APART:
+            if not self.ticks or self(tick) - self(self.ticks[-1]) >= _apart(self.ticks[-1], tick):
                 self.ticks.append(tick)
 
     def __call__(self, number: float) -> float:
@@ -57,6 +58,12 @@ class Axis:
         first = math.floor(self._low)
         ones = [d * 10.0**n for n in range(first, first + 4) for d in (1, 2, 5)]
         return [one for one in ones if 0 <= self(one) <= 1] or [10**self._low, 10**self._high]
+
+
+def _apart(one: float, other: float) -> float:
+    """How far apart the middles of two numbers are written, at least."""
+    letters = len(written(one)) + len(written(other))
+    return max(LEAST_APART, LETTER * letters / 2 + GAP)
 
 
 def _step(span: float) -> float:
