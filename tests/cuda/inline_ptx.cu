@@ -7,7 +7,7 @@
 #define LDMATRIX_X2_TRANS(r0, r1, at) \
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(at))
 
-__device__ unsigned lane() { unsigned r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
+__device__ unsigned lane() { unsigned r; asm("mov.u32 %0, %laneid;" : "=r"(r)); return r; }
 
 extern "C" __global__ void integers(const unsigned* x, unsigned* y) {
     const unsigned a = x[0], b = x[1];

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labkit.core import formats
+from labkit.core.dtype import DType, bfloat16, float16, float32, float64
 from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.operation import Operation
 from labkit.cuda.programs.session import Session
 from labkit.cuda.programs.wire import Answer, Question
 
 _GEMM = struct.Struct("<10i2d3Q3q")
-_TYPES = (np.float32, np.float64, np.float16)
+_TYPES = {0: float32, 1: float64, 2: float16, 14: bfloat16}
+"""By the number of their cudaDataType_t."""
 _NOT_TRANSPOSED = 0
 
 
@@ -29,20 +32,20 @@ class Matrix:
     rows: int
     columns: int
     leading: int
-    dtype: Any
+    dtype: DType
 
     @property
     def size_bytes(self) -> int:
         """From its first byte to its last."""
         elements = self.leading * (self.columns - 1) + self.rows
-        return elements * np.dtype(self.dtype).itemsize if self.rows and self.columns else 0
+        return elements * self.dtype.itemsize if self.rows and self.columns else 0
 
     def array(self, reachable: int) -> NDArray[Any]:
-        """Its elements, where this process reaches them."""
-        size = np.dtype(self.dtype).itemsize
+        """Its elements as they are stored, where this process reaches them."""
+        size = self.dtype.itemsize
         memory = memoryview((ctypes.c_char * self.size_bytes).from_address(reachable))
         strides = (size, size * self.leading)
-        return np.ndarray((self.rows, self.columns), self.dtype, memory, strides=strides)
+        return np.ndarray((self.rows, self.columns), self.dtype.raw, memory, strides=strides)
 
 
 class BlasCalls:
@@ -55,15 +58,18 @@ class BlasCalls:
         a_op, b_op, m, n, k, lda, ldb, ldc, batch, kind, alpha, beta, a, b, c, *strides = (
             _GEMM.unpack(question.data)
         )
-        if min(m, n, k) < 0 or kind >= len(_TYPES):
+        if min(m, n, k) < 0:
             raise InvalidValueError(f"a product of {m} x {k} and {k} x {n} matrices")
+        if kind not in _TYPES:
+            known = ", ".join(one.name for one in _TYPES.values())
+            raise InvalidValueError(f"a product in cudaDataType_t {kind}; the emulator has {known}")
         a_shape = (m, k) if a_op == _NOT_TRANSPOSED else (k, m)
         b_shape = (k, n) if b_op == _NOT_TRANSPOSED else (n, k)
         leadings = ((a_shape, lda), (b_shape, ldb), ((m, n), ldc))
         if any(leading < max(1, rows) for (rows, _), leading in leadings):
             raise InvalidValueError(f"leading dimensions {lda}, {ldb}, {ldc} are too small")
         dtype = _TYPES[kind]
-        size = np.dtype(dtype).itemsize
+        size = dtype.itemsize
         products = [
             (
                 Matrix(a + i * strides[0] * size, *a_shape, lda, dtype),
@@ -94,7 +100,10 @@ class BlasCalls:
     ) -> None:
         arena = self._session.driver.arena
         a, b, c = (one.array(arena.reachable(one.address)) for one in (left, right, out))
+        a, b = formats.decode(a, left.dtype), formats.decode(b, right.dtype)
         a = a if ops[0] == _NOT_TRANSPOSED else a.T
         b = b if ops[1] == _NOT_TRANSPOSED else b.T
-        product = alpha * (a.astype(np.float64) @ b.astype(np.float64))
-        c[...] = product + (beta * c.astype(np.float64) if beta else 0.0)
+        total = alpha * (a.astype(np.float64) @ b.astype(np.float64))
+        if beta:
+            total += beta * formats.decode(c, out.dtype).astype(np.float64)
+        c[...] = formats.encode(total, out.dtype)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from labkit.cuda.ptx.statements import NotPtx
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PERCENT = re.compile(r"%%|%(?=[A-Za-z_])")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([\w%$]+)\s+)?([a-zA-Z][\w.:]*)\s*(.*)$", re.DOTALL)
 _LABEL = re.compile(r"[\w$]+\s*:(?!:)")
 
@@ -47,11 +48,12 @@ class Brace:
 
 
 def read(template: str) -> Iterator[Instruction | Registers | Brace]:
-    """What the text says, in order. A special register is left as `$name`.
+    """What the text says, in order. A special register is left as `$name`, with one % or two.
 
     Raises   NotPtx   a label or a directive other than .reg
     """
-    text = _COMMENT.sub(" ", template).replace("%%", "$").strip()
+    text = _COMMENT.sub(" ", template)
+    text = _PERCENT.sub("$", text).strip()
     while text:
         if text[0] in "{}":
             yield Brace(text[0])

@@ -1,6 +1,7 @@
 // expect: own kernel against cublasSgemm: 0 of 2240 differ
 // expect: transposed, alpha 2, beta 1: 0 of 2240 differ
 // expect: two in one call: 0 of 4480 differ
+// expect: bfloat16, two wide: 3 5 and 1.01562
 // expect: leading dimension too small: 7
 // A kernel of one's own compared with cuBLAS, which counts columns where C++ counts rows.
 #include <cublas_v2.h>
@@ -65,6 +66,17 @@ int main() {
     cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, M, K, &one, B, N, K * N, A, K, M * K, &zero, reference, N,
                               M * N, 2);
     std::printf("two in one call: %d of %d differ\n", differ(C, reference, 2 * M * N), 2 * M * N);
+    // 1 + 2^-7 and 2^-8 make 1.01171875, halfway between two of them: the even one is stored.
+    const __nv_bfloat16 row[] = {1.0f, 1.0f}, square[] = {1.0f, 2.0f, 4.0f, 1.0f, 1.0078125f, 0.00390625f};
+    __nv_bfloat16 *left, *right, *product, sums[3];
+    cudaMalloc(&left, sizeof(row)), cudaMalloc(&right, sizeof(square)), cudaMalloc(&product, sizeof(sums));
+    cudaMemcpy(left, row, sizeof(row), cudaMemcpyHostToDevice);
+    cudaMemcpy(right, square, sizeof(square), cudaMemcpyHostToDevice);
+    cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 3, 2, &one, left, CUDA_R_16BF, 1, right, CUDA_R_16BF, 2, &zero, product,
+                 CUDA_R_16BF, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    cudaMemcpy(sums, product, sizeof(sums), cudaMemcpyDeviceToHost);
+    std::printf("bfloat16, two wide: %g %g and %g\n", (float)sums[0], (float)sums[1], (float)sums[2]);
+    cudaFree(left), cudaFree(right), cudaFree(product);
     cublasStatus_t wrong;
     wrong = cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, M, K, &one, B, 9, A, K, &one, C, N);  // finds api_error
     std::printf("leading dimension too small: %d\n", wrong);
