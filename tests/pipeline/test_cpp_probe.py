@@ -2,6 +2,7 @@ import numpy as np
 import torch
 
 from labkit.pipeline.probes import cpp_probe
+from labkit.pipeline.probes.against_c10 import defines, is_there
 
 
 def test_the_objects_have_the_sizes_their_members_need():
@@ -37,3 +38,10 @@ def test_release_hands_the_count_over_and_frees_nothing():
 
 def test_a_class_may_inherit_from_the_storage():
     assert not cpp_probe.storage_is_final()
+
+
+def test_what_the_installed_headers_have():
+    assert is_there("c10/core/StorageImpl.h") and not is_there("TH/TH.h")
+    assert defines("ATen/Dispatch.h", "AT_DISPATCH_SWITCH")
+    assert not defines("ATen/Dispatch.h", "AT_DISPATCH_SWIT")
+    assert not defines("TH/TH.h", "AT_DISPATCH_SWITCH")
