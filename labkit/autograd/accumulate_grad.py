@@ -31,7 +31,7 @@ class AccumulateGrad(Node):
         self, variable: TensorImpl, edge_of_history: Callable[[TensorImpl], Edge | None]
     ) -> None:
         self.variable, self.edge_of_history = variable, edge_of_history
-        self.inputs = (InputMetadata(variable.sizes, variable.dtype, variable.device),)
+        self.input_metadata = (InputMetadata(variable.sizes, variable.dtype, variable.device),)
 
     @classmethod
     def name(cls) -> str:

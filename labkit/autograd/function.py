@@ -117,7 +117,7 @@ class FunctionCtx(Node):
 
     def _whole(self, number: int, grad: Any) -> Any:
         """Zeros where no gradient came."""
-        metadata = self.inputs[number]
+        metadata = self.input_metadata[number]
         if grad is not None or metadata.is_undefined:
             return grad
         return zeros(metadata.shape, metadata.dtype, metadata.device)

@@ -70,8 +70,8 @@ class Node:
 
     sequence_nr: int = 0
     next_edges: tuple[Any, ...] = ()
-    inputs: tuple[InputMetadata, ...] = ()
-    """Per input of this node, which is an output of the forward call."""
+    input_metadata: tuple[InputMetadata, ...] = ()
+    """Per gradient that this node takes, which is that of one output of the forward call."""
     has_saved = False
     """`release_variables` has something to do."""
     pre_hooks: Hooks | None = None
@@ -109,11 +109,11 @@ class Node:
     @property
     def num_inputs(self) -> int:
         """How many gradients this node takes."""
-        return len(self.inputs)
+        return len(self.input_metadata)
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
-        return self.inputs
+        return self.input_metadata
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr

@@ -80,8 +80,11 @@ class _Bound(dict[int, Callable[..., Any]]):
         return kernel
 
 
-class Surroundings(Protocol):
-    """What an operator asks of its `Dispatcher`."""
+class OwningDispatcher(Protocol):
+    """The `Dispatcher` an operator is registered with, as far as the operator needs it.
+
+    A protocol, because the module of `Dispatcher` imports this one.
+    """
 
     fallbacks: dict[DispatchKey, Kernel]
     recorder: Recorder | None
@@ -101,7 +104,7 @@ class OperatorHandle:
     Differs  OperatorHandle and the OperatorEntry it points to are one object here.
     """
 
-    def __init__(self, dispatcher: Surroundings, name: str) -> None:
+    def __init__(self, dispatcher: OwningDispatcher, name: str) -> None:
         self.dispatcher = dispatcher
         self.name = name
         self.debug = ""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from labkit.dispatch.default import dispatcher as default
-from labkit.dispatch.operator import Surroundings
+from labkit.dispatch.operator import OwningDispatcher
 from labkit.dispatch.recorder import KernelRun, Recorder
 
 
 @contextmanager
-def recording(dispatcher: Surroundings | None = None) -> Iterator[list[KernelRun]]:
+def recording(dispatcher: OwningDispatcher | None = None) -> Iterator[list[KernelRun]]:
     """Inside the `with`, the list grows by one for every kernel the dispatcher enters.
 
     Outside, calls run the code they always run: nothing asks whether somebody records.

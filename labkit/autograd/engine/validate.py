@@ -27,7 +27,7 @@ def validate_outputs(edges: Sequence[Any], grads: Any, node: Node | None) -> Any
     for i, (edge, grad) in enumerate(zip(edges, grads, strict=True)):
         if grad is None or not edge:
             continue
-        metadata = edge[0].inputs[edge[1]]
+        metadata = edge[0].input_metadata[edge[1]]
         if not metadata.fits(grad):
             grads = list(grads)
             grads[i] = reduced(grad, metadata, i, node)

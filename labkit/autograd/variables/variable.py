@@ -252,14 +252,14 @@ def add_input(node: Node, tensor: TensorImpl) -> int:
 
     Source   torch/csrc/autograd/function.h  Node::add_input_metadata
     """
-    node.inputs = (*node.inputs, InputMetadata(tensor.sizes, tensor.dtype, tensor.device))
-    return len(node.inputs) - 1
+    node.input_metadata = (*node.input_metadata, InputMetadata(tensor.sizes, tensor.dtype, tensor.device))
+    return len(node.input_metadata) - 1
 
 
 def add_undefined_input(node: Node) -> int:
     """The node has one more input, for which no gradient will ever come."""
-    node.inputs = (*node.inputs, InputMetadata(None, None, None))
-    return len(node.inputs) - 1
+    node.input_metadata = (*node.input_metadata, InputMetadata(None, None, None))
+    return len(node.input_metadata) - 1
 
 
 def set_history(tensor: TensorImpl, node: Node) -> None:

@@ -97,7 +97,7 @@ def _row(ask: Ask, node: Any, grads: Any, needs: Any) -> list[Any]:
     inputs: list[Any] = []
     for argument, edge in zip(arguments, node.next_edges, strict=True):
         saved = node._unpacked(argument) if argument in getattr(node, "saved", {}) else None
-        shape = edge[0].inputs[edge[1]].shape if edge else ()
+        shape = edge[0].input_metadata[edge[1]].shape if edge else ()
         inputs.append(torch.zeros(shape) if saved is None else to_torch(saved))
     if name == "add":
         inputs.append(node.values.get("alpha", 1))
