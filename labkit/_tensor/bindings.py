@@ -79,7 +79,9 @@ class PythonFunction:
                 refusals.append((signature, str(refusal)))  # its traceback holds this frame
             else:
                 result = signature.handle(*positional, **named)
-                return signature.named_results(result)
+                if isinstance(result, list):
+                    return tuple(result)
+                return result if signature.results is None else signature.results(*result)
         given = ", ".join(
             [type(each).__name__ for each in args]
             + [f"{name}={type(each).__name__}" for name, each in kwargs.items()]
@@ -123,12 +125,16 @@ class _Signature:
         self.named = [each for each in arguments if each.kwarg_only]
         self.outputs = [each.name for each in self.named if each.is_write]
         names = [each.name for each in handle.schema.returns]
-        self._results = namedtuple(name, names) if len(names) > 1 and all(names) else None
+        self.results = namedtuple(name, names) if len(names) > 1 and all(names) else None
+        """What several results are returned as: a tuple with the names the schema gives them.
+
+        Source   torch/csrc/utils/structseq.h, tools/autograd/gen_python_functions.py
+        """
 
     def match(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments as this overload takes them.
+        """The arguments that were given, as this overload takes them.
 
         Raises   _Refused   it does not
         """
@@ -140,25 +146,18 @@ class _Signature:
         if len(args) > len(self.positional):
             raise _Refused(f"{len(args)} positional arguments are too many")
         positional = [self.convert(a, v) for a, v in zip(self.positional, args, strict=False)]
-        for argument in self.positional[len(args) :]:
-            positional.append(self._take(argument, kwargs))
-        while positional and len(positional) > len(args) and positional[-1] is REQUIRED:
-            positional.pop()
-        named = {argument.name: self._take(argument, kwargs) for argument in self.named}
+        named = {}
+        for argument in [*self.positional[len(args) :], *self.named]:
+            given = kwargs.keys() & {argument.name, *_ALSO_CALLED.get(argument.name, ())}
+            if given:
+                named[argument.name] = self.convert(argument, kwargs.pop(min(given)))
+            elif argument.default is REQUIRED:
+                raise _Refused(f"{argument.name} is missing")
         for ignored in _IGNORED:
             kwargs.pop(ignored, None)
         if kwargs:
             raise _Refused(f"unexpected {', '.join(kwargs)}")
         return positional, named
-
-    def named_results(self, result: Any) -> Any:
-        """Several results under the names the schema gives them; a list of tensors as a tuple.
-
-        Source   torch/csrc/utils/structseq.h, tools/autograd/gen_python_functions.py
-        """
-        if isinstance(result, list):
-            return tuple(result)
-        return result if self._results is None else self._results(*result)
 
     def _gather_sizes(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """x.permute(1, 0) as x.permute((1, 0)): sizes that are the only thing to be given.
@@ -172,14 +171,6 @@ class _Signature:
         if rest and all(_is_size(each) for each in rest):
             return (*args[:place], tuple(rest))
         return args
-
-    def _take(self, argument: Argument, kwargs: dict[str, Any]) -> Any:
-        for name in (argument.name, *_ALSO_CALLED.get(argument.name, ())):
-            if name in kwargs:
-                return self.convert(argument, kwargs.pop(name))
-        if argument.default is REQUIRED:
-            raise _Refused(f"{argument.name} is missing")
-        return argument.default
 
     def convert(self, argument: Argument, value: Any) -> Any:
         """The value as the parameter's type.

@@ -346,15 +346,19 @@ def make(
     return self
 
 
-def from_array(array: NDArray[Any], dtype: DType, sizes: Ints, strides: Ints) -> TensorImpl:
+def from_array(
+    array: NDArray[Any], dtype: DType, sizes: Ints, strides: Ints | None = None
+) -> TensorImpl:
     """A host tensor that owns the memory of a fresh, dense NumPy result.
 
     array    of `dtype.raw`, these sizes and (in elements) these strides, nobody else's
-    strides  dense: the storage is exactly the array
+    strides  dense: the storage is exactly the array; None when it is contiguous
 
     The storage is made when somebody asks for it. Where the host's allocator is not PyTorch's
     default one, the elements move into memory that it gives.
     """
+    if strides is None:
+        strides = contiguous_strides(sizes)
     if not allocator.serves_host_by_default():
         moved = empty_strided(sizes, strides, dtype)
         moved.raw(writable=True)[...] = array

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labkit.core import tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.formats import encode
-from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import (
     assert_no_internal_overlap,
     assert_no_overlap,
@@ -51,7 +51,7 @@ def adopted(values: Any, dtype: DType) -> TensorImpl:
     flags = values.flags
     if flags.owndata and flags.c_contiguous and values.dtype == dtype.numpy:
         sizes = values.shape
-        return tensor_impl.from_array(values, dtype, sizes, contiguous_strides(sizes))
+        return tensor_impl.from_array(values, dtype, sizes)
     return new_tensor(values, dtype)
 
 

@@ -14,9 +14,9 @@ from labkit.autograd.kernels.differentiation import (
     Formula,
     output_names,
 )
-from labkit.autograd.node import Node
+from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.variables.saved_variable import SavedVariable, save, save_output
-from labkit.autograd.variables.variable import geometry
+from labkit.autograd.variables.variable import collect_next_edges, geometry
 from labkit.ops.aten import aten
 
 
@@ -37,6 +37,14 @@ class BackwardNode(Node):
 
     # -- forward --------------------------------------------------------------------------
 
+    @classmethod
+    def after(cls, tensors: Sequence[Any]) -> "BackwardNode":
+        """A node with the edges of these tensors, which keeps nothing yet."""
+        node = cls()
+        node.sequence_nr = next_sequence_nr()  # first: an edge may make the node of a view anew
+        node.next_edges = collect_next_edges(tensors)
+        return node
+
     def save_inputs(self, stack: Sequence[Any]) -> None:
         """What the formulas mention of the arguments is kept.
 
@@ -45,6 +53,9 @@ class BackwardNode(Node):
         Source   tools/autograd/gen_variable_type.py  save_variables
         """
         differentiation = self.differentiation
+        if differentiation.has_list:
+            given = [stack[i] for i in differentiation.positions]
+            self.counts = [len(each) if isinstance(each, list | tuple) else None for each in given]
         position, edges = differentiation.position, self.next_edges
         saved: dict[str, Any] = {}
         for name, guard in differentiation.guards.items():

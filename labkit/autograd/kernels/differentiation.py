@@ -8,7 +8,7 @@ Source   tools/autograd/load_derivatives.py  saved_variables
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -180,6 +180,16 @@ class Differentiation:
         }
         self.has_list = not self.lists.isdisjoint(self.differentiated)
         self.guards = {name: self._guard(name) for name in self.tensors}
+
+    def inputs(self, values: Sequence[Any]) -> list[Any]:
+        """The tensors that can have a gradient, those of lists one after the other.
+
+        values   one per argument of the schema
+        """
+        given = [values[position] for position in self.positions]
+        if not self.has_list:
+            return given
+        return [each for one in given for each in (one if isinstance(one, list | tuple) else [one])]
 
     def _all(self, kind: str) -> list[Any]:
         found: list[Any] = []

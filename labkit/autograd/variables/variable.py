@@ -130,7 +130,7 @@ def _as_strided_node(base: TensorImpl, view: TensorImpl) -> Node:
     What makes such nodes is the operator's own kernel, which knows this module and not the reverse.
     """
     kernel: Any = aten.as_strided.default.active_kernels[DispatchKey.Autograd].function
-    node = kernel.make_node([base])
+    node = kernel.node_class.after([base])
     node.save_inputs((base, *geometry(view)))
     return cast(Node, node)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from labkit.core import dtype as dtypes
-from labkit.core.memory_format import contiguous_strides
 from labkit.core.tensor_impl import TensorImpl, from_array
 
 Loop = Callable[..., Any]
@@ -29,7 +28,7 @@ def with_shortcut(plain: Loop, fast: Loop, tensors: int) -> Loop:
             if not rest and not others and sizes and x.dtype in _FAST:
                 values = x.raw()
                 if values.flags.c_contiguous:
-                    return from_array(fast(values), x.dtype, sizes, contiguous_strides(sizes))
+                    return from_array(fast(values), x.dtype, sizes)
             return plain(x, *rest, **others)
 
         return unary
@@ -46,7 +45,7 @@ def with_shortcut(plain: Loop, fast: Loop, tensors: int) -> Loop:
         ):
             a, b = x.raw(), y.raw()
             if a.flags.c_contiguous and b.flags.c_contiguous:
-                return from_array(fast(a, b), dtype, sizes, contiguous_strides(sizes))
+                return from_array(fast(a, b), dtype, sizes)
         return plain(x, y, *rest, **others)
 
     return binary

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
-from labkit.core.memory_format import Ints, contiguous_strides
+from labkit.core.memory_format import Ints
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl, from_array
 from labkit.ops.arrays import new_tensor, wide
@@ -96,7 +96,7 @@ def _rounded(total: Array, dtype: DType) -> TensorImpl:
         return new_tensor(total, dtype)
     with np.errstate(over="ignore"):
         array = total.astype(dtype.raw, order="C")
-    return from_array(array, dtype, array.shape, contiguous_strides(array.shape))
+    return from_array(array, dtype, array.shape)
 
 
 @kernel(
