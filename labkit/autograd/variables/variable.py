@@ -252,7 +252,8 @@ def add_input(node: Node, tensor: TensorImpl) -> int:
 
     Source   torch/csrc/autograd/function.h  Node::add_input_metadata
     """
-    node.input_metadata = (*node.input_metadata, InputMetadata(tensor.sizes, tensor.dtype, tensor.device))
+    metadata = InputMetadata(tensor.sizes, tensor.dtype, tensor.device)
+    node.input_metadata = (*node.input_metadata, metadata)
     return len(node.input_metadata) - 1
 
 
