@@ -1,6 +1,7 @@
 // What the convolution kernels share: the sizes of a problem and where its elements lie.
 #pragma once
 #include "lab.cuh"
+#include "narrow.cuh"
 
 // x [batch, in_channels, height, width], y [batch, out_channels, out_height, out_width],
 // w [out_channels, in_channels / groups, kernel_h, kernel_w], all contiguous. Padding at the far
@@ -30,9 +31,10 @@ struct Conv2d {
         return static_cast<long long>(out_height) * out_width;
     }
     // The element of a plane of x that lies under an output and a tap; 0 in the padding.
-    __device__ __forceinline__ float under(const float* plane, long long h, long long w) const {
+    template <class T>
+    __device__ __forceinline__ float under(const T* plane, long long h, long long w) const {
         const bool inside = h >= 0 && h < height && w >= 0 && w < width;
-        return inside ? plane[h * width + w] : 0.0f;
+        return inside ? static_cast<float>(plane[h * width + w]) : 0.0f;
     }
     __device__ __forceinline__ long long row_under(int p, int r) const {
         return 1LL * p * stride_h - pad_h + 1LL * r * dilation_h;
@@ -55,15 +57,35 @@ struct Conv2d {
     }
 };
 
+// Four neighbours in one access, 16 bytes of floats or 8 of halves or bfloat16s.
+__device__ __forceinline__ float4 four_at(const float* from) {
+    return *reinterpret_cast<const float4*>(from);
+}
+template <class T>
+__device__ __forceinline__ float4 four_at(const T* from) {
+    const uint2 bits = *reinterpret_cast<const uint2*>(from);
+    const T* four = reinterpret_cast<const T*>(&bits);
+    return make_float4(four[0], four[1], four[2], four[3]);
+}
+__device__ __forceinline__ void put_four(float* to, const float (&four)[4]) {
+    *reinterpret_cast<float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
+}
+template <class T>
+__device__ __forceinline__ void put_four(T* to, const float (&four)[4]) {
+    __align__(8) T rounded[4] = {T(four[0]), T(four[1]), T(four[2]), T(four[3])};
+    *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(rounded);
+}
+
 // Four neighbours of a row, from `at` on; what lies past its end is 0.
-__device__ __forceinline__ void load_four(float (&four)[4], const float* row, int at, int end) {
-    if (at + 3 < end && is_aligned_for_float4(row + at)) {
-        const float4 v = *reinterpret_cast<const float4*>(row + at);
+template <class T>
+__device__ __forceinline__ void load_four(float (&four)[4], const T* row, int at, int end) {
+    if (at + 3 < end && is_aligned(row + at, 4 * sizeof(T))) {
+        const float4 v = four_at(row + at);
         four[0] = v.x, four[1] = v.y, four[2] = v.z, four[3] = v.w;
         return;
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) four[j] = at + j < end ? row[at + j] : 0.0f;
+    for (int j = 0; j < 4; ++j) four[j] = at + j < end ? static_cast<float>(row[at + j]) : 0.0f;
 }
 
 // sum += column times row: 16 multiplications for two reads.
@@ -78,22 +100,33 @@ __device__ __forceinline__ void multiply_patch(float (&sum)[4][4], float4 column
 }
 
 // Four values of one channel, at positions from `at` on that count on from image to image.
-__device__ __forceinline__ void store_positions(float* to, const float (&values)[4],
-                                                long long plane, int channels, int batch,
-                                                int channel, long long at) {
+template <class T>
+__device__ __forceinline__ void store_positions(T* to, const float (&values)[4], long long plane,
+                                                int channels, int batch, int channel,
+                                                long long at) {
     const long long positions = plane * batch;
     if (at + 3 < positions && plane % 4 == 0) {  // then the four share an image
-        float* first = to + (at / plane * channels + channel) * plane + at % plane;
-        if (is_aligned_for_float4(first)) {
-            *reinterpret_cast<float4*>(first) =
-                make_float4(values[0], values[1], values[2], values[3]);
+        T* first = to + (at / plane * channels + channel) * plane + at % plane;
+        if (is_aligned(first, 4 * sizeof(T))) {
+            put_four(first, values);
             return;
         }
     }
     for (int j = 0; j < 4 && at + j < positions; ++j) {
         const long long image = (at + j) / plane, rest = (at + j) % plane;
-        to[(image * channels + channel) * plane + rest] = values[j];
+        to[(image * channels + channel) * plane + rest] = T(values[j]);
     }
+}
+
+// The parts that blocks left of a weight's gradient, added up in order.
+template <class T>
+__device__ __forceinline__ void sum_parts(const float* partial, T* dw, long long weights,
+                                          int chunks) {
+    const long long i = global_thread();
+    if (i >= weights) return;
+    float sum = 0.0f;
+    for (int part = 0; part < chunks; ++part) sum += partial[part * weights + i];
+    dw[i] = T(sum);
 }
 
 // What a bias and a batch norm in inference do to a channel: v * scale + shift.

@@ -4,20 +4,25 @@
 // 64x64 tile of y per block, 4x4 per thread, an eighth of a shared read per multiplication where
 // rung 2 needed 3/8. Columns run on over rows and images, so small images fill a tile too.
 //
-// x [N, C, H, W], w [K, C / groups, R, S], bias [K] or null  ->  y [N, K, P, Q] f32, contiguous
+// x [N, C, H, W], w [K, C / groups, R, S], bias [K] or null  ->  y [N, K, P, Q], contiguous
+// This kernel: f32. Others: half, bfloat16, widened as they are read; the sums are f32, and a
+// result is rounded once.
 // launch: grid (ceil(N P Q / 64) * groups * ceil(K / groups / 64)), block (256)
 // Counter: read global.x lanes/output/K = 0.015625
 // Counter: read global.w bytes/lane = 16
 // Counter: read shared.* lanes/output/K = 0.125
 // Counter: write global.y bytes/lane = 16
+// Counter of bfloat16: read global.w bytes/lane = 8
+// Counter of bfloat16: read shared.* lanes/output/K = 0.125
+// Counter of bfloat16: write global.y bytes/lane = 8
 #include "conv.cuh"
 
 constexpr int kTile = 64, kSlab = 16;
 
-extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
-                                                  const float* __restrict__ w,
-                                                  const float* __restrict__ bias,
-                                                  float* __restrict__ y, Conv2d conv) {
+template <class T>
+__device__ __forceinline__ void convolve(const T* __restrict__ x, const T* __restrict__ w,
+                                         const T* __restrict__ bias, T* __restrict__ y,
+                                         Conv2d conv) {
     __shared__ float4 slab_w[2][kSlab][kTile / 4 + 1];  // turned: [depth][k]
     __shared__ float4 slab_x[2][kSlab][kTile / 4];      // [depth][position]
     const int t = threadIdx.x, tx = t % 16, ty = t / 16;
@@ -34,9 +39,9 @@ extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
     const bool has_column = column < positions;
     const int n = column / conv.out_plane();
     const int p = column % conv.out_plane() / conv.out_width, q = column % conv.out_width;
-    const float* image = x + conv.x_plane(n, group * channels);
+    const T* image = x + conv.x_plane(n, group * channels);
     const int w_k = t / 4, w_depth = t % 4 * 4;
-    const float* w_row = w + conv.w_taps(group * group_out + first_k + w_k, 0);
+    const T* w_row = w + conv.w_taps(group * group_out + first_k + w_k, 0);
     const bool has_row = first_k + w_k < group_out;
     float next_x[4], next_w[4];
     auto fetch = [&](int slab) {
@@ -74,11 +79,33 @@ extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
     for (int i = 0; i < 4; ++i) {
         if (first_k + ty * 4 + i >= group_out) break;
         const int k = group * group_out + first_k + ty * 4 + i;
-        const float shift = bias ? bias[k] : 0.0f;
+        const float shift = bias ? static_cast<float>(bias[k]) : 0.0f;
         float out[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) out[j] = sum[i][j] + shift;
         store_positions(y, out, conv.out_plane(), conv.out_channels, conv.batch, k,
                         first + tx * 4);
     }
+}
+
+extern "C" __global__ void conv2d_3_implicit_gemm(const float* __restrict__ x,
+                                                  const float* __restrict__ w,
+                                                  const float* __restrict__ bias,
+                                                  float* __restrict__ y, Conv2d conv) {
+    convolve(x, w, bias, y, conv);
+}
+
+extern "C" __global__ void conv2d_3_implicit_gemm_half(const __half* __restrict__ x,
+                                                          const __half* __restrict__ w,
+                                                          const __half* __restrict__ bias,
+                                                          __half* __restrict__ y, Conv2d conv) {
+    convolve(x, w, bias, y, conv);
+}
+
+extern "C" __global__ void conv2d_3_implicit_gemm_bfloat16(const __nv_bfloat16* __restrict__ x,
+                                                           const __nv_bfloat16* __restrict__ w,
+                                                           const __nv_bfloat16* __restrict__ bias,
+                                                           __nv_bfloat16* __restrict__ y,
+                                                           Conv2d conv) {
+    convolve(x, w, bias, y, conv);
 }

@@ -3,19 +3,22 @@
 // the outputs above it. Each gathered gradient serves 64 channels where rung 2 read it for each.
 // With a stride, most entries of that matrix are 0: those outputs do not exist.
 //
-// dy [N, K, P, Q], w [K, C / groups, R, S]  ->  dx [N, C, H, W] f32
+// dy [N, K, P, Q], w [K, C / groups, R, S]  ->  dx [N, C, H, W]
+// This kernel: f32. Others: half, bfloat16, widened as they are read; the sums are f32, and a
+// result is rounded once.
 // launch: grid (ceil(N H W / 64) * groups * ceil(C / groups / 64)), block (256)
 // Counter: read global.dy lanes/product = 0.015625
 // Counter: read shared.* lanes/output/K = 0.125
 // Counter: write global.dx bytes/lane = 16
+// Counter of bfloat16: read shared.* lanes/output/K = 0.125
+// Counter of bfloat16: write global.dx bytes/lane = 8
 #include "conv.cuh"
 
 constexpr int kTile = 64, kSlab = 16;
 
-extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm(const float* __restrict__ dy,
-                                                                 const float* __restrict__ w,
-                                                                 float* __restrict__ dx,
-                                                                 Conv2d conv) {
+template <class T>
+__device__ __forceinline__ void input_gradient(const T* __restrict__ dy, const T* __restrict__ w,
+                                               T* __restrict__ dx, Conv2d conv) {
     __shared__ float4 slab_w[2][kSlab][kTile / 4 + 1];  // [depth][c]
     __shared__ float4 slab_dy[2][kSlab][kTile / 4];     // [depth][position]
     const int t = threadIdx.x, tx = t % 16, ty = t / 16;
@@ -32,7 +35,7 @@ extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm(const float* __
     const bool has_column = column < positions;
     const int n = column / conv.in_plane();
     const int h = column % conv.in_plane() / conv.width, v = column % conv.width;
-    const float* image = dy + conv.y_plane(n, group * group_out);
+    const T* image = dy + conv.y_plane(n, group * group_out);
     float next_dy[4], next_w[4];
     auto fetch = [&](int slab) {
 #pragma unroll
@@ -51,7 +54,8 @@ extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm(const float* __
         for (int j = 0; j < 4; ++j) {
             const int c = first_c + ty + 16 * j;
             const bool in = d < depth && c < channels;
-            next_w[j] = in ? w[conv.w_taps(group * group_out + k, c) + tap] : 0.0f;
+            next_w[j] = 0.0f;
+            if (in) next_w[j] = w[conv.w_taps(group * group_out + k, c) + tap];
         }
     };
 
@@ -79,4 +83,23 @@ extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm(const float* __
         store_positions(dx, sum[i], conv.in_plane(), conv.in_channels, conv.batch, c,
                         first + tx * 4);
     }
+}
+
+extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm(const float* __restrict__ dy,
+                                                                 const float* __restrict__ w,
+                                                                 float* __restrict__ dx,
+                                                                 Conv2d conv) {
+    input_gradient(dy, w, dx, conv);
+}
+
+extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm_half(
+    const __half* __restrict__ dy, const __half* __restrict__ w, __half* __restrict__ dx,
+    Conv2d conv) {
+    input_gradient(dy, w, dx, conv);
+}
+
+extern "C" __global__ void conv2d_input_gradient_3_implicit_gemm_bfloat16(
+    const __nv_bfloat16* __restrict__ dy, const __nv_bfloat16* __restrict__ w,
+    __nv_bfloat16* __restrict__ dx, Conv2d conv) {
+    input_gradient(dy, w, dx, conv);
 }

@@ -4,7 +4,9 @@
 // side is cut into chunks: a block leaves its part of the sums in `partial`, and a second kernel
 // adds them up in order, so that the result is the same every time.
 //
-// x [N, C, H, W], dy [N, K, P, Q]  ->  partial [chunks, K, C / groups, R, S]  ->  dw f32
+// x [N, C, H, W], dy [N, K, P, Q]  ->  partial [chunks, K, C / groups, R, S]  ->  dw
+// This kernel: f32. Others: half, bfloat16, widened as they are read; the sums are f32, and a
+// result is rounded once.
 // launch: grid (chunks * groups * ceil(K / groups / 64) * ceil(C / groups R S / 64)), block (256)
 // chunk: positions per block, a multiple of 16
 // launch of sum: grid (ceil(weights / 256)), block (256)
@@ -12,14 +14,16 @@
 // Counter: read global.x lanes/output/K = 0.015625
 // Counter: read shared.* lanes/output/K = 0.125
 // Counter of sum: write global.dw sectors/request = 4
+// Counter of bfloat16: read shared.* lanes/output/K = 0.125
+// Counter of bfloat16_sum: write global.dw sectors/request = 2
 #include "conv.cuh"
 
 constexpr int kTile = 64, kSlab = 16;
 
-extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm(const float* __restrict__ x,
-                                                                  const float* __restrict__ dy,
-                                                                  float* __restrict__ partial,
-                                                                  Conv2d conv, long long chunk) {
+template <class T>
+__device__ __forceinline__ void parts_of_sums(const T* __restrict__ x, const T* __restrict__ dy,
+                                              float* __restrict__ partial, Conv2d conv,
+                                              long long chunk) {
     __shared__ float4 slab_dy[2][kSlab][kTile / 4 + 1];  // [position][k]
     __shared__ float4 slab_x[2][kSlab][kTile / 4 + 1];   // [position][column]
     const int t = threadIdx.x, tx = t % 16, ty = t / 16;
@@ -48,13 +52,13 @@ extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm(const float* _
         const long long at = slab + tx;
         const long long n = at / plane;
         const int p = at % plane / conv.out_width, q = at % conv.out_width;
-        const float* gradient = dy + conv.y_plane(n, group * group_out) + at % plane;
-        const float* image = x + conv.x_plane(n, group * channels);
+        const T* gradient = dy + conv.y_plane(n, group * group_out) + at % plane;
+        const T* image = x + conv.x_plane(n, group * channels);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             const int k = first_k + ty + 16 * j;
-            next_dy[j] = at < end && k < group_out ? gradient[k * plane] : 0.0f;
-            next_x[j] = 0.0f;
+            next_dy[j] = next_x[j] = 0.0f;
+            if (at < end && k < group_out) next_dy[j] = gradient[k * plane];
             if (at < end && c[j] < channels) {
                 next_x[j] = conv.under(image + c[j] * conv.in_plane(), conv.row_under(p, r[j]),
                                        conv.column_under(q, s[j]));
@@ -92,11 +96,37 @@ extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm(const float* _
     }
 }
 
+extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm(const float* __restrict__ x,
+                                                                  const float* __restrict__ dy,
+                                                                  float* __restrict__ partial,
+                                                                  Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
+extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm_half(
+    const __half* __restrict__ x, const __half* __restrict__ dy, float* __restrict__ partial,
+    Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
+extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm_bfloat16(
+    const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ dy,
+    float* __restrict__ partial, Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
 extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm_sum(
     const float* __restrict__ partial, float* __restrict__ dw, long long weights, int chunks) {
-    const long long i = global_thread();
-    if (i >= weights) return;
-    float sum = 0.0f;
-    for (int part = 0; part < chunks; ++part) sum += partial[part * weights + i];
-    dw[i] = sum;
+    sum_parts(partial, dw, weights, chunks);
+}
+
+extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm_half_sum(
+    const float* __restrict__ partial, __half* __restrict__ dw, long long weights, int chunks) {
+    sum_parts(partial, dw, weights, chunks);
+}
+
+extern "C" __global__ void conv2d_weight_gradient_3_implicit_gemm_bfloat16_sum(
+    const float* __restrict__ partial, __nv_bfloat16* __restrict__ dw, long long weights,
+    int chunks) {
+    sum_parts(partial, dw, weights, chunks);
 }

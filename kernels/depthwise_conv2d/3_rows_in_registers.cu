@@ -4,17 +4,21 @@
 // For 3x3 that is 10 rows instead of 24. The sums need addresses known to the compiler, so this
 // is for a stride and a dilation of 1 downwards; others go as in rung 1.
 //
-// x [N, C, H, W], w [K, 1, R, S], K a multiple of C, bias [K] or null  ->  y [N, K, P, Q] f32
+// x [N, C, H, W], w [K, 1, R, S], K a multiple of C, bias [K] or null  ->  y [N, K, P, Q]
+// This kernel: f32. Others: half, bfloat16, widened as they are read; the sums are f32, and a
+// result is rounded once.
 // launch: grid (ceil(N K ceil(P / 8) Q / 256)), block (256)
 // Counter: read global.x lanes/output/K = 0.41666667
 // Counter: read global.w lanes/output/K = 0.125
 // Counter: write global.y lanes/output = 1
+// Counter of bfloat16: read global.x lanes/output/K = 0.41666667
+// Counter of bfloat16: write global.y lanes/output = 1
 #include "conv.cuh"
 
 constexpr int kStrip = 8;  // outputs of a thread, one below the other
 
-template <int R, int S>
-__device__ __forceinline__ void walk(float (&sum)[kStrip], const float* plane, const float* weight,
+template <int R, int S, class T>
+__device__ __forceinline__ void walk(float (&sum)[kStrip], const T* plane, const T* weight,
                                      int first_p, int q, const Conv2d& conv) {
     float kept[R * S];
 #pragma unroll
@@ -34,11 +38,10 @@ __device__ __forceinline__ void walk(float (&sum)[kStrip], const float* plane, c
     }
 }
 
-extern "C" __global__ void depthwise_conv2d_3_rows_in_registers(const float* __restrict__ x,
-                                                                const float* __restrict__ w,
-                                                                const float* __restrict__ bias,
-                                                                float* __restrict__ y,
-                                                                Conv2d conv) {
+template <class T>
+__device__ __forceinline__ void convolve(const T* __restrict__ x, const T* __restrict__ w,
+                                         const T* __restrict__ bias, T* __restrict__ y,
+                                         Conv2d conv) {
     const int strips = (conv.out_height + kStrip - 1) / kStrip;
     const long long i = global_thread();
     const int q = i % conv.out_width;
@@ -47,11 +50,11 @@ extern "C" __global__ void depthwise_conv2d_3_rows_in_registers(const float* __r
     const long long n = i / conv.out_width / strips / conv.out_channels;
     if (n >= conv.batch) return;
 
-    const float* plane = x + conv.x_plane(n, k / conv.out_per_group());
-    const float* weight = w + conv.w_taps(k, 0);
+    const T* plane = x + conv.x_plane(n, k / conv.out_per_group());
+    const T* weight = w + conv.w_taps(k, 0);
     float sum[kStrip];
 #pragma unroll
-    for (int o = 0; o < kStrip; ++o) sum[o] = bias ? bias[k] : 0.0f;
+    for (int o = 0; o < kStrip; ++o) sum[o] = bias ? static_cast<float>(bias[k]) : 0.0f;
 
     const bool walks = conv.stride_h == 1 && conv.dilation_h == 1;  // uniform in the grid
     const int size = walks && conv.kernel_h == conv.kernel_w ? conv.kernel_h : 0;
@@ -71,9 +74,29 @@ extern "C" __global__ void depthwise_conv2d_3_rows_in_registers(const float* __r
             }
         }
     }
-    float* column = y + conv.y_plane(n, k) + q;
+    T* column = y + conv.y_plane(n, k) + q;
 #pragma unroll
     for (int o = 0; o < kStrip; ++o) {
-        if (first_p + o < conv.out_height) column[1LL * (first_p + o) * conv.out_width] = sum[o];
+        if (first_p + o < conv.out_height) column[1LL * (first_p + o) * conv.out_width] = T(sum[o]);
     }
+}
+
+extern "C" __global__ void depthwise_conv2d_3_rows_in_registers(const float* __restrict__ x,
+                                                                const float* __restrict__ w,
+                                                                const float* __restrict__ bias,
+                                                                float* __restrict__ y,
+                                                                Conv2d conv) {
+    convolve(x, w, bias, y, conv);
+}
+
+extern "C" __global__ void depthwise_conv2d_3_rows_in_registers_half(
+    const __half* __restrict__ x, const __half* __restrict__ w, const __half* __restrict__ bias,
+    __half* __restrict__ y, Conv2d conv) {
+    convolve(x, w, bias, y, conv);
+}
+
+extern "C" __global__ void depthwise_conv2d_3_rows_in_registers_bfloat16(
+    const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ w,
+    const __nv_bfloat16* __restrict__ bias, __nv_bfloat16* __restrict__ y, Conv2d conv) {
+    convolve(x, w, bias, y, conv);
 }

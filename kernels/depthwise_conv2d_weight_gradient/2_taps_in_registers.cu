@@ -4,19 +4,24 @@
 // channels would leave a device idle, so the walk is cut into chunks; a second kernel adds their
 // sums in order.
 //
-// x [N, C, H, W], dy [N, K, P, Q], K a multiple of C  ->  partial [chunks, K, 1, R, S]  ->  dw f32
+// x [N, C, H, W], dy [N, K, P, Q], K a multiple of C  ->  partial [chunks, K, 1, R, S]  ->  dw
+// This kernel: f32. Others: half, bfloat16, widened as they are read; the sums are f32, and a
+// result is rounded once.
 // launch: grid (K chunks), block (256), chunk: positions per block
 // launch of sum: grid (ceil(weights / 256)), block (256)
 // Counter: read global.dy sectors/request = 4
 // Counter: read global.dy lanes/output/K = 0.11111111
 // Counter of sum: write global.dw lanes/output = 1
+// Counter of bfloat16: read global.dy lanes/output/K = 0.11111111
+// Counter of bfloat16_sum: write global.dw lanes/output = 1
 #include "conv.cuh"
 
 constexpr int kTaps = 9;
 
-extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers(
-    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ partial,
-    Conv2d conv, long long chunk) {
+template <class T>
+__device__ __forceinline__ void parts_of_sums(const T* __restrict__ x, const T* __restrict__ dy,
+                                              float* __restrict__ partial, Conv2d conv,
+                                              long long chunk) {
     const int k = blockIdx.x % conv.out_channels, part = blockIdx.x / conv.out_channels;
     const long long plane = conv.out_plane(), first = part * chunk;
     const long long end = min(first + chunk, plane * conv.batch);
@@ -26,7 +31,7 @@ extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers(
         for (long long i = first + threadIdx.x; i < end; i += blockDim.x) {
             const long long n = i / plane;
             const int p = i % plane / conv.out_width, q = i % conv.out_width;
-            const float* image = x + conv.x_plane(n, k / conv.out_per_group());
+            const T* image = x + conv.x_plane(n, k / conv.out_per_group());
             const float gradient = dy[conv.y_plane(n, k) + i % plane];
             int r = first_tap / conv.kernel_w, s = first_tap % conv.kernel_w;
 #pragma unroll
@@ -45,11 +50,36 @@ extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers(
     }
 }
 
+extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers(
+    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ partial,
+    Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
+extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers_half(
+    const __half* __restrict__ x, const __half* __restrict__ dy, float* __restrict__ partial,
+    Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
+extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers_bfloat16(
+    const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ dy,
+    float* __restrict__ partial, Conv2d conv, long long chunk) {
+    parts_of_sums(x, dy, partial, conv, chunk);
+}
+
 extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers_sum(
     const float* __restrict__ partial, float* __restrict__ dw, long long weights, int chunks) {
-    const long long i = global_thread();
-    if (i >= weights) return;
-    float sum = 0.0f;
-    for (int part = 0; part < chunks; ++part) sum += partial[part * weights + i];
-    dw[i] = sum;
+    sum_parts(partial, dw, weights, chunks);
+}
+
+extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers_half_sum(
+    const float* __restrict__ partial, __half* __restrict__ dw, long long weights, int chunks) {
+    sum_parts(partial, dw, weights, chunks);
+}
+
+extern "C" __global__ void depthwise_conv2d_weight_gradient_2_taps_in_registers_bfloat16_sum(
+    const float* __restrict__ partial, __nv_bfloat16* __restrict__ dw, long long weights,
+    int chunks) {
+    sum_parts(partial, dw, weights, chunks);
 }

@@ -7,7 +7,7 @@ import pytest
 
 import labkit.cuda as cuda
 from labkit.cuda.shelf import LADDERS
-from labkit.cuda.shelf.conv_sizes import Conv
+from labkit.cuda.shelf.conv_sizes import Conv, in_its_types
 
 CASES_PER_RUNG = 8
 CONVOLUTIONS = [
@@ -44,7 +44,7 @@ def legal(generator, depthwise):
 def test_any_legal_sizes(rung):
     generator = np.random.default_rng(zlib.crc32(rung.name.encode()))
     for case in range(CASES_PER_RUNG):
-        conv = legal(generator, rung.op.startswith("depthwise"))
+        conv = in_its_types(rung, legal(generator, rung.op.startswith("depthwise")))
         problem = rung.problem(generator, conv)
         trace = cuda.Trace(requests=1) if case % 4 == 0 else None
         for report in rung.run(problem, trace=trace):

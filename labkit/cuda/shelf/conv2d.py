@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.conv_sizes import Conv
-from labkit.cuda.shelf.rung import Problem, Rung, double, poisoned, random, rungs_of
+from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of, in_type, output
+from labkit.cuda.shelf.rung import Problem, Rung, double, poisoned, random
 
 MAX_HALO = 11_000
 """Floats: with the weights beside it, what a block may have without asking for more."""
@@ -24,12 +24,18 @@ def make(rung: Rung, generator: np.random.Generator, conv: Conv) -> Problem:
     """Random x, w and bias; a single image under filters of one channel goes without a bias."""
     x, w = random(generator, conv.x), random(generator, conv.w)
     bias = None if conv.x[0] == conv.w[1] == 1 else random(generator, conv.w[:1])
-    y, sizes = poisoned(conv.y), conv.sizes()
+    sizes = conv.sizes()
     halo = dict(zip(("halo_h", "halo_w"), halo_of(conv, 8, 32), strict=True))
     patch = halo.values() if rung.takes("halo_h") else ()
-    launch = rung.launch((x, w, bias, y, sizes, *patch), **sizes.letters, **halo)
-    expected = conv.apply(*(double(one) for one in (x, w, bias))).numpy()
-    return Problem([x, w], y, expected, [launch] if y.size else [], depth=conv.depth)
+    launches, outputs = [], []
+    for step in conv.steps:
+        operands = [in_type(one, step) for one in (x, w, bias)]
+        y = in_type(poisoned(conv.y), step)
+        launches.append(rung.launch((*operands, y, sizes, *patch), step, **sizes.letters, **halo))
+        expected = conv.apply(*map(double, operands)).numpy()
+        outputs.append(output(y, expected, [x, w], conv.depth))
+    empty = not outputs[0].expected.size
+    return Problem.of([x, w], outputs, [] if empty else launches, conv.depth)
 
 
 PROBE = Conv((1, 16, 10, 34), (128, 16, 3, 3))
@@ -45,4 +51,4 @@ SHAPES = (
     Conv((1, 1, 20, 17), (2, 1, 9, 8)),  # more taps than one round holds
     Conv((2, 9, 9, 8), (66, 9, 3, 3), padding=(1, 1)),
 )
-RUNGS = rungs_of("conv2d", make, PROBE, SHAPES)
+RUNGS = convolutions_of("conv2d", make, PROBE, SHAPES)

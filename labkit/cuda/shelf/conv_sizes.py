@@ -1,9 +1,13 @@
-"""The sizes of a convolution, as a test writes them."""
+"""The sizes of a convolution, as a test writes them, and the types it is computed in."""
 
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from labkit.cuda.shelf.rung import ROUNDING, Array, Output, Problem, Rung, rungs_of
 from labkit.cuda.structures import Conv2d
 
 
@@ -13,6 +17,8 @@ class Conv(NamedTuple):
     x, w           shapes of the input and of the weights [K, C / groups, R, S]
     padding        above and left; PyTorch's "same" pads the far edges differently:
     padding_after  below and right, None for the same
+    steps          the types it is computed in, as the words that kernels' names end in; "" is
+                   float32
     """
 
     x: tuple[int, int, int, int]
@@ -22,6 +28,7 @@ class Conv(NamedTuple):
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     padding_after: tuple[int, int] | None = None
+    steps: tuple[str, ...] = ("",)
 
     @property
     def out_size(self) -> tuple[int, int]:
@@ -59,3 +66,39 @@ class Conv(NamedTuple):
         return torch.nn.functional.conv2d(
             padded, w, bias, self.stride, 0, self.dilation, self.groups
         )
+
+
+def in_type(array: Array | None, step: str) -> Any:
+    """The numbers rounded to the type of that word; None stays None."""
+    wide = array is None or not step
+    return array if wide else torch.from_numpy(array).to(getattr(torch, step))
+
+
+def output(array: Any, expected: Array, inputs: Sequence[Array], depth: int) -> Output:
+    """What must be in an array: float32's rounding of a sum, and that of the array's own type."""
+    sums = Problem(list(inputs), array, expected, [], depth).tolerance()
+    rounding = ROUNDING.get(array.dtype)
+    return Output(array, expected, sums, 1.01 * rounding if rounding else Output.rtol)
+
+
+def in_its_types(rung: Rung, conv: Conv) -> Conv:
+    """The same sizes, computed in every type that the rung has a kernel for."""
+    halves = [step for step in ("half", "bfloat16") if step in rung.steps]
+    return conv._replace(steps=("", *halves))
+
+
+def convolutions_of(
+    op: str,
+    make: Callable[[Rung, np.random.Generator, Conv], Problem],
+    probe: Conv,
+    shapes: Sequence[Conv],
+) -> tuple[Rung, ...]:
+    """The ladder `op`; every case is computed in each type that the rung has a kernel for."""
+    return tuple(
+        dataclasses.replace(
+            rung,
+            probe_shape=in_its_types(rung, probe),
+            shapes=tuple(in_its_types(rung, conv) for conv in shapes),
+        )
+        for rung in rungs_of(op, make, probe, shapes)
+    )

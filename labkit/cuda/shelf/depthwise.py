@@ -4,8 +4,7 @@ The bias gradient is that of any convolution.
 """
 
 from labkit.cuda.shelf import conv2d, conv2d_gradients
-from labkit.cuda.shelf.conv_sizes import Conv
-from labkit.cuda.shelf.rung import rungs_of
+from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of
 
 SHAPES = (
     Conv((1, 1, 1, 1), (1, 1, 1, 1)),
@@ -20,8 +19,10 @@ SHAPES = (
 _PROBES = [
     Conv(x, (4, 1, 3, 3), groups=4) for x in ((1, 4, 10, 34), (1, 4, 16, 66), (3, 4, 10, 34))
 ]
-RUNGS = rungs_of("depthwise_conv2d", conv2d.make, _PROBES[0], SHAPES)
-INPUT = rungs_of("depthwise_conv2d_input_gradient", conv2d_gradients.make_input, _PROBES[1], SHAPES)
-WEIGHT = rungs_of(
+RUNGS = convolutions_of("depthwise_conv2d", conv2d.make, _PROBES[0], SHAPES)
+INPUT = convolutions_of(
+    "depthwise_conv2d_input_gradient", conv2d_gradients.make_input, _PROBES[1], SHAPES
+)
+WEIGHT = convolutions_of(
     "depthwise_conv2d_weight_gradient", conv2d_gradients.make_weight, _PROBES[2], SHAPES
 )

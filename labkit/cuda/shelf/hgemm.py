@@ -5,10 +5,7 @@ import math
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import Output, Problem, Rung, random, rungs_of
-
-_ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
-"""The largest relative error of rounding to the dtype."""
+from labkit.cuda.shelf.rung import ROUNDING, Output, Problem, Rung, random, rungs_of
 
 
 def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
@@ -22,7 +19,7 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, int, int]
         c = torch.full((m, n), torch.nan, dtype=dtype)
         launches.append(rung.launch((a, b, c, m, n, k), step, M=m, N=n))
         sums = 2e-6 * max(1.0, scale**2) * (1 + math.sqrt(k))
-        outputs.append(Output(c, (a.double() @ b.double()).numpy(), sums, 1.01 * _ROUNDING[dtype]))
+        outputs.append(Output(c, (a.double() @ b.double()).numpy(), sums, 1.01 * ROUNDING[dtype]))
     return Problem.of([one.numpy() for one in wide], outputs, launches if m * n else [], depth=k)
 
 

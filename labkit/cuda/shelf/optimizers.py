@@ -106,7 +106,7 @@ def make_sgd(rung: Rung, generator: np.random.Generator, case: SgdCase) -> Probl
     more = []
     if truth_buffers[0] is not None:
         more = [Output(kept, truth_buffers[0].numpy(), 5e-6)]
-    return Problem(grads, param, truth.numpy(), launches, atol=5e-6, more=more, scratch=[scratch])
+    return Problem(grads, param, truth.numpy(), launches, atol=5e-6, more=more)
 
 
 def make_adam(rung: Rung, generator: np.random.Generator, case: AdamCase) -> Problem:

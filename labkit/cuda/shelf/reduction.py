@@ -19,7 +19,7 @@ def make(rung: Rung, generator: np.random.Generator, shape: tuple[int, ...]) -> 
             rung.launch((x, partial, count), blocks=GRID),
             rung.launch((partial, out, GRID), blocks=1),
         ]
-        return Problem([x], out, expected, launches, depth=count, scratch=[partial])
+        return Problem([x], out, expected, launches, depth=count)
     launch = rung.launch((x, out, count), grid=GRID, n=count)
     return Problem([x], out, expected, [launch], depth=count)
 

@@ -20,6 +20,8 @@ from labkit.cuda.source import KERNELS, parse
 from labkit.cuda.trace import Trace
 
 Array = NDArray[Any]
+ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+"""The largest relative error of rounding to the dtype."""
 _TITLE = re.compile(r"// (?P<what>[^,]+), rung (?P<number>\d+) of (?P<of>\d+): (?P<idea>.+)")
 _COUNTER = re.compile(
     r"// Counter(?: of (?P<step>\w+))?: (?P<access>\w+) (?P<space>\w+)\.(?P<array>[\w*]+) "
@@ -155,7 +157,6 @@ class Problem:
     expected: Array
     launches: list[Launch]
     depth: int = 1
-    scratch: list[Array] = field(default_factory=list)
     atol: float | None = None
     rtol: float = 1e-5
     more: Sequence[Output] = ()
@@ -366,9 +367,9 @@ def random(generator: np.random.Generator, shape: int | tuple[int, ...]) -> Arra
     return generator.standard_normal(shape).astype(np.float32)
 
 
-def double(array: Array | None) -> Any:
+def double(array: Any) -> Any:
     """The same numbers in float64, for PyTorch; None stays None."""
-    return None if array is None else torch.from_numpy(array).double()
+    return None if array is None else torch.as_tensor(array).double()
 
 
 def blocks(count: int, per_block: int) -> int:

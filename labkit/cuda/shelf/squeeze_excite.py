@@ -79,7 +79,7 @@ def make_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Pro
     atol = 2e-6 * (1 + spatial**0.5) * (1 + channels**0.5) * (1 + hidden**0.5)
     expected, d_first, d_second = (truth.numpy() for truth in truths)
     more = [Output(de, d_second, atol), Output(dr, d_first, atol)]
-    return Problem([x, dy], dx, expected, launches, scratch=[shift], atol=atol, more=more)
+    return Problem([x, dy], dx, expected, launches, atol=atol, more=more)
 
 
 def _layer(generator: np.random.Generator, rows: int, cols: int, bias: bool) -> tuple[Any, Any]:

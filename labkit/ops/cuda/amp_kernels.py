@@ -8,14 +8,12 @@ Differs  one launch per gradient, where PyTorch takes all of them in one
 
 from collections.abc import Sequence
 
-from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import NoKernel, blocks, check_device, read, shelf, written
+from labkit.ops.cuda.launching import STEPS, NoKernel, blocks, check_device, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
 
 THREADS = 256
 _RUNG = ("unscale", "1_warp_votes")
-_STEPS = {dtypes.float32: "", dtypes.float16: "half", dtypes.bfloat16: "bfloat16"}
 
 
 @device_kernel("_amp_foreach_non_finite_check_and_unscale_")
@@ -26,12 +24,12 @@ def unscale_(self: Sequence[TensorImpl], found_inf: TensorImpl, inv_scale: Tenso
     """
     check_device(found_inf, inv_scale, *self)
     for grad in self:
-        if grad.dtype not in _STEPS or not grad.is_non_overlapping_and_dense:
+        if grad.dtype not in STEPS or not grad.is_non_overlapping_and_dense:
             raise NoKernel(f"its kernel walks dense halves and floats, not {grad.dtype.name}")
     for grad in self:
         n = grad.numel()
         arguments = (written(grad), written(found_inf), read(inv_scale), n)
-        shelf(*_RUNG, _STEPS[grad.dtype])((blocks(n, THREADS),), (THREADS,), arguments)
+        shelf(*_RUNG, STEPS[grad.dtype])((blocks(n, THREADS),), (THREADS,), arguments)
         grad.bump_version()
     found_inf.bump_version()
 

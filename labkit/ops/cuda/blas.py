@@ -10,7 +10,7 @@ from typing import Any
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import NoKernel, check_device, read, shelf, written
+from labkit.ops.cuda.launching import check_products, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.linear_algebra import blas as host
 from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
@@ -22,22 +22,7 @@ _RUNGS = {
     dtypes.float16: ("hgemm", "2_wmma_tiled"),
     dtypes.bfloat16: ("hgemm", "2_wmma_tiled", "bfloat16"),
 }
-"""Element type -> the kernel. The sums are float32 in all of them."""
-
-
-def _check(*tensors: TensorImpl) -> None:
-    """Pass for one element type that a kernel multiplies, on one device.
-
-    Raises   NoKernel       another element type, or several
-             RuntimeError   tensors on several devices
-    """
-    check_device(*tensors)
-    for tensor in tensors:
-        if tensor.dtype not in _RUNGS or tensor.dtype is not tensors[0].dtype:
-            raise NoKernel(
-                "its kernels multiply float32 or halves, both sides alike, "
-                f"and got {tensor.dtype.name}"
-            )
+"""Element type -> the kernel."""
 
 
 def _multiply(out: TensorImpl, a: TensorImpl, b: TensorImpl) -> None:
@@ -53,7 +38,7 @@ def product(a: TensorImpl, b: TensorImpl) -> TensorImpl:
 
     Raises   NoKernel   neither float32 nor a 16-bit float
     """
-    _check(a, b)
+    check_products(a, b)
     shape = (*a.sizes[:-1], b.sizes[-1])
     out = tensor_impl.empty(shape, a.dtype, a.device)
     a, b = copy.contiguous(a), copy.contiguous(b)
@@ -95,7 +80,7 @@ def addmm(
     """`beta * self + alpha * (mat1 @ mat2)`; `self` broadcasts to [M, N]."""
     host.check_mm(mat1, mat2)
     own = view.expand(self, (mat1.sizes[0], mat2.sizes[1]))
-    _check(self, mat1, mat2)
+    check_products(self, mat1, mat2)
     return _added(own, product(mat1, mat2), beta, alpha)
 
 
@@ -106,5 +91,5 @@ def baddbmm(
     """`beta * self + alpha * (batch1 @ batch2)`; `self` broadcasts to [B, M, N]."""
     host.check_bmm(batch1, batch2)
     own = view.expand(self, (*batch1.sizes[:2], batch2.sizes[2]))
-    _check(self, batch1, batch2)
+    check_products(self, batch1, batch2)
     return _added(own, product(batch1, batch2), beta, alpha)

@@ -1,4 +1,4 @@
-"""Convolutions of float32 in one and two dimensions by the kernels of `kernels/`.
+"""Convolutions of float32 and halves in one and two dimensions by the kernels of `kernels/`.
 
 Source   aten/src/ATen/native/cudnn/ConvShared.cpp
          aten/src/ATen/native/cuda/DepthwiseConv2d.cu
@@ -8,10 +8,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.core import dtype as dtypes
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution import convolution as host
-from labkit.ops.cuda.launching import NoKernel, blocks, check_floats, empty, read, shelf, written
+from labkit.ops.cuda.launching import (
+    STEPS,
+    NoKernel,
+    blocks,
+    check_products,
+    empty,
+    read,
+    shelf,
+    written,
+)
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.tensors import copy
@@ -60,7 +70,7 @@ def _launch(
     ladder: tuple[str, str], out: TensorImpl, inputs: Sequence[Optional], conv: Any
 ) -> None:
     """Queue the kernel that fills `out`."""
-    kernel, into = shelf(*ladder), written(out)
+    kernel, into = shelf(*ladder, STEPS[out.dtype]), written(out)
     kernel(*kernel.geometry(**conv.letters), (*map(read, inputs), into, conv))
 
 
@@ -77,7 +87,7 @@ def convolution(
     groups: int,
 ) -> TensorImpl:
     """[N, O, *out]: the input under every filter."""
-    check_floats(input, weight, bias)
+    check_products(input, weight, bias)
     if transposed:
         raise NoKernel("its kernel is not for transposed convolutions")
     geometry, out = host.checked(
@@ -104,7 +114,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of input, weight and bias; None where `output_mask` wants none."""
-    check_floats(grad_output, input, weight)
+    check_products(grad_output, input, weight)
     if transposed:
         raise NoKernel("its kernel is not for transposed convolutions")
     rank = weight.dim() - 2
@@ -145,10 +155,10 @@ def _weight_gradient(x: TensorImpl, dy: TensorImpl, weight: TensorImpl, conv: An
     """Parts of the sums by one kernel, added up in order by another."""
     dw, ladder = empty(weight.sizes, weight), _rung("conv2d_weight_gradient", conv)
     chunks = blocks(dy.numel() // conv.out_channels, CHUNK)
-    partial = empty((chunks, *dw.sizes), dw)
-    kernel, into = shelf(*ladder), written(partial)
+    partial = empty((chunks, *dw.sizes), dw, dtypes.float32)
+    kernel, into = shelf(*ladder, STEPS[dw.dtype]), written(partial)
     geometry = kernel.geometry(chunks=chunks, **conv.letters)
     kernel(*geometry, (read(x), read(dy), into, conv, CHUNK))
-    kernel, into = shelf(*ladder, "sum"), written(dw)
+    kernel, into = shelf(*ladder, f"{STEPS[dw.dtype]}_sum".lstrip("_")), written(dw)
     kernel(*kernel.geometry(weights=dw.numel()), (read(partial), into, dw.numel(), chunks))
     return dw

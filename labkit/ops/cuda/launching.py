@@ -16,6 +16,9 @@ from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.fallback import NoKernel as NoKernel
 
+STEPS = {dtypes.float32: "", dtypes.float16: "half", dtypes.bfloat16: "bfloat16"}
+"""Element type -> the word that the name of its kernel ends in, in a file with one for each."""
+
 
 def extent(tensor: TensorImpl) -> int:
     """Bytes from the first element to the end of the last."""
@@ -80,6 +83,21 @@ def check_floats(*tensors: TensorImpl | None) -> None:
     for tensor in tensors:
         if tensor is not None and tensor.dtype is not dtypes.float32:
             raise NoKernel(f"its kernel computes in float32, and got {tensor.dtype.name}")
+
+
+def check_products(*tensors: TensorImpl | None) -> None:
+    """Pass for one element type that kernels multiply, on one device; their sums are float32.
+
+    Raises   NoKernel       another element type, or several
+             RuntimeError   tensors on several devices
+    """
+    check_device(*tensors)
+    found = [tensor.dtype for tensor in tensors if tensor is not None]
+    for dtype in found:
+        if dtype not in STEPS or dtype is not found[0]:
+            raise NoKernel(
+                f"its kernels multiply float32 or halves, all sides alike, and got {dtype.name}"
+            )
 
 
 def blocks(count: int, per_block: int) -> int:
