@@ -182,7 +182,7 @@ mini_autocast = Exercise(
     expected=_right_region,
     drive=_drive_region,
     rung="core",
-    minutes=15,
+    minutes=12,
     cases=80,
     stages=(
         Stage("lower", case=_casts((*LOWER, *_OTHERS), weights=False), cases=20),
