@@ -105,7 +105,7 @@ reinplace = Exercise(
     ),
     cases=200,
     sizes=8,
-    minutes=14,
+    minutes=12,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
