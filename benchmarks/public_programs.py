@@ -15,7 +15,8 @@ is run by `labkit run` in a copy of its folder, and is one of
     too_long       more processor time than --cpu, its compilers' included
     skipped        for the reason in the list
 
-The list says what is expected, where it has been seen; another verdict is marked with `!`.
+The list says what is expected, where it has been seen, and which findings (`defects`, patterns)
+have been read and are right; another verdict or finding is marked with `!`.
 
 With --files, every .cu file of the suites is compiled by itself and nothing runs: `compiled`,
 `refused` and `not_compiled`, and `elsewhere` for a file that includes what neither the suite nor
@@ -34,6 +35,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 from labkit.cuda.errors import CompileError, UnsupportedFeatureError
@@ -144,7 +146,8 @@ def last_line(text):
 
 def examine(program, checkouts, trace, limit_s, outputs):
     """The program's row of the results."""
-    row = {"name": f"{program['suite']}/{program['name']}", "verdict": "skipped", "findings": []}
+    name = f"{program['suite']}/{program['name']}"
+    row = {"name": name, "verdict": "skipped", "watched": trace, "limit_s": limit_s, "findings": []}
     root = (checkouts / program["suite"]).resolve()
     folder = root / program["folder"]
     if "skip" in program or not folder.is_dir():
@@ -214,6 +217,12 @@ def summary(rows, good):
     return ", ".join([f"{counts[good]} of {len(rows)} {good}", *others])
 
 
+def written(rows, out):
+    """The rows are in a file, with the day they were measured."""
+    told = {"measured": f"{date.today()}", "rows": rows}
+    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
 def main():
     """One line a program, then how many of each verdict."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -239,7 +248,7 @@ def main():
                     print(f"{row['verdict']:13} {row['name']}\n    {row['why'][:180]}", flush=True)
         print(summary(rows, "compiled"))
         if arguments.json:
-            arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+            written(rows, arguments.json)
         return
     if arguments.outputs:
         arguments.outputs.mkdir(parents=True, exist_ok=True)
@@ -257,10 +266,11 @@ def main():
             f"{mark} {row['name']:43} {row['verdict']:13} {seconds}  {row['why'][:110]}", flush=True
         )
         for finding in row["findings"]:
-            print(f"    {finding[:160]}", flush=True)
+            read = any(re.search(known, finding) for known in program.get("defects", ()))
+            print(f"{' ' if read else '!'}   {finding[:160]}", flush=True)
     print(summary(rows, "passed"))
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        written(rows, arguments.json)
 
 
 if __name__ == "__main__":
