@@ -127,6 +127,48 @@ def test_what_the_run_shows_waits_for_the_answer(lab):
     assert run.is_visible(), "what was seen once is not taken away"
 
 
+@pytest.fixture
+def lesson(tmp_path):
+    """A notebook: question, text, picture, reveal, rule, and the next section."""
+    texts = ("Look at `calls`.", "**Rule.** A call makes a node.", "## Next\n\nWhat a leaf is.")
+    look, rule, following = map(nbformat.v4.new_markdown_cell, texts)
+    imports, asks, run, reveals = map(nbformat.v4.new_code_cell, CELLS)
+    cells = [imports, asks, look, run, reveals, rule, following]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    path = tmp_path / "lesson.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
+    return path
+
+
+def test_the_text_that_draws_the_conclusion_waits_and_the_next_section_does_not(lab, lesson):
+    lab.open_copy(lesson)
+    conclusion_waits(lab)
+
+
+def test_so_it_does_on_a_static_page(new_lab, lesson):
+    page = lesson.with_suffix(".html")
+    page.write_text(render_page(run_notebook(lesson), "lesson"), encoding="utf-8")
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page.as_uri())
+        conclusion_waits(lab)
+
+
+def conclusion_waits(lab):
+    look, rule, following = (
+        lab.page.locator("p", has_text=words)
+        for words in ("Look at calls.", "A call makes a node.", "What a leaf is.")
+    )
+    lab.wait_for("() => document.querySelector('.lk-asks')")
+    verdict(lab, lab.widget(1), "open")
+    assert not rule.is_visible()
+    assert look.is_visible(), "it stands before the reveal"
+    assert following.is_visible(), "a section of its own"
+    lab.screenshot("prediction_keeps_the_rule")
+    lab.widget(0).get_by_label("predict 3", exact=True).click()
+    verdict(lab, lab.widget(1), "wrong")
+    assert rule.is_visible()
+
+
 def test_another_question_between_does_not_wait(lab):
     """The chapter that stands between a first guess and its end is not kept from anybody."""
     other = ASK.replace("guess", "other").replace("How many", "Again, how many")

@@ -1,5 +1,6 @@
 // One line that follows a prediction: its verdict, or "answer above first" with the answer folded.
-// Until then it keeps back what the cells between the question and itself have put out.
+// Until then it keeps back what the cells between the question and itself have put out, and the
+// text that follows it, which draws the conclusion.
 function between(el, question) {
   const cells = [];
   let cell = el.closest(".jp-Cell, .cell")?.previousElementSibling;
@@ -7,10 +8,10 @@ function between(el, question) {
     const roots = [...cell.querySelectorAll(".lk[aria-label]")];
     const names = roots.map((root) => root.getAttribute("aria-label"));
     if (names.includes(`question: ${question}`)) return cells;
-    if (names.some((name) => /^(question:|exercise) /.test(name))) return []; // work of its own
+    if (names.some((name) => /^(question:|exercise) /.test(name))) return null; // work of its own
     cells.push(cell);
   }
-  return []; // the question is not above: nothing waits for it
+  return null; // the question is not above: nothing waits for it
 }
 async function render({ model, el }) {
   const root = lk.root(el, "what became of the prediction");
@@ -31,9 +32,11 @@ async function render({ model, el }) {
   let told = false; // what was seen once is not taken away by "try again"
   let kept = [];
   function keepBack() {
+    const waiting = told ? null : between(el, asked.get("question"));
     kept.forEach((cell) => cell.classList.remove("lk-kept"));
-    kept = told ? [] : between(el, asked.get("question"));
+    kept = waiting ?? [];
     kept.forEach((cell) => cell.classList.add("lk-kept"));
+    root.classList.toggle("lk-asks", waiting !== null);
   }
   const attached = new ResizeObserver(keepBack); // it has its place in the page only later
   attached.observe(root);
