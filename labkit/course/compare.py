@@ -4,6 +4,7 @@ An answer is compared by its data alone: a value whose class could say "equal" t
 that is not plain data, is refused before anything is asked of it.
 """
 
+import copy
 import dataclasses
 import enum
 import math
@@ -65,8 +66,10 @@ def only_differing(got: Any, expected: Any, tolerance: float = 0.0) -> tuple[Any
     """(got, expected), both without the entries in which two dicts of the same keys agree."""
     if not isinstance(got, dict) or not isinstance(expected, dict) or got.keys() != expected.keys():
         return got, expected
-    keys = [key for key in expected if difference(got[key], expected[key], tolerance)]
-    yours, right = (type(of)({key: of[key] for key in keys}) for of in (got, expected))
+    yours, right = copy.copy(got), copy.copy(expected)
+    for key in expected:
+        if not difference(got[key], expected[key], tolerance):
+            del yours[key], right[key]
     return yours, right
 
 

@@ -1,10 +1,11 @@
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
 import torch
 
-from labkit.course.compare import as_plain, difference, in_words
+from labkit.course.compare import as_plain, difference, in_words, only_differing
 
 nan = math.nan
 
@@ -80,3 +81,11 @@ def test_a_broken_repr_does_not_break_the_evidence():
 def test_a_tensor_without_elements_to_read_is_different_and_has_words(tensor):
     assert "a dense tensor" in difference(tensor, torch.zeros(2))
     assert str(tensor.device) in in_words((tensor, []))
+
+
+def test_entries_that_agree_are_left_out_of_any_kind_of_dict():
+    right = defaultdict(list, a=[1], b=[2])
+    assert only_differing({"a": [1], "b": [3]}, right) == ({"b": [3]}, {"b": [2]})
+    assert right == {"a": [1], "b": [2]}
+    assert only_differing({"a": [1]}, right) == ({"a": [1]}, right)
+    assert only_differing([1], right) == ([1], right)
