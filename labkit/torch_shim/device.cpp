@@ -171,7 +171,42 @@ void release(bool is_event, void* value) {
     released.push_back({is_event, number(value)});
 }
 
-void give_back(void* memory) { release(false, memory); }
+// The blocks that tensors are on: the profiler is told the bytes of each, and of its end. That is
+// C++ alone, so it may be done where a tensor is dropped.
+struct Held {
+    int64_t nbytes;
+    DeviceIndex index;
+};
+std::map<void*, Held>& held_blocks = *new std::map<void*, Held>;  // under released_lock
+std::array<int64_t, kMostDevices> held_bytes{};
+
+void tell_profiler(void* memory, int64_t change, int64_t total, DeviceIndex index) {
+    if (!c10::memoryProfilingEnabled()) return;
+    c10::reportMemoryUsageToProfiler(memory, change, total, 0, Device(kLab, index));
+}
+
+void give_back(void* memory) {
+    if (!memory || ended) return;
+    std::unique_lock<std::mutex> locked(released_lock);
+    const auto block = held_blocks.find(memory);
+    const Held held = block == held_blocks.end() ? Held{} : block->second;  // one address, twice
+    if (block != held_blocks.end()) held_blocks.erase(block);
+    const int64_t total = held_bytes[held.index] -= held.nbytes;
+    locked.unlock();
+    if (held.nbytes) tell_profiler(memory, -held.nbytes, total, held.index);
+    release(false, memory);
+}
+
+c10::DataPtr owner_of(void* memory, int64_t nbytes, DeviceIndex index) {
+    if (memory) {
+        std::unique_lock<std::mutex> locked(released_lock);
+        held_blocks[memory] = {nbytes, index};
+        const int64_t total = held_bytes[index] += nbytes;
+        locked.unlock();
+        tell_profiler(memory, nbytes, total, index);
+    }
+    return {memory, memory, &give_back, Device(kLab, index)};
+}
 
 void Guard::destroyEvent(void* event, const DeviceIndex) const noexcept { release(true, event); }
 
@@ -183,7 +218,7 @@ struct LabAllocator final : c10::DeviceAllocator {
             const int64_t stream = current_stream(index).id();
             memory = reinterpret_cast<void*>(ask(kAllocate, index, int64_t(nbytes), stream));
         }
-        return {memory, memory, &give_back, Device(kLab, index)};
+        return owner_of(memory, int64_t(nbytes), index);
     }
     c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
     void copy_data(void* to, const void* from, size_t nbytes) const override {

@@ -97,7 +97,7 @@ at::Tensor adopt(int64_t address, int64_t nbytes, c10::IntArrayRef sizes, c10::I
     void* memory = reinterpret_cast<void*>(address);
     const Device device(kLab, DeviceIndex(index));
     at::Storage storage(at::Storage::use_byte_size_t(), nbytes,
-                        c10::DataPtr(memory, memory, &give_back, device), &allocator, true);
+                        owner_of(memory, nbytes, device.index()), &allocator, true);
     auto tensor = at::detail::make_tensor<c10::TensorImpl>(
         std::move(storage), c10::DispatchKeySet(kKey), c10::scalarTypeToTypeMeta(dtype));
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);

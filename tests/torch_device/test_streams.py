@@ -127,6 +127,24 @@ def test_the_profiler_has_a_column_for_the_device():
 
 
 @apart
+@pytest.mark.parametrize("use_kineto", [False, True])
+def test_the_profiler_counts_the_bytes_of_the_device(use_kineto):
+    x = torch.ones(64, device="lab")
+    older = torch.empty(100, dtype=torch.uint8, device="lab")
+    with torch.autograd.profiler.profile(
+        use_device="lab", use_kineto=use_kineto, profile_memory=True
+    ) as seen:
+        y = x * 2
+        z = y.relu()
+        del older, y
+    table = seen.key_averages()
+    assert "LAB Mem" in table.table() and z.nbytes == 256
+    changes = {each.key: each.device_memory_usage for each in table}
+    assert (changes["aten::mul"], changes["aten::relu"]) == (256, 256)
+    assert changes["[memory]"] == -356
+
+
+@apart
 def test_what_another_stream_had_still_to_do_is_no_operators_time():
     queue = torch.lab._devices[0].driver.queue
     x = y = torch.ones(3, device="lab")
