@@ -19,7 +19,7 @@ class Bars:
     peak   the largest row, or rows, say so
     """
 
-    def __init__(self, rows: Mapping[str, Mapping[str, int]], unit: str, peak: bool) -> None:
+    def __init__(self, rows: Mapping[str, Mapping[str, float]], unit: str, peak: bool) -> None:
         self.rows, self.unit = rows, unit
         self.totals = {label: sum(pieces.values()) for label, pieces in rows.items()}
         self.most = max(self.totals.values(), default=0)
@@ -54,35 +54,41 @@ class Bars:
 
     def _total(self, label: str) -> str:
         peak = ", the peak" if self._peak and self.totals[label] == self.most else ""
-        return f"{self.totals[label]:,} {self.unit}{peak}"
+        return f"{_number(self.totals[label])} {self.unit}{peak}"
 
-    def _bar(self, pieces: Mapping[str, int]) -> str:
+    def _bar(self, pieces: Mapping[str, float]) -> str:
         drawn = "".join(self._piece(name, size) for name, size in pieces.items() if size)
         return f'<div style="display:flex;height:1.7em;line-height:1.6em">{drawn}</div>'
 
-    def _piece(self, name: str, size: int) -> str:
+    def _piece(self, name: str, size: float) -> str:
         share, colour = size / self.most, self._colour(name)
         words = escape(name) if self._has_room(name, size) else ""
         return (
-            f'<span title="{escape(name)}: {size:,} {self.unit}" style="box-sizing:border-box;'
+            f'<span title="{escape(name)}: {_number(size)} {self.unit}" '
+            f'style="box-sizing:border-box;'
             f"width:{share:.2%};overflow:hidden;white-space:nowrap;padding:0 {0.3 * bool(words)}em;"
             f'background:{colour}40;border:1px solid {colour}">{words}</span>'
         )
 
-    def _has_room(self, name: str, size: int) -> bool:
+    def _has_room(self, name: str, size: float) -> bool:
         return size / self.most >= LETTER * len(name)
 
     def _colour(self, name: str) -> str:
         return PALETTE[self.names.index(name) % len(PALETTE)]
 
 
-def _sum(pieces: Mapping[str, int]) -> str:
-    words = " + ".join(f"{name} {size:,}" for name, size in pieces.items() if name)
+def _number(size: float) -> str:
+    """Whole numbers to the last digit, smaller ones with four."""
+    return f"{size:,.0f}" if size == int(size) or size >= 1000 else f"{size:.4g}"
+
+
+def _sum(pieces: Mapping[str, float]) -> str:
+    words = " + ".join(f"{name} {_number(size)}" for name, size in pieces.items() if name)
     return words and f" = {words}"
 
 
 def bars(
-    rows: Mapping[str, Mapping[str, int] | int],
+    rows: Mapping[str, Mapping[str, float] | float],
     unit: str = "bytes",
     peak: bool = False,
 ) -> Bars:
@@ -95,7 +101,7 @@ def bars(
     Raises   ValueError   a number is below 0
     """
     found = {
-        label: dict(pieces) if isinstance(pieces, Mapping) else {"": int(pieces)}
+        label: dict(pieces) if isinstance(pieces, Mapping) else {"": pieces}
         for label, pieces in rows.items()
     }
     if any(size < 0 for pieces in found.values() for size in pieces.values()):

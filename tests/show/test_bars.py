@@ -39,3 +39,9 @@ def test_names_are_no_markup_and_numbers_are_not_negative():
     assert "<b>" not in show.bars({"<b>": {"<b>": 3}})._repr_html_()
     with pytest.raises(ValueError, match="shorter than nothing"):
         show.bars({"one": -1})
+
+
+def test_a_fraction_is_drawn_and_written():
+    bars = show.bars({"one": 12.56, "two": {"a": 6.0, "b": 0.28}}, unit="")
+    assert repr(bars) == "one: 12.56 \ntwo: 6.28  = a 6 + b 0.28"
+    assert "width:100.00%" in bars._repr_html_() and "width:47.77%" in bars._repr_html_()
