@@ -15,7 +15,6 @@ from labkit.autograd.variables import variable
 from labkit.autograd.variables.retain import retain_grad
 from labkit.core.memory_format import contiguous_strides
 from labkit.core.tensor_impl import TensorImpl, empty_strided
-from labkit.ops.aten import aten
 from labkit.ops.tensors import copy
 
 
@@ -84,7 +83,7 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
+    *,
     materialize_grads: bool = False,
 ) -> Any:
     """The gradients of the outputs with respect to each input; no `grad` changes.
@@ -96,7 +95,7 @@ def grad(
 
     Raises   RuntimeError   PyTorch's reasons, in its words
     Source   torch/autograd/__init__.py  grad
-    Differs  `is_grads_batched` runs backward once per gradient of the batch.
+    Differs  no `is_grads_batched`, which runs under vmap
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(
@@ -118,39 +117,13 @@ def grad(
             stacklevel=2,
         )
     keep = create_graph if retain_graph is None else retain_graph
-    given = _grads(grad_outputs, len(roots))
-    if is_grads_batched:
-        result = _batched(roots, given, keep, create_graph, wanted, allow_unused)
-    else:
-        grads = make_grads(roots, given)
-        result = _run(roots, grads, keep, create_graph, wanted, allow_unused, accumulate_grad=False)
+    grads = make_grads(roots, _grads(grad_outputs, len(roots)))
+    result = _run(roots, grads, keep, create_graph, wanted, allow_unused, accumulate_grad=False)
     if materialize_grads:
         result = _materialized(result, wanted, create_graph)
     if isinstance(inputs, dict):
         return dict(zip(inputs, result, strict=True))
     return tuple(result)
-
-
-def _batched(
-    roots: tuple[Any, ...],
-    grads: tuple[Any, ...],
-    keep: bool,
-    create_graph: bool,
-    wanted: tuple[Any, ...],
-    allow_unused: bool,
-) -> list[Any]:
-    sizes = {grad.sizes[0] for grad in grads if grad is not None}
-    if len(sizes) != 1:
-        raise ValueError(f"is_grads_batched needs one batch size, got {sorted(sizes)}")
-    (size,) = sizes
-    rows = []
-    for i in range(size):
-        one = tuple(None if g is None else aten.select.int(g, 0, i) for g in grads)
-        last = i == size - 1
-        made = make_grads(roots, one)
-        rows.append(_run(roots, made, keep or not last, create_graph, wanted, allow_unused, False))
-    columns = zip(*rows, strict=True)
-    return [None if each[0] is None else aten.stack.default(list(each)) for each in columns]
 
 
 def _materialized(result: list[Any], wanted: tuple[Any, ...], create_graph: bool) -> list[Any]:

@@ -36,16 +36,6 @@ def checked_numel(sizes: Ints) -> int:
     return total
 
 
-def element_offset(index: Ints, strides: Ints, storage_offset: int) -> int:
-    """Elements from the start of the storage to the element at `index`: the stride formula."""
-    return storage_offset + sum(i * s for i, s in zip(index, strides, strict=True))
-
-
-def byte_offset(index: Ints, strides: Ints, storage_offset: int, itemsize: int) -> int:
-    """Bytes from the start of the storage to the element at `index`."""
-    return element_offset(index, strides, storage_offset) * itemsize
-
-
 def storage_nbytes(sizes: Ints, strides: Ints, itemsize: int, storage_offset: int = 0) -> int:
     """Bytes a storage must have so that the last element is inside; 0 for an empty tensor.
 

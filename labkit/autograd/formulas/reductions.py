@@ -21,7 +21,7 @@ def _listed(dims: Dims) -> list[int]:
 def restore_reduced_dims(tensor: Any, dims: Dims, keepdim: bool, count: int | None = None) -> Any:
     """The tensor with the reduced dimensions back, of size 1.
 
-    count   dimensions there were before; None: as many as were named more than there are
+    count   dimensions before the reduction; None: those of the tensor and the named ones
 
     Source   torch/csrc/autograd/FunctionsManual.cpp  restore_reduced_dims, unsqueeze_multiple
     """

@@ -27,7 +27,6 @@ OPERATORS = {"small": 60, "full": 10_000}
 """Entries taken, at random."""
 TOLERANCE = 1e-7
 """Relative, and absolute for numbers below 1: float64 sums in another order."""
-_DTYPES = (torch.float64, torch.int64, torch.bool)
 WRONG_IN_TORCH = {"as_strided_scatter"}
 """Entries whose gradient PyTorch 2.13 itself gets wrong: it passes on what was overwritten."""
 _READABLE = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}

@@ -42,7 +42,6 @@ class CupyDriver:
     """
 
     name = "cupy"
-    elapsed_unit = "ms"
 
     def __init__(self, *, why: str = "asked for", blocking: bool = False) -> None:
         self.why = why

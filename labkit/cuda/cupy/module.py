@@ -30,7 +30,6 @@ class Function:
     static_shared_bytes: int
     max_threads: int
     num_regs: int
-    local_bytes: int
 
 
 class Module:
@@ -75,7 +74,7 @@ class Module:
             raw, pointer, name,
             signature_from_text(text, name, _parameter_sizes(libcuda, pointer)),
             attributes["shared_size_bytes"], attributes["max_threads_per_block"],
-            attributes["num_regs"], attributes["local_size_bytes"],
+            attributes["num_regs"],
         )  # fmt: skip
 
 

@@ -38,7 +38,6 @@ class EmulatorDriver:
     """
 
     name = "emulator"
-    elapsed_unit = "steps"
 
     def __init__(
         self,
