@@ -8,4 +8,9 @@ def seeds(first, *others):
 
     @pytest.mark.parametrize("seed", seeds(*range(4)))
     """
-    return [first, *(pytest.param(other, marks=pytest.mark.full) for other in others)]
+    return [first, *full_only(*others)]
+
+
+def full_only(*others):
+    """Values that `lab.py test --all` alone asks."""
+    return [pytest.param(other, marks=pytest.mark.full) for other in others]
