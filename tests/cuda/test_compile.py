@@ -143,6 +143,34 @@ def test_a_fresh_cache_directory_is_made_where_it_is_asked_for(tmp_path):
     assert told.stdout.startswith(str(tmp_path / "new" / "compiled" / "emulator-"))
 
 
+@pytest.mark.skipif(build.find_compiler().is_clang, reason="clang reads the header each time")
+@pytest.mark.parametrize("trace", [False, True], ids=["fast", "trace"])
+def test_the_header_is_read_once_for_all_kernels_and_the_same_bytes_come_out(
+    trace, tmp_path, monkeypatch
+):
+    code, calls, run = KERNEL % "x[0] = __ldg(x + 1) + 4;", [], build.run_compiler
+
+    def tells_what_it_reads(compiler, arguments):
+        folder = Path(arguments[arguments.index("-o") + 1]).parent  # another one in each build
+        alike = ["-Wl,--build-id=none", f"-fdebug-prefix-map={folder}=/"]
+        done = run(compiler, [*arguments, "-H", *alike])
+        calls.append(done.stderr)
+        return done
+
+    monkeypatch.setattr(build, "run_compiler", tells_what_it_reads)
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "read"))
+    for options in ([], ["-DSOMETHING=1"]):
+        once = build.compile_cuda(code, "a.cu", options=options, trace=trace)
+    headers = [reading for reading in calls if "cuemu/types.h" in reading]
+    assert len(headers) == 1, "one call reads the header"
+    assert sum(reading.startswith("! ") for reading in calls) == 2, "and both kernels use that"
+
+    monkeypatch.setattr(build, "precompiled", lambda *given: [])
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "unread"))
+    anew = build.compile_cuda(code, "a.cu", options=["-DSOMETHING=1"], trace=trace)
+    assert once.read_bytes() == anew.read_bytes()
+
+
 def test_another_checkouts_build_is_not_taken(emulator, tmp_path, monkeypatch):
     """Its line table names the other checkout's shims, which would be blamed for every fault."""
     code = 'extern "C" __global__ void moved(int* x) { x[0] = 1; }'

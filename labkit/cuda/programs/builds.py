@@ -119,11 +119,15 @@ class Program:
         build.require_linux()
         compiler = build.find_compiler()
         texts = [self._translated(file, which) for file in self.files]
-        flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
-        flags = compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]])
-        flags += self._standard() + [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
+        flags = self._usual(compiler, which)
+        flags += [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
         flags += [*self.ahead(which), *(self.of_host() if which == "host" else [])]
         return compiler, flags, texts
+
+    def _usual(self, compiler: Compiler, which: Pass) -> list[str]:
+        """The flags of any program in that version of the language."""
+        flags = [flag for flag in build.COMMON_FLAGS if flag not in _NOT_HERE]
+        return compiler.flags([*flags, *_OWN_FLAGS, *_PASS_FLAGS[which]]) + self._standard()
 
     def for_c(self) -> list[str]:
         """Flags for a file in C, which knows nothing of CUDA: nvcc hands it to a C compiler."""
@@ -139,6 +143,10 @@ class Program:
     def ahead(self, which: Pass) -> Sequence[str]:
         """Flags for headers that stand before every file, and for where they are."""
         return ("-includecuemu.h",)
+
+    def read_before(self, compiler: Compiler, which: Pass, folder: Path) -> list[str]:
+        """Where the first of these headers is looked for first, read already."""
+        return build.precompiled(compiler, self._usual(compiler, which), folder)
 
     def surroundings(self) -> Sequence[str]:
         """What else a build of it depends on, besides its text and the emulator."""
@@ -202,12 +210,13 @@ class _Making:
             for file in self.program.files
             if file.is_source and (self.which == "host" or not file.is_c)
         ]
+        ahead = self.program.read_before(self.compiler, self.which, folder)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            return list(pool.map(lambda unit: self.compiled(*unit), units))
+            return list(pool.map(lambda unit: self.compiled(ahead, *unit), units))
 
-    def compiled(self, file: SourceFile, place: Path) -> Path:
+    def compiled(self, ahead: Sequence[str], file: SourceFile, place: Path) -> Path:
         target = place.with_suffix(".o")
-        search = [f"-iquote{file.path.parent}", f"-iquote{KERNELS}", f"-I{INCLUDE}"]
+        search = [f"-iquote{file.path.parent}", f"-iquote{KERNELS}", *ahead, f"-I{INCLUDE}"]
         flags = self.program.for_c() if file.is_c else self.flags
         arguments = [*flags, *search, "-c", str(place), "-o", str(target)]
         told = build.run_compiler(self.compiler, arguments)

@@ -42,6 +42,10 @@ class ExtensionProgram(Program):
             f"-include{stand_ins / 'last.h'}",
         ]
 
+    def read_before(self, compiler: Compiler, which: Pass, folder: Path) -> list[str]:
+        """Nowhere: PyTorch's headers, read, are 350 MB, and cost as much as three extensions."""
+        return []
+
     def surroundings(self) -> Sequence[str]:
         """PyTorch's version, and the headers that stand in for CUDA's of PyTorch."""
         return (torch.__version__, str(TORCH), tree_hash(HERE / "include"))
