@@ -108,6 +108,30 @@ def test_gradients_have_the_type_of_their_parameters():
     assert weight.grad.dtype is lab.float32
 
 
+@pytest.mark.parametrize("lower", ["float16", "bfloat16"])
+def test_gradients_through_the_casts_are_torchs(lower):
+    """Behind a gradient lie up to four sums rounded to the lower type, each a step off at most."""
+    torch.manual_seed(2)
+    numbers = [torch.randn(*size) / 2 for size in ((5, 4), (6, 4), (6,), (3, 6))]
+
+    def gradients(m, linear, region):
+        x, *weights = (m.tensor(each.tolist(), requires_grad=True) for each in numbers)
+        with region:
+            wide = linear(linear(x, weights[0], weights[1]).tanh(), weights[2])
+            loss = m.log_softmax(wide, 1).exp().square().sum()
+        loss.backward()
+        return [(str(each.grad.dtype), each.grad.tolist()) for each in (x, *weights)]
+
+    ours = gradients(lab, F.linear, amp.autocast("cpu", getattr(lab, lower)))
+    dtype = getattr(torch, lower)
+    theirs = gradients(torch, torch.nn.functional.linear, torch.autocast("cpu", dtype))
+    step = torch.finfo(dtype).eps
+    for (mine, numbers_here), (other, numbers_there) in zip(ours, theirs, strict=True):
+        assert mine.rpartition(".")[2] == other.rpartition(".")[2] == "float32"
+        here, there = (torch.tensor(each) for each in (numbers_here, numbers_there))
+        torch.testing.assert_close(here, there, rtol=4 * step, atol=4 * step * there.abs().max())
+
+
 def test_integers_float64_and_other_devices_are_not_cast():
     wide, whole = lab.ones(2, 2, dtype=lab.float64), lab.ones(2, 2, dtype=lab.int64)
     with amp.autocast("cpu"):

@@ -6,6 +6,7 @@ import torch
 import labkit as lab
 from labkit import cuda
 from labkit.vision import ResidualBlock, SqueezeExcite
+from tests.vision import peers
 
 BLOCKS = {
     "identity": lambda: ResidualBlock(3, 3),
@@ -60,43 +61,39 @@ def test_by_hand_is_what_autograd_does(name, training):
         close(gradients_hand[parameter], gradient)
 
 
-def torch_block(block, x):
-    """The same block of PyTorch's modules, called on the same numbers."""
-    nn = torch.nn
+class Gate(torch.nn.Module):
+    """Squeeze-excite as its paper has it."""
 
-    def conv_bn(part):
-        conv, bn = part.conv, part.bn
-        shape = conv.weight.shape
-        pair = nn.Sequential(
-            nn.Conv2d(shape[1], shape[0], shape[2], conv.stride[0], shape[2] // 2, bias=False),
-            nn.BatchNorm2d(shape[0]),
-        ).double()
-        with torch.no_grad():
-            for theirs, ours in zip(
-                pair.parameters(), (conv.weight, bn.weight, bn.bias), strict=True
-            ):
-                theirs.copy_(torch.tensor(ours.tolist(), dtype=torch.float64))
-        return pair
+    def __init__(self, channels, reduced):
+        super().__init__()
+        self.reduce = torch.nn.Linear(channels, reduced)
+        self.expand = torch.nn.Linear(reduced, channels)
 
-    first, second = conv_bn(block.first), conv_bn(block.second)
-    shortcut = conv_bn(block.shortcut) if block.shortcut is not None else nn.Identity()
-    y = (second(first(x).relu()) + shortcut(x)).relu()
-    return y, first, second
+    def forward(self, x):
+        gate = self.expand(self.reduce(x.mean((2, 3))).relu()).sigmoid()
+        return x * gate[:, :, None, None]
 
 
-@pytest.mark.parametrize("name", ["identity", "wider", "smaller"])
-def test_a_residual_block_is_pytorch_s(name):
+PEERS = {
+    "identity": lambda: peers.Residual(3, 3),
+    "wider": lambda: peers.Residual(3, 4),
+    "smaller": lambda: peers.Residual(3, 3, 2),
+    "gate": lambda: Gate(3, 2),
+}
+
+
+@each_block
+def test_values_and_every_gradient_are_pytorch_s(name):
     block, x = made(name), image()
+    peer = peers.copied(PEERS[name](), block)
     y, dy, dx, gradients = by_autograd(block, x)
     theirs_x = torch.tensor(x.tolist(), dtype=torch.float64, requires_grad=True)
-    theirs, first, second = torch_block(block, theirs_x)
+    theirs = peer(theirs_x)
     theirs.backward(torch.tensor(dy.tolist(), dtype=torch.float64))
-    close(y, lab.tensor(theirs.tolist(), dtype=lab.float64))
-    close(dx, lab.tensor(theirs_x.grad.tolist(), dtype=lab.float64))
-    for ours, pair in (("first", first), ("second", second)):
-        for key, theirs_weight in (("conv.weight", pair[0].weight), ("bn.bias", pair[1].bias)):
-            expected = lab.tensor(theirs_weight.grad.tolist(), dtype=lab.float64)
-            close(gradients[f"{ours}.{key}"], expected)
+    pairs = [(y, theirs), (dx, theirs_x.grad)]
+    pairs += zip(gradients.values(), [each.grad for each in peer.parameters()], strict=True)
+    for mine, other in pairs:
+        close(mine, lab.tensor(other.tolist(), dtype=lab.float64))
 
 
 def test_running_statistics_move_by_hand_too():

@@ -86,8 +86,9 @@ def test_it_is_pytorch_s(name):
 
 @pytest.mark.parametrize("block", [
     lambda: MBConv(2, 2, 3, ratio=2), lambda: MBConv(2, 3, 3, 2, ratio=1),
-    lambda: ResidualBlock(2, 2), lambda: SqueezeExcite(2, 2, "silu"),
-], ids=["skips", "steps", "residual", "gate"])  # fmt: skip
+    lambda: ResidualBlock(2, 2), lambda: ResidualBlock(2, 3), lambda: ResidualBlock(2, 2, 2),
+    lambda: SqueezeExcite(2, 2, "silu"), lambda: SqueezeExcite(2, 2),
+], ids=["skips", "steps", "residual", "wider", "smaller", "gate", "gate of a ReLU"])  # fmt: skip
 def test_finite_differences_agree(block):
     x = randn(2, 2, 3, 4).requires_grad_()
     assert gradcheck(drawn(block()), (x,))
