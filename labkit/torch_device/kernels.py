@@ -52,6 +52,7 @@ AS_THEY_ARE = (
     "dot", "max", "min", "nll_loss2d_forward", "nll_loss2d_backward", "embedding",
     "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
     "native_batch_norm", "native_batch_norm_backward", "native_dropout",
+    "_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_",
 )  # fmt: skip
 """Operators that are not structured; labkit's result becomes PyTorch's tensor."""
 
