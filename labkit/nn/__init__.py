@@ -6,7 +6,7 @@ Source   torch/nn
 from labkit.core.missing import refuse_others
 from labkit.nn import functional, init
 from labkit.nn.containers import ModuleDict, ModuleList, Sequential
-from labkit.nn.layers import BatchNorm1d, BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear
+from labkit.nn.layers import BatchNorm1d, BatchNorm2d, Conv2d, LayerNorm, Linear
 from labkit.nn.module import Module
 from labkit.nn.parameter import Parameter
 from labkit.nn.plain_layers import (
@@ -35,7 +35,6 @@ __all__ = [
     "Conv2d",
     "CrossEntropyLoss",
     "Dropout",
-    "Embedding",
     "Flatten",
     "Identity",
     "LayerNorm",

@@ -27,9 +27,3 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:
     gain = math.sqrt(2.0 / (1 + a**2))
     bound = math.sqrt(3.0) * gain / math.sqrt(fan_in(tensor.sizes))
     return uniform_(tensor, -bound, bound)
-
-
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """Numbers drawn from a normal distribution."""
-    with no_grad():
-        return tensor.normal_(mean, std)  # type: ignore[attr-defined]

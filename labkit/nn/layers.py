@@ -150,27 +150,3 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Shape and constant."""
         return f"{self.normalized_shape}, eps={self.eps}"
-
-
-class Embedding(Module):
-    """One row of the weight per whole number."""
-
-    def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None
-    ) -> None:
-        super().__init__()
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = padding_idx
-        self.weight = Parameter(lab.empty(num_embeddings, embedding_dim))
-        init.normal_(self.weight)
-        if padding_idx is not None:
-            with lab.no_grad():
-                self.weight[padding_idx].fill_(0)
-
-    def forward(self, x: Tensor) -> Any:
-        """[...] whole numbers -> [..., embedding_dim]."""
-        return functional.embedding(x, self.weight, self.padding_idx)
-
-    def extra_repr(self) -> str:
-        """Rows and columns."""
-        return f"{self.num_embeddings}, {self.embedding_dim}"

@@ -61,7 +61,6 @@ CASES = [
     ("layer_norm", (normal(4, 3, 5), lambda r: np.array([3, 5]), normal(3, 5), normal(3, 5)), {}),
     ("softmax", (normal(4, 3),), {"dim": 1}),
     ("log_softmax", (normal(4, 3),), {"dim": 0}),
-    ("embedding", (classes(2, 3, count=5), normal(5, 4)), {"padding_idx": 2}),
     ("mse_loss", (normal(4, 3), normal(4, 3)), {"reduction": "none"}),
     ("nll_loss", (normal(4, 3), classes(4, count=3)), {"ignore_index": 1}),
     ("cross_entropy", (normal(4, 3), classes(4, count=3)), {"label_smoothing": 0.1}),
@@ -133,7 +132,6 @@ BAD = [
     ("nll_loss", (normal(4, 3), classes(4, count=3)), {"reduction": "average"}),
     ("nll_loss", (normal(4, 3), lambda r: np.array([0, 1, 2, 3])), {}),
     ("cross_entropy", (normal(4, 3), classes(5, count=3)), {}),
-    ("embedding", (lambda r: np.array([[7]]), normal(5, 4)), {}),
     ("dropout", (normal(4),), {"p": 1.5}),
 ]
 

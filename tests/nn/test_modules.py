@@ -9,7 +9,6 @@ import labkit as lab
 LAYERS = {
     "Linear": (5, 3),
     "Conv2d": (4, 6, 3),
-    "Embedding": (7, 3),
     "BatchNorm2d": (4,),
     "LayerNorm": ((3, 2),),
 }

@@ -25,7 +25,6 @@ from labkit.nn.functional.layer import (
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
-    embedding,
     layer_norm,
     linear,
 )
@@ -53,7 +52,6 @@ __all__ = [
     "conv_transpose3d",
     "cross_entropy",
     "dropout",
-    "embedding",
     "gelu",
     "layer_norm",
     "leaky_relu",

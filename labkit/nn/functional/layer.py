@@ -1,4 +1,4 @@
-"""Linear maps, convolutions, embeddings and norms.
+"""Linear maps, convolutions and norms.
 
 Source   torch/nn/functional.py
 """
@@ -19,31 +19,6 @@ conv3d = face("conv3d")
 conv_transpose1d = face("conv_transpose1d")
 conv_transpose2d = face("conv_transpose2d")
 conv_transpose3d = face("conv_transpose3d")
-
-
-def embedding(
-    input: Tensor,  # noqa: A002
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """The rows of `weight` that `input` names.
-
-    padding_idx  a row that gets no gradient, counted from the back when negative
-
-    Raises   ValueError            a padding row outside the table
-             NotImplementedError   a `max_norm`: rows are not shortened here
-    """
-    if max_norm is not None:
-        raise NotImplementedError(f"embedding(max_norm={max_norm}): rows are not shortened here")
-    rows = weight.size(0)
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise ValueError(f"padding_idx {padding_idx} must be within the {rows} rows")
-    padding = -1 if padding_idx is None else padding_idx % rows
-    return face("embedding")(weight, input, padding, scale_grad_by_freq, sparse)
 
 
 def batch_norm(
