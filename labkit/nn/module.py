@@ -114,18 +114,6 @@ class Module:
         """The module is a child of this name."""
         self._modules[name] = module
 
-    def get_submodule(self, target: str) -> "Module":
-        """The module below that has this full name; the module itself for "".
-
-        Raises   AttributeError   there is none
-        """
-        module: Any = self
-        for name in filter(None, target.split(".")):
-            module = getattr(module, name)
-        if not isinstance(module, Module):
-            raise AttributeError(f"{target!r} is not a Module but a {type(module).__name__}")
-        return module
-
     # Walking
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:

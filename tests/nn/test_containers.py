@@ -79,12 +79,6 @@ def test_what_fits_is_loaded_when_not_strict():
     assert_beside(loaded)
 
 
-def test_submodules_by_their_full_name():
-    assert_beside(lambda m: type(m.nn.Sequential(named(m)).get_submodule("0.act")).__name__)
-    assert_beside(lambda m: named(m).get_submodule("second"))
-    assert_beside(lambda m: str(named(m).half().get_submodule("first").weight.dtype))
-
-
 def test_a_convolution_says_what_is_not_by_default():
     assert_beside(lambda m: repr(m.nn.Conv2d(4, 6, 3, padding=1, dilation=2, groups=2, bias=False)))
     assert_beside(lambda m: repr(m.nn.Conv2d(1, 2, 3)))
