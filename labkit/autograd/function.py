@@ -101,6 +101,8 @@ class FunctionCtx(Node):
             return tuple(self.to_save or ())
         return tuple(None if each is None else each.unpack(self) for each in self.saved)
 
+    _raw_saved_tensors = property(lambda self: tuple(self.saved or ()))
+
     def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> Any:
         """The user's `backward`, its arguments made whole and its results checked.
 
