@@ -69,7 +69,9 @@ void RaceShadow::merge(Seen& into, const Seen& from) {
 void RaceShadow::atomic(unsigned thread, uint64_t address) {
     if (!fences_used_) return;
     acquire(thread, address);
-    if (fenced_[thread]) release(thread, address);
+    if (!fenced_[thread]) return;
+    release(thread, address);
+    ++released_[address][key(block_, thread)];  // the atomic itself, which is about to be noted
 }
 
 void RaceShadow::release(unsigned thread, uint64_t at) {
@@ -130,10 +132,11 @@ bool RaceShadow::touch(Cell& cell, const Touch& now, bool writes, Conflict& conf
         conflict = {earlier, block_of(earlier.epoch), earlier_wrote};
         return true;
     };
-    bool races = against(cell.write, true) || (cell.same_warp_read.wrote && against(cell.same_warp_read, true));
-    if (writes) {
+    const bool beside_wrote = cell.same_warp_read.wrote;
+    bool races = against(cell.write, true) || (!writes && beside_wrote && against(cell.same_warp_read, true));
+    if (writes) {  // one behind its own atomic, such as a counter's reset, comes after all it counted
         races = races || against(cell.read, false) || against(cell.other_warp_read, false) ||
-                against(cell.same_warp_read, false);
+                (!beside_wrote && against(cell.same_warp_read, false));
         Touch beside{};  // one's own atomic hides no other thread's
         for (const Touch& earlier : {cell.same_warp_read, cell.write}) {
             if (now.atomic && earlier.valid && earlier.atomic && !ordered(earlier, now)) beside = earlier, beside.wrote = 1;
