@@ -14,6 +14,7 @@ from labkit.memory.history import ACTIONS
 from labkit.memory.snapshots.extras import Annotation, annotations_of, settings_in
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused, short
 from labkit.memory.snapshots.stack_table import Codes, StackTable, stack_table
+from labkit.memory.snapshots.trace_table import TraceTable
 
 STATES = (FREE, ALLOCATED, PENDING)
 ADDRESSED = frozenset(ACTIONS) - {"snapshot", "oom"}
@@ -87,16 +88,12 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
 
     streams, pools, notes = Codes(0), Codes((0, 0)), Codes("")
     actions = Codes(*ACTIONS)
-    rows, where = _rows(trace, f"device_traces[{device}]"), "device trace"
-    events = {
-        "action": _coded(rows, "action", actions, where, _string, np.uint8),
-        "address": _addresses(rows),
-        "size": _sizes(_numbers(rows, "size", where), "size", where),
-        "stream": _coded(rows, "stream", streams, where, _handle, np.int32, 0),
-        "pool": _coded(rows, "pool_id", pools, where, _pool_id, np.int32, (0, 0)),
-        "note": _coded(rows, "user_metadata", notes, where, _string, np.int32, ""),
-        "time_us": _numbers(rows, "time_us", where, 0),
-    }
+    if isinstance(trace, TraceTable):
+        events, trace_frames, of_row = _stepped_events(trace, actions, streams, pools, notes)
+    else:
+        rows = _rows(trace, f"device_traces[{device}]")
+        events, trace_frames = _events(rows, actions, streams, pools, notes)
+        of_row = np.arange(len(rows))
     segment_columns = {
         "address": _numbers(segments, "address", "segments"),
         "size": _sizes(_numbers(segments, "total_size", "segments"), "total_size", "segments"),
@@ -116,10 +113,11 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         "state": _coded(blocks, "state", states, "blocks", _string, np.uint8),
         "segment": owner,
     }
-    tracebacks = [_field(group, "frames", ()) for group in (rows, segments, blocks)]
+    tracebacks = [trace_frames, *(_field(rows, "frames", ()) for rows in (segments, blocks))]
     numbers, stacks = stack_table([frames for group in tracebacks for frames in group])
     for table, group in zip((events, segment_columns, block_columns), tracebacks, strict=True):
         table["stack"], numbers = numbers[: len(group)], numbers[len(group) :]
+    events["stack"] = events["stack"][of_row]
     return Columns(
         device=device,
         actions=tuple(actions),
@@ -133,6 +131,47 @@ def _columns(snapshot: Mapping[str, Any], device: int | None) -> Columns:
         settings=settings_in(snapshot),
         annotations=annotations_of(snapshot, device),
     )
+
+
+def _events(
+    rows: list[dict[str, Any]], actions: Codes, streams: Codes, pools: Codes,
+    notes: Codes,
+) -> tuple[dict[str, Array], list[Any]]:  # fmt: skip
+    """The columns of a trace of dicts, and the traceback of each row."""
+    where = "device trace"
+    events = {
+        "action": _coded(rows, "action", actions, where, _string, np.uint8),
+        "address": _addresses(rows),
+        "size": _sizes(_numbers(rows, "size", where), "size", where),
+        "stream": _coded(rows, "stream", streams, where, _handle, np.int32, 0),
+        "pool": _coded(rows, "pool_id", pools, where, _pool_id, np.int32, (0, 0)),
+        "note": _coded(rows, "user_metadata", notes, where, _string, np.int32, ""),
+        "time_us": _numbers(rows, "time_us", where, 0),
+    }
+    return events, _field(rows, "frames", ())
+
+
+def _stepped_events(
+    trace: TraceTable, actions: Codes, streams: Codes, pools: Codes, notes: Codes
+) -> tuple[dict[str, Array], list[Any], Array]:
+    """The columns of a trace read fast, distinct tracebacks, and which of them each row has."""
+    rows, where = trace.dicts, "device trace"
+
+    def coded(key: str, codes: Codes, convert: Callable[[Any], Any], default: Any) -> Array:
+        values, of_row = trace.distinct(key, default)
+        dtype = np.uint8 if codes is actions else np.int32
+        return np.array([codes[convert(value)] for value in values], dtype)[of_row]
+
+    events = {
+        "action": coded("action", actions, _string, None),
+        "address": trace.numbers("addr", _addresses(rows)),
+        "size": _sizes(trace.numbers("size", _numbers(rows, "size", where)), "size", where),
+        "stream": coded("stream", streams, _handle, 0),
+        "pool": coded("pool_id", pools, _pool_id, (0, 0)),
+        "note": coded("user_metadata", notes, _string, ""),
+        "time_us": trace.numbers("time_us", _numbers(rows, "time_us", where, 0)),
+    }
+    return events, *trace.distinct("frames", ())
 
 
 def _rows(value: Any, name: str) -> list[dict[str, Any]]:
@@ -150,7 +189,8 @@ def chosen_device(segments: list[dict[str, Any]], traces: Sequence[Any]) -> int:
 
     Raises   SnapshotError   a segment names no device
     """
-    lengths = [len(trace) if isinstance(trace, list | tuple) else 0 for trace in traces]
+    kinds = (list, tuple, TraceTable)
+    lengths = [len(trace) if isinstance(trace, kinds) else 0 for trace in traces]
     if any(lengths):
         return lengths.index(max(lengths))
     devices = [segment.get("device", 0) for segment in segments]

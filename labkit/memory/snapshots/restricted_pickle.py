@@ -193,13 +193,13 @@ def _try_to_read(file: BinaryIO, seconds: int, memory: int) -> NoReturn:
             gc.freeze()  # from here on the collector's list holds what is read, and no more
             read = _PlainUnpickler(io.BufferedReader(_Reporting(file, 0, None), READ_BYTES)).load()
             tuples = (each for each in gc.get_objects(0) if type(each) is tuple)
-            if read is not None and not all(map(_is_simple, tuples)):
+            if read is not None and not all(map(is_simple, tuples)):
                 os._exit(NESTED)
     finally:
         os._exit(0)
 
 
-def _is_simple(value: tuple[Any, ...]) -> bool:
+def is_simple(value: tuple[Any, ...]) -> bool:
     """Whether the tuple can be hashed at once: it is short, and there is none in it."""
     return len(value) <= LONGEST_TUPLE and tuple not in map(type, value)
 

@@ -166,22 +166,32 @@ def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list
     lies before the first allocation behind it. The map is exact unless `max_split_size` is set or
     growing segments are used.
     """
-    later = entries_of(snapshot, device)[entry:]
+    return undone(snapshot, entries_of(snapshot, device)[entry:], device)
+
+
+def undone(
+    snapshot: Snapshot, later: Sequence[dict[str, Any]], device: int = 0
+) -> list[dict[str, Any]]:
+    """The memory map before these last entries of the trace.
+
+    later  all of them, or for each address the first of each action and every segment's: what an
+           address held is decided by the first entry of either kind after that moment
+    """
     settings = settings_of(snapshot)
     ranges, live = _ranges_and_blocks(snapshot, device)
-    for row in reversed(later):
-        action, address = row["action"], row.get("addr", 0)
+    for entry in reversed(later):
+        action, address = entry["action"], entry.get("addr", 0)
         if action == "alloc":
             live.pop(address, None)
         elif action == "free_completed":
-            size = round_size(max(row["size"], 1), settings.roundup_power2_divisions)
-            live[address] = _Live(address, size, row["size"], PENDING)
+            size = round_size(max(entry["size"], 1), settings.roundup_power2_divisions)
+            live[address] = _Live(address, size, entry["size"], PENDING)
         elif action == "free_requested" and address in live:
             live[address].state = ALLOCATED
         elif action in _GROWTHS:
-            _remove(ranges, address, row["size"])
+            _remove(ranges, address, entry["size"])
         elif action in _RELEASES:
-            _add(ranges, _Range.of_entry(row, settings.large_segment_size))
+            _add(ranges, _Range.of_entry(entry, settings.large_segment_size))
     _find_tails(live, later)
     return [_segment(piece, live, device) for piece in sorted(ranges, key=lambda r: r.address)]
 

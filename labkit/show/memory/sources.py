@@ -14,7 +14,7 @@ from labkit.memory.snapshots.call_sites import regions
 from labkit.memory.snapshots.extras import Region
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
-from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns
+from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns, load_part
 from labkit.show.memory.progress import reading
 
 LISTED_CANDIDATES = 60
@@ -92,8 +92,7 @@ def _read_part(source: Any, device: int | None, events: tuple[int, int]) -> Sour
     if isinstance(source, str | os.PathLike) and not names_torch_cuda(source):
         path = Path(source)
         with reading(path) as progress:
-            part = between(load(path, progress=progress), *events, device)
-        return Source(path.name, part)
+            return Source(path.name, load_part(path, *events, device, progress=progress))
     whole = read_source(source, device)
     part = between(whole.reread(), *events, device)
     return Source(whole.name, part, device_total=whole.device_total, remarks=whole.remarks)
