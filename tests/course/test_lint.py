@@ -187,6 +187,7 @@ BROKEN = [
     ("reveals other, which nothing", REVEAL, f"{REVEAL}\nother.reveal(a)"),
     ("reveals a literal", REVEAL, "guess.reveal(2 - 1)"),
     ("takes 5 lines", REVEAL, "guess.reveal(\n    len(\n        owners\n    )\n)"),
+    ("has a heading amid its text", RULE, f"{RULE}\n#\n# ## A section"),
     ("holds an explanation", REVEAL, "guess.reveal(len(owners), why='one two three four five')"),
     ("offers 1 answers", ', 2: "nothing was copied"', ""),
     ("then `guess`", ")\nguess\n", ")\n"),

@@ -1,10 +1,11 @@
 """What is wrong with the predictions of a chapter: nothing may tell before its time."""
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
-from labkit.course.chapters.chapter import Part, called, text_constants
+from labkit.course.chapters.chapter import FENCED, Part, called, text_constants
 
 REVEAL_LINES = 3
 OPENS = re.compile(r"\w+ = course\.predict\(")
@@ -33,6 +34,9 @@ def prediction_problems(parts: list[Part]) -> Iterator[str]:
     yield from (
         f"the prediction in cell {part.id} is never revealed" for part, _ in waiting.values()
     )
+    for part, below in itertools.pairwise(parts):
+        if part.calls("reveal"):
+            yield from _conclusion(part, below)
     for part, explanations in told:
         yield from _spoilt(part, explanations, parts)
         yield from _kept(part, parts)
@@ -74,6 +78,15 @@ def _reveal(part: Part, call: ast.Call) -> Iterator[str]:
         yield f"cell {part.id} reveals a literal, not what the run found"
     if any(len(text.split()) > TELLING for text in text_constants(call)):
         yield f"the reveal in cell {part.id} holds an explanation: it belongs to its choice"
+
+
+def _conclusion(part: Part, below: Part) -> Iterator[str]:
+    """The text below a reveal waits for the answer, unless a section begins with it."""
+    if not below.is_code and re.search(r".\n#{1,3} ", FENCED.sub("", below.source), re.DOTALL):
+        yield (
+            f"cell {below.id}, below the reveal in cell {part.id}, has a heading amid its text: "
+            "the section wants a cell of its own, so that the text before it waits for the answer"
+        )
 
 
 def _spoilt(part: Part, explanations: list[str], parts: list[Part]) -> Iterator[str]:
