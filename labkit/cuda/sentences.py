@@ -13,6 +13,8 @@ def with_sentence(finding: Finding, array_size: int) -> Finding:
 
 
 def _element(finding: Finding) -> str:
+    if finding.message:  # of the heap of malloc and new
+        return finding.message
     return element(finding.array, finding.offset, finding.size)
 
 
@@ -36,6 +38,8 @@ def _race(finding: Finding, array_size: int) -> str:
 
 def _out_of_bounds(finding: Finding, array_size: int) -> str:
     start = f"thread {finding.thread} of block {finding.block} {_VERBS[finding.access]}"
+    if finding.message:
+        return f"{start} {finding.message}"
     if not finding.array:
         return f"{start} {finding.size} bytes at {finding.address:#x}, which no array holds"
     past = finding.offset + finding.size - array_size

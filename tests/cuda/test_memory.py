@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import labkit as lab
+from labkit import cuda
+from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import InvalidValueError, OutOfMemoryError
 
 MIB = 1 << 20
@@ -147,3 +149,39 @@ ctypes.string_at(address, 1)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == -signal.SIGSEGV, done.stderr
+
+
+HEAP = r"""
+__device__ int* numbers;
+extern "C" __global__ void make() { if (threadIdx.x == 0) numbers = new int[32]; }
+extern "C" __global__ void use(int* out, int from) {
+    numbers[threadIdx.x] = threadIdx.x;
+    out[threadIdx.x] = numbers[from + threadIdx.x];
+}
+extern "C" __global__ void end() { if (threadIdx.x == 0) delete[] numbers; }
+"""
+
+
+def test_what_a_thread_allocated_is_known_to_a_later_watched_launch():
+    driver = EmulatorDriver(why="tracing")
+    try:
+        module = cuda.RawModule(HEAP, driver=driver)
+        make, use, end = map(module.get_function, ("make", "use", "end"))
+        out = np.zeros(32, "i")
+
+        def found(start):
+            findings = use(1, 32, (out, start), trace=cuda.Trace(races=False)).findings
+            return [finding.message for finding in findings]
+
+        make(1, 1, ())
+        assert found(0) == [] and out.tolist() == list(range(32))
+        assert found(8) == [
+            "thread (24, 0, 0) of block (0, 0, 0) reads bytes 128 to 131 of 128 bytes that a "
+            "thread allocated"
+        ]
+        end(1, 1, ())
+        assert all("and that were freed" in message for message in found(0)) and found(0)
+        make(1, 1, ())
+        assert found(0) == []
+    finally:
+        driver.worker.stop()

@@ -47,6 +47,11 @@ COMMON_FLAGS = (
 ASK_DIVISORS = "-fsanitize=integer-divide-by-zero"
 FAST_FLAGS = ("-O2", ASK_DIVISORS) if ON_ARM else ("-O2",)
 """x86-64 faults at a division by zero; arm64 goes on with 0, so there the compiler asks first."""
+FROM_THE_HEAP = "-Wl," + ",".join(
+    f"--wrap={name}"
+    for name in ("malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm")
+)
+"""malloc, free, new and delete of a module are runtime/heap.cpp's."""
 TRACE_FLAGS = (
     "-O1",
     "-DCUEMU_TRACE=1",
@@ -194,7 +199,7 @@ def compile_cuda(
     key = [text, *flags, compiler.path, compiler.version, tree_hash(INCLUDE)]
     # The line table names these folders, and a frame of the shims is told by its folder: another
     # checkout's build would blame lines of the shims.
-    key += [str(INCLUDE), str(KERNELS)]
+    key += [str(INCLUDE), str(KERNELS), FROM_THE_HEAP]
     key += [file.read_text(encoding="utf-8") for file in included]
 
     def make(target: Path) -> None:
@@ -240,7 +245,7 @@ def _compile_unit(
     compiler: Compiler, flags: Sequence[str], unit: Path, target: Path
 ) -> subprocess.CompletedProcess[str]:
     """What the compiler said while it made a shared object, with no library of its own in it."""
-    link = ["-nodefaultlibs", "-Wl,-Bsymbolic", "-lm", "-lc", "-lgcc"]
+    link = ["-nodefaultlibs", "-Wl,-Bsymbolic", FROM_THE_HEAP, "-lm", "-lc", "-lgcc"]
     if not any(flag.startswith("-fsanitize") for flag in flags):
         return run_compiler(compiler, [*flags, str(unit), "-x", "none", "-o", str(target), *link])
     # Linked without the sanitizer's runtime: the worker answers its calls.

@@ -95,7 +95,7 @@ class Program:
         compiler, flags, texts = self._prepared(which)
         key = [*texts, *(file.name for file in self.files), *flags, *self._libraries()]
         key += [compiler.path, compiler.version, build.tree_hash(INCLUDE), build.tree_hash(HOST)]
-        key += [str(INCLUDE), *self.surroundings()]
+        key += [str(INCLUDE), build.FROM_THE_HEAP, *self.surroundings()]
 
         def make(target: Path) -> None:
             _Making(self, which, compiler, flags, texts, target).run()
@@ -156,7 +156,7 @@ class Program:
         """How the linker makes a program of its objects, or a module."""
         if which == "host":
             return ["-pie", str(runtime(compiler))]
-        return ["-shared", "-Wl,-Bsymbolic"]
+        return ["-shared", "-Wl,-Bsymbolic", build.FROM_THE_HEAP]
 
     def build_all(self, passes: Sequence[Pass]) -> list[Path]:
         """Several builds, at once where there are processors for it."""

@@ -14,6 +14,9 @@
 
 #include "cuemu/abi.h"
 
+extern "C" void* malloc(size_t) noexcept;
+extern "C" void free(void*) noexcept;
+
 #ifdef CUEMU_TRACE  // accesses, too: the worker watches them
 extern "C" {
 void* memcpy(void*, const void*, size_t) noexcept __asm__("cuemu_trace_memcpy");

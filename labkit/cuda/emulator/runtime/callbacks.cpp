@@ -30,8 +30,9 @@ void __tsan_init() {}
 void __tsan_func_entry(void*) { if (Tracer* t = Tracer::active) t->function(+1); }
 void __tsan_func_exit(void*) { if (Tracer* t = Tracer::active) t->function(-1); }
 void __sanitizer_cov_trace_pc() { if (Tracer* t = Tracer::active) t->basic_block(CUEMU_HERE); }
-void __tsan_vptr_update(void**, void*) {}
-void __tsan_vptr_read(void**) {}
+// An object's pointer to its class's virtual functions.
+void __tsan_vptr_update(void** at, void*) { if (Tracer* t = Tracer::active) t->access(at, sizeof(*at), cuemu::kWrite, CUEMU_HERE); }
+void __tsan_vptr_read(void** at) { if (Tracer* t = Tracer::active) t->access(at, sizeof(*at), cuemu::kRead, CUEMU_HERE); }
 
 // A struct or a block of bytes is copied by the widest accesses that its size and place allow.
 static void cuemu_range(char* address, size_t size, cuemu::Access access, const void* site) {

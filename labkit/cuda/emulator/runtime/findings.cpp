@@ -1,6 +1,7 @@
 // What a trace found: each kind at each place once, counted, with the thread and the array it met.
 #include <algorithm>
 
+#include "heap.h"
 #include "module.h"
 #include "trace.h"
 
@@ -29,6 +30,10 @@ Finding* Tracer::add_here(const char* kind, uint64_t pc, uint64_t other_pc) {
 
 // The array an address lies in, or the nearest one before or after it.
 void Tracer::describe_place(Finding& finding, uint64_t address, Space space) const {
+    if (space == kGlobal && heap_knows(address)) {
+        finding.message = heap_about(address, finding.size);
+        return;
+    }
     const auto& extents = space == kGlobal ? extents_ : space == kShared ? shared_extents_ : variable_extents_;
     uint64_t best = ~0ull;
     for (const Extent& extent : extents) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "faults.h"
+#include "heap.h"
 #include "json.h"
 #include "module.h"
 #include "pool.h"
@@ -78,8 +79,10 @@ void run_launch(const std::string& body, bool traced) {
         Tracer tracer(launch, values + message->arg_bytes);
         launch.tracer = &tracer;
         Tracer::active = &tracer;
+        heap_keeps(true);
         run_blocks(launch);
         Tracer::active = nullptr;
+        heap_keeps(false);
         executor->launch = nullptr;
         std::string report = tracer.report(launch.failed ? failure_json(launch) : "null", take_printed());
         answer(Status::kOk, report);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "heap.h"
 #include "json.h"
 #include "module.h"
 
@@ -184,6 +185,7 @@ Space Tracer::classify(uint64_t address) const {
     if (address >= reinterpret_cast<uint64_t>(module_.base) && address < reinterpret_cast<uint64_t>(module_.image_end)) {
         return extent_at(variable_extents_, address) ? kVariable : kLocal;  // literals and tables
     }
+    if (heap_knows(address)) return kGlobal;  // it may lie beside the shared arrays
     const auto near = [address](uint64_t low, uint64_t high) { return address + kStray >= low && address < high + kStray; };
     if (near(shared_low_, shared_high_)) return kShared;
     if (near(reinterpret_cast<uint64_t>(module_.base), reinterpret_cast<uint64_t>(module_.image_end))) return kVariable;
@@ -230,6 +232,7 @@ bool Tracer::check_bounds(uint64_t address, unsigned size, Space space, Access a
         last = extent;
         return true;
     }
+    if (space == kGlobal && !extent && heap_holds(address, size)) return true;
     Finding* finding = add_here("out_of_bounds", pc);
     if (finding) {
         finding->address = address, finding->size = size, finding->access = access, finding->space = space;
