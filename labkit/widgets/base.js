@@ -55,6 +55,12 @@ const lk = (() => {
     el.replaceChildren(node);
     return node;
   }
+  // Tells the lesson's widgets whenever this one has come into the page; returns how to stop.
+  function announce(node) {
+    const seen = new ResizeObserver(() => document.dispatchEvent(new Event("lk-lesson")));
+    seen.observe(node);
+    return () => seen.disconnect();
+  }
   const button = (label, title, run, more) =>
     focusable(
       h(
@@ -402,6 +408,7 @@ const lk = (() => {
     button,
     call,
     drew,
+    announce,
     onKeys,
     onDrag,
     onWheel,

@@ -115,13 +115,13 @@ def test_what_the_run_shows_waits_for_the_answer(lab):
     lab.open([*CELLS[:2], "calls = 4\nprint('it has', calls)", CELLS[3], "print('behind')"])
     asked, told = lab.widget(0), lab.widget(1)
     verdict(lab, told, "open")
-    run = lab.page.get_by_text("it has 4", exact=True)
-    lab.wait_for("() => document.querySelectorAll('.lk-kept').length === 1")
-    assert not run.is_visible() and lab.page.get_by_text("behind", exact=True).is_visible()
+    run, behind = (lab.page.get_by_text(text, exact=True) for text in ("it has 4", "behind"))
+    lab.wait_for("() => document.querySelectorAll('.lk-kept').length === 2")
+    assert not run.is_visible() and not behind.is_visible()
     lab.screenshot("prediction_keeps_back")
     asked.get_by_label("predict 3", exact=True).click()
     verdict(lab, told, "wrong")
-    assert run.is_visible()
+    assert run.is_visible() and behind.is_visible()
     asked.get_by_label("take the prediction back").click()
     verdict(lab, told, "open")
     assert run.is_visible(), "what was seen once is not taken away"
@@ -129,11 +129,14 @@ def test_what_the_run_shows_waits_for_the_answer(lab):
 
 @pytest.fixture
 def lesson(tmp_path):
-    """A notebook: question, text, picture, reveal, rule, and the next section."""
+    """Two questions, with text and outputs before and behind their reveals, and a next section."""
     texts = ("Look at `calls`.", "**Rule.** A call makes a node.", "## Next\n\nWhat a leaf is.")
     look, rule, following = map(nbformat.v4.new_markdown_cell, texts)
-    imports, asks, run, reveals = map(nbformat.v4.new_code_cell, CELLS)
-    cells = [imports, asks, look, run, reveals, rule, following]
+    other = ASK.replace("guess", "other").replace("How many", "Again, how many")
+    more = ["print('more')", other, "other.reveal(calls, calls=calls)", "print('end')"]
+    codes = map(nbformat.v4.new_code_cell, [*CELLS, *more, "print('section')"])
+    imports, asks, run, reveals, *behind, section = codes
+    cells = [imports, asks, look, run, reveals, rule, *behind, following, section]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     path = tmp_path / "lesson.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
@@ -158,15 +161,20 @@ def conclusion_waits(lab):
         lab.page.locator("p", has_text=words)
         for words in ("Look at calls.", "A call makes a node.", "What a leaf is.")
     )
-    lab.wait_for("() => document.querySelector('.lk-asks')")
-    verdict(lab, lab.widget(1), "open")
-    assert not rule.is_visible()
+    more, end, section = (
+        lab.page.get_by_text(text, exact=True) for text in ("more", "end", "section")
+    )
+    section.wait_for()
+    lab.wait_for("() => document.querySelectorAll('.lk-kept-text').length === 3")
+    verdict(lab, lab.widget(3), "open")
+    assert not (rule.is_visible() or more.is_visible() or end.is_visible())
+    assert lab.widget(2).is_visible() and section.is_visible()
     assert look.is_visible(), "it stands before the reveal"
     assert following.is_visible(), "a section of its own"
     lab.screenshot("prediction_keeps_the_rule")
     lab.widget(0).get_by_label("predict 3", exact=True).click()
     verdict(lab, lab.widget(1), "wrong")
-    assert rule.is_visible()
+    assert rule.is_visible() and more.is_visible() and not end.is_visible()
 
 
 def test_another_question_between_does_not_wait(lab):

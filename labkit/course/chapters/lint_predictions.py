@@ -1,7 +1,6 @@
 """What is wrong with the predictions of a chapter: nothing may tell before its time."""
 
 import ast
-import itertools
 import re
 from collections.abc import Iterator
 
@@ -34,9 +33,9 @@ def prediction_problems(parts: list[Part]) -> Iterator[str]:
     yield from (
         f"the prediction in cell {part.id} is never revealed" for part, _ in waiting.values()
     )
-    for part, below in itertools.pairwise(parts):
+    for at, part in enumerate(parts):
         if part.calls("reveal"):
-            yield from _conclusion(part, below)
+            yield from _conclusion(part, parts[at + 1 :])
     for part, explanations in told:
         yield from _spoilt(part, explanations, parts)
         yield from _kept(part, parts)
@@ -80,13 +79,22 @@ def _reveal(part: Part, call: ast.Call) -> Iterator[str]:
         yield f"the reveal in cell {part.id} holds an explanation: it belongs to its choice"
 
 
-def _conclusion(part: Part, below: Part) -> Iterator[str]:
-    """The text below a reveal waits for the answer, unless a section begins with it."""
-    if not below.is_code and re.search(r".\n#{1,3} ", FENCED.sub("", below.source), re.DOTALL):
-        yield (
-            f"cell {below.id}, below the reveal in cell {part.id}, has a heading amid its text: "
-            "the section wants a cell of its own, so that the text before it waits for the answer"
-        )
+def _conclusion(part: Part, below: list[Part]) -> Iterator[str]:
+    """What follows a reveal waits for the answer, up to a heading, a question or an exercise."""
+    for other in below:
+        if other.is_exercise or other.calls("predict") or other.calls("check"):
+            return
+        if other.is_code:
+            continue
+        heading = re.search(r"^#{1,3} ", FENCED.sub("", other.source), re.MULTILINE)
+        if heading and heading.start():
+            yield (
+                f"cell {other.id}, below the reveal in cell {part.id}, has a heading amid its "
+                "text: the section wants a cell of its own, so that the text before it waits for "
+                "the answer"
+            )
+        if heading:
+            return
 
 
 def _spoilt(part: Part, explanations: list[str], parts: list[Part]) -> Iterator[str]:

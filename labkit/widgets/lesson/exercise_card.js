@@ -189,7 +189,9 @@ function render({ model, el }) {
   model.on("msg:custom", receive);
   model.on("change", changed);
   draw();
+  const stop = lk.announce(root);
   return () => {
+    stop();
     clearTimeout(timer);
     model.off("msg:custom", receive);
     model.off("change", changed);

@@ -39,6 +39,10 @@ function render({ model, el }) {
   const changes = "change:choice change:sealed change:shown";
   model.on(changes, draw);
   draw();
-  return () => model.off(changes, draw);
+  const stop = lk.announce(root);
+  return () => {
+    stop();
+    model.off(changes, draw);
+  };
 }
 export default { render };

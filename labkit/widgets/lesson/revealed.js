@@ -1,6 +1,6 @@
 // One line that follows a prediction: its verdict, or "answer above first" with the answer folded.
-// Until then it keeps back what the cells between the question and itself have put out, and the
-// text that follows it, which draws the conclusion.
+// Until then it keeps back what the cells between the question and itself have put out, and what
+// follows it: text and outputs, up to the next heading, question or exercise.
 function between(el, question) {
   const cells = [];
   let cell = el.closest(".jp-Cell, .cell")?.previousElementSibling;
@@ -12,6 +12,17 @@ function between(el, question) {
     cells.push(cell);
   }
   return null; // the question is not above: nothing waits for it
+}
+function behind(el) {
+  const cells = [];
+  let cell = el.closest(".jp-Cell, .cell")?.nextElementSibling;
+  for (; cell; cell = cell.nextElementSibling) {
+    const isText = cell.matches(".jp-MarkdownCell, .text_cell");
+    if (isText && cell.querySelector("h1, h2, h3")) break;
+    if (cell.querySelector(".lk[aria-label^='question: '], .lk[aria-label^='exercise ']")) break;
+    cells.push(cell);
+  }
+  return cells;
 }
 async function render({ model, el }) {
   const root = lk.root(el, "what became of the prediction");
@@ -33,13 +44,15 @@ async function render({ model, el }) {
   let kept = [];
   function keepBack() {
     const waiting = told ? null : between(el, asked.get("question"));
-    kept.forEach((cell) => cell.classList.remove("lk-kept"));
-    kept = waiting ?? [];
+    const after = waiting ? behind(el) : [];
+    kept.forEach((cell) => cell.classList.remove("lk-kept", "lk-kept-text"));
+    kept = [...(waiting ?? []), ...after];
     kept.forEach((cell) => cell.classList.add("lk-kept"));
-    root.classList.toggle("lk-asks", waiting !== null);
+    after.forEach((cell) => cell.classList.add("lk-kept-text"));
   }
   const attached = new ResizeObserver(keepBack); // it has its place in the page only later
   attached.observe(root);
+  document.addEventListener("lk-lesson", keepBack); // a question or an exercise came, or moved
   function draw() {
     const state = answers.state(asked);
     if (state.sign) line.replaceChildren(...answers.sentence(state));
@@ -55,6 +68,7 @@ async function render({ model, el }) {
   draw();
   return () => {
     attached.disconnect();
+    document.removeEventListener("lk-lesson", keepBack);
     asked.off(changes, draw);
     told = true;
     keepBack();
