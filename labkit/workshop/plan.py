@@ -162,7 +162,7 @@ def asked(lesson: Lesson) -> list[str]:
     reasons = lesson.question.reasons
     return [
         *row("ask", f"{lesson.question.text} ({' / '.join(reasons)})"),
-        *row("expect", f"{lesson.expect}. {reasons[lesson.expect]}"),
+        *row("many say", f"{lesson.expect}. {reasons[lesson.expect]}"),
         *row("right", f"{lesson.right}. {reasons[lesson.right]}"),
     ]
 

@@ -199,11 +199,11 @@ def _tell(place: Workshop, made: dict[str, str], lan: bool) -> None:
     if lan:
         print("Everybody on this network can reach it, and passwords travel unencrypted.")
     if made:
-        print("Passwords, shown this once:")
+        print("Names to log in with, and passwords, shown this once:")
         for name, password in made.items():
             print(f"  {name:<32}{password}")
     else:
-        print("Passwords are those of the first start; --new-passwords makes others.")
+        print("Passwords are those of the first start; --new-passwords makes new ones for all.")
     print("Ctrl-C ends the workshop; the same command goes on with it.", flush=True)
 
 

@@ -72,7 +72,7 @@ def test_the_plan_says_all_of_it(capsys):
     for stop in plan.stops(2):
         assert stop.title in printed
         assert f"notebooks/{stop.chapter}.ipynb" in printed
-    for row in ("say", "do", "ask", "expect", "right", "when late"):
+    for row in ("say", "do", "ask", "many say", "right", "when late"):
         assert printed.count(f"\n      {row} ") == len(plan.stops(2))
     assert len(printed.splitlines()) <= 120  # two pages
     assert max(map(len, printed.splitlines())) <= 100
