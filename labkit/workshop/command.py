@@ -1,6 +1,7 @@
 """`labkit workshop`: what to say, the room to say it in, and the notebooks out and in."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -102,9 +103,10 @@ def _graded(place: Workshop, arguments: argparse.Namespace) -> list[str]:
     else:
         asked = {s.chapter: s.exercises for s in stops(place.settings["hours"]) if s.exercises}
     grade(place, out, asked, walls=not arguments.trust_learners)
+    lab = "jupyter lab" if os.geteuid() else "jupyter lab --allow-root"
     return [
         f"The points: {out / GRADES}; a page for each learner: {out / 'feedback'}",
-        f"nbgrader's book, to read and correct: cd {out} && jupyter lab, then Nbgrader, Formgrader",
+        f"nbgrader's book, to read and correct: cd {out} && {lab}, then Nbgrader, Formgrader",
     ]
 
 
