@@ -1,5 +1,6 @@
 """Reading along: what `lab.add` runs on the host, file after file, none of them opened twice."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -17,11 +18,14 @@ def walk(run):
         if event == "call" and file.startswith(ROOT) and file not in files[-1:]:
             files.append(file)
 
+    gc.collect()
+    gc.disable()  # else what other tests left behind may end amid the walk
     sys.setprofile(note)
     try:
         run()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return files
 
 
