@@ -1,7 +1,11 @@
 """A device of the reader's own: PyTorch's memory comes from the reader's function."""
 
+import ctypes
 import textwrap
+import threading
+import time
 
+from labkit.torch_shim import engine
 from tests.torch_device.apart import in_a_process
 
 BEGIN = """
@@ -96,3 +100,23 @@ except RuntimeError as error:
         assert done.returncode == 0, done.stderr
         *_, last, own = done.stdout.splitlines()
         assert last == own and "restart the kernel, and begin it before the first backward" in own
+
+
+def test_a_process_ends_only_when_the_engine_s_threads_sleep():
+    """PyTorch's own threads are busy too briefly to be met: this one has their name."""
+    named, done = threading.Event(), []
+
+    def busy():
+        ctypes.CDLL(None).prctl(15, b"pt_autograd_9")  # PR_SET_NAME
+        named.set()
+        until = time.thread_time() + 0.3
+        while time.thread_time() < until:
+            pass
+        done.append(True)
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    named.wait()
+    engine._let_finish()
+    assert done
+    thread.join()
