@@ -18,7 +18,7 @@ from labkit.cuda.report import (
     Space,
     Step,
 )
-from labkit.cuda.sentences import with_sentence
+from labkit.cuda.sentences import with_caller, with_sentence
 
 _SUMMED = ("requests", "lanes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts")
 _SPACES: tuple[Space, ...] = ("global", "shared", "variable")
@@ -182,7 +182,7 @@ class ReportReader:
                 _index(failure["block"]), _index(failure["thread"]),
                 called_at=self.called_at(place),
             )  # fmt: skip
-            found.append(with_sentence(finding, 0))
+            found.append(with_caller(finding))
         return found
 
     def finding(self, one: dict[str, Any]) -> Finding:

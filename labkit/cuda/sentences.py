@@ -7,9 +7,15 @@ from labkit.cuda.report import Finding, element
 
 def with_sentence(finding: Finding, array_size: int) -> Finding:
     sentence = _SENTENCES.get(finding.kind)
-    message = sentence(finding, array_size) if sentence else finding.message
+    if sentence:
+        finding = dataclasses.replace(finding, message=sentence(finding, array_size))
+    return with_caller(finding)
+
+
+def with_caller(finding: Finding) -> Finding:
+    """The kernel's line first, where the finding is in a function that was inlined."""
     called = f"called at {finding.called_at}: " if finding.called_at else ""
-    return dataclasses.replace(finding, message=called + message)
+    return dataclasses.replace(finding, message=called + finding.message)
 
 
 def _element(finding: Finding) -> str:
