@@ -3,6 +3,7 @@
 import builtins
 import collections
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -366,3 +367,18 @@ def test_a_file_that_got_the_number_of_a_copy_stays_open(tmp_path):
         keeper._save_descriptors()
         assert os.fstat(other.fileno()).st_ino == (tmp_path / "other").stat().st_ino
         assert keeper._spare[1][0] != copy
+
+
+def test_what_the_process_had_frozen_stays_frozen():
+    """A workshop's kernels share frozen memory: a collection that walks it would copy it."""
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with keeper.kept_for_all(), keeper.kept_for_all():
+            pass
+        assert gc.get_freeze_count() >= frozen
+    finally:
+        gc.unfreeze()
+    with keeper.kept_for_all():
+        pass
+    assert gc.get_freeze_count() == 0

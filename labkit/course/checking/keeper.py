@@ -72,15 +72,18 @@ def kept_for_all() -> Iterator[None]:
     """Around all calls: what the notebook works with is put back as well.
 
     What exists already is out of the collector's sight: an answer that collects frees nothing of
-    it, and takes no longer in a notebook that holds a million objects.
+    it, and takes no longer in a notebook that holds a million objects. What the process had put
+    out of sight before (a workshop's kernels share such memory) stays so.
     """
     had = [read() for read, _ in _RARE_SETTINGS]
     _save_descriptors()
+    frozen_before = gc.get_freeze_count()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not frozen_before:
+            gc.unfreeze()
         _write_back(_RARE_SETTINGS, had)
 
 
