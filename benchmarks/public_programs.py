@@ -68,7 +68,7 @@ def command(program, root, folder, found, trace):
     options = [f"-I{root / place}" for place in (*program.get("include", []), program["folder"])]
     options += [*program.get("options", []), "--json", str(found)] + ["--trace"] * trace
     given = ["--", *program.get("arguments", [])]
-    return [sys.executable, "-m", "labkit.cli", "run", *options, *map(str, files), *given]
+    return [sys.executable, "-m", "labkit", "run", *options, *map(str, files), *given]
 
 
 def processor_s(pid):

@@ -58,7 +58,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nlabkit: stopped", file=sys.stderr)
         return 130
     return status
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

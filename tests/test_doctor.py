@@ -77,7 +77,7 @@ class Machine:
     def examine(self, **variables):
         """The doctor's exit status, driver and findings by part."""
         result = subprocess.run(
-            [self.python, "-m", "labkit.cli", "doctor", "--json"],
+            [self.python, "-m", "labkit", "doctor", "--json"],
             env={"PATH": str(self.programs), "HOME": os.environ["HOME"], **variables}
             | {"PYTHONPATH": f"{self.packages}{os.pathsep}{ROOT}"},
             capture_output=True,

@@ -68,7 +68,7 @@ def conformance(size: str) -> Step:
     """Every rebuilt system against the installed PyTorch."""
     return Step(
         f"conformance: labkit against the installed PyTorch, {size}",
-        (("python", "-m", "labkit.cli", "conformance", "--seed", "0", "--size", size),),
+        (("python", "-m", "labkit", "conformance", "--seed", "0", "--size", size),),
     )
 
 
@@ -78,7 +78,7 @@ def notebooks(root: Path) -> Step:
     return Step(
         "notebooks: every one, solved, from top to bottom",
         (
-            ("python", "-m", "labkit.cli", "notebooks", "solved", solved),
+            ("python", "-m", "labkit", "notebooks", "solved", solved),
             # nbval waits 2000 s for a dead kernel unless told otherwise, and a notebook whose
             # cells are spread over workers has no state: hence the limits and loadscope.
             ("python", "-m", "pytest", "--nbval", "-p", "tests.warm_kernels",
@@ -95,7 +95,7 @@ BROWSER = Step(
     (("python", "-m", "pytest", "tests/browser", *NO_NOTEBOOKS, *parallel(2)),),
 )
 GPU = Step("gpu: the tests that need a card", (("python", "-m", "pytest", "tests", "-m", "gpu"),))
-BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit.cli", "bench"),))
+BENCH = Step("bench: ratios on this card", (("python", "-m", "labkit", "bench"),))
 
 
 def run_steps(environment: Environment, steps: Sequence[Step], beside: Sequence[Step] = ()) -> int:

@@ -133,7 +133,7 @@ def test_an_interrupted_program_still_tells_what_was_found(tmp_path):
         )
     )
     run = subprocess.Popen(
-        [sys.executable, "-m", "labkit.cli", "trace", str(path)],
+        [sys.executable, "-m", "labkit", "trace", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip

@@ -63,13 +63,13 @@ def test_a_kernel_of_the_shelf_is_traced(python, installed, tmp_path):
         '#include "lab.cuh"\n'
         'extern "C" __global__ void k(float* x) { x[threadIdx.x] = warp_reduce_sum(1.0f); }\n'
     )
-    told = python("-m", "labkit.cli", "trace", "mine.cu", "k", "--arg", "f32[32]")
+    told = python("-m", "labkit", "trace", "mine.cu", "k", "--arg", "f32[32]")
     assert told.returncode == 0, told.stderr
     assert "0 findings" in told.stdout
 
 
 def test_the_doctor_looks_round(python, installed):
-    told = python("-m", "labkit.cli", "doctor", "--json")
+    told = python("-m", "labkit", "doctor", "--json")
     assert told.returncode == 0, told.stderr
     found = {row["part"]: row for row in json.loads(told.stdout)["findings"]}
     assert found["packages"]["found"] == "installed as a wheel"

@@ -49,7 +49,7 @@ class Room:
         with out.open("w") as log:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "labkit.cli", "workshop", "start", "--folder",
+                    sys.executable, "-m", "labkit", "workshop", "start", "--folder",
                     str(self.place), "--learners", str(self.names), "--port", str(self.port),
                 ],
                 stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,

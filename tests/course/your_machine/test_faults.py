@@ -54,7 +54,7 @@ def said(process):
 
 def shell(*arguments):
     """What `labkit course machine` prints in a shell."""
-    command = [sys.executable, "-m", "labkit.cli", "course", "machine", *arguments]
+    command = [sys.executable, "-m", "labkit", "course", "machine", *arguments]
     return subprocess.run(command, text=True, capture_output=True, check=False, timeout=300)
 
 
