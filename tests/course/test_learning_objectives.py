@@ -244,6 +244,15 @@ def bare_argument(parts):
 answers.wrong("seeded_bugs", "knows one part alone")(found_by(TESTS[:5]))
 
 
+@answers.wrong("seeded_bugs", "blames a part for a tuple")
+def tuple_of_strides(parts):
+    for name, arguments in (*TESTS[10:], *TESTS[:10]):
+        right = MENDED[name](*arguments)
+        if parts[name](*arguments) != (tuple(right) if name == "stretched" else right):
+            return name, arguments, MENDED[name]
+    return None
+
+
 @answers.wrong("seeded_bugs", "always blames the allocator")
 def allocator(parts):
     return "round_size", (1024,), MENDED["round_size"]
@@ -724,6 +733,7 @@ def test_a_small_expression_shows_what_a_long_one_shows():
         ("first_difference", the_line, "The place is asked for"),
         ("seeded_bugs", bare_argument, "Three things"),
         ("seeded_bugs", always_ill, "The part that you name answers rightly"),
+        ("seeded_bugs", tuple_of_strides, "The part that you name answers rightly"),
         ("mini_engine", engine(add=False), "The order is right"),
         ("mini_engine", slopes_alone, "The order is right"),
         ("mini_engine", every_number, "Only values that are reached"),
@@ -755,3 +765,12 @@ def test_a_hint_fits_what_was_seen(name, answer, hint):
     evidence = next(one for one in outcomes(exercise, answer, 7) if one.failures).failures[0]
     fitting = [one for one in map(exercise.hint, range(len(exercise.hints))) if one.fits(evidence)]
     assert fitting[0].text.startswith(hint) if hint else not fitting
+
+
+def test_a_wrong_part_of_ones_own_gets_no_hint_about_the_sick_one():
+    """It would be said again with every attempt: those that were earned come first."""
+    exercise = answers.exercises["seeded_bugs"]
+    seen = [one for outcome in outcomes(exercise, tuple_of_strides, 7) for one in outcome.failures]
+    hints = [exercise.hint(index) for index in range(len(exercise.hints))]
+    said = {hint.text for one in seen for hint in hints if hint.fits(one)}
+    assert [text.startswith("The part that you name answers rightly") for text in said] == [True]

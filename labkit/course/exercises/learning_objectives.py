@@ -145,14 +145,15 @@ def _right_find(number: int) -> Any:
 _INPUTS = {
     "round_size": "Ask at the edges: 1, 512, 513, 1024, 1025.",
     "winner": "Ask for every pair of keys, and for the one that has to win.",
-    "next_node": "Put the highest number in each place once; and ask for 9 beside 10.",
+    "next_node": "Put the highest number in each place once, and ask for longer numbers, too.",
     "stretched": "Stretch a size of 1, and add a dimension in front.",
     "sectors": "Ask for one address twice. Where does a sector end? Ask just before, and there.",
 }
 
 
 def _missed(part: str) -> Any:
-    return lambda e: e.kind == "value" and e.right["the part"] == part
+    """The part is sick, and nobody is blamed."""
+    return lambda e: e.value == "all are healthy" and e.right["the part"] == part
 
 
 def _unmended(evidence: Evidence) -> bool:
@@ -211,7 +212,7 @@ seeded_bugs = Exercise(
         ),
         Hint(
             "The part that you name answers rightly for your arguments. So is your own function "
-            "for it right? If all five are healthy, return None.",
+            "for it right? A tuple never equals a list. If all five are healthy, return None.",
             when=_healthy_blamed,
         ),
         *(Hint(text, when=_meaning(part)) for part, text in _ANEW.items()),
@@ -230,6 +231,7 @@ seeded_bugs = Exercise(
         "returns the name and the arguments alone",
         "returns one argument without its tuple",
         "knows one part alone",
+        "blames a part for a tuple",
         "special-cases the failing input",
         "disables the feature",
         "restores by importing the intact module",
