@@ -229,6 +229,25 @@ def make(step):
     return answer
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("EDGES = [1, 512]", "EDGES = [1, 512, 513]"),
+        ("EDGES = {'a': lambda x: x}", "EDGES = {'a': lambda x: -x}"),
+        ("EDGES = list; LIMIT = 3", "EDGES = list; LIMIT = 4"),
+        ("EDGES = list\ndef LIMIT(): return 3", "EDGES = list\ndef LIMIT(): return 4"),
+    ],
+)
+def test_a_table_that_the_answer_names_belongs_to_it(before, after):
+    """As `EDGES` and `MENDED` of `find` do: an exercise may ask for lines of them alone."""
+    code = "def answer(x):\n    return [edge for edge in EDGES if edge > LIMIT]"
+    spaces = [{"__name__": "nb"}, {"__name__": "nb"}, {"__name__": "nb"}]
+    for space, table in zip(spaces, (before, before, after), strict=True):
+        exec(f"{table}\n{code}", space)
+    one, same, other = (digest(space["answer"]) for space in spaces)
+    assert one == same != other
+
+
 def test_a_digest_follows_closures_helpers_and_classes():
     assert digest(make(1)) == digest(make(1)) != digest(make(2))
     space = {}

@@ -8,7 +8,7 @@ DEEPEST = 6
 
 
 def digest(answer: Any) -> str:
-    """Twelve digits that change when the answer's code, or a helper it calls, changes."""
+    """Twelve digits that change when the answer's code, a helper or a table it names, changes."""
     return hashlib.sha256("\n".join(_parts(answer, set(), 0)).encode()).hexdigest()[:12]
 
 
@@ -25,9 +25,8 @@ def _parts(value: Any, seen: set[int], depth: int) -> list[str]:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
         helpers = [
             value.__globals__[name]
-            for name in value.__code__.co_names
-            if isinstance(value.__globals__.get(name), types.FunctionType)
-            and value.__globals__[name].__module__ == value.__module__
+            for name in sorted(_names(value.__code__))
+            if _belongs(value.__globals__.get(name), value)
         ]
         for other in (*cells, *helpers, *(value.__defaults__ or ())):
             parts += _parts(other, seen, depth + 1)
@@ -43,6 +42,19 @@ def _parts(value: Any, seen: set[int], depth: int) -> list[str]:
     if isinstance(value, str | int | float | complex | bytes | bool | type(None)):
         return [repr(value)]
     return [type(value).__qualname__]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """What the code names, in its comprehensions and inner functions, too."""
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _belongs(named: Any, function: types.FunctionType) -> bool:
+    """Whether a global is a part of the answer: a function written beside it, or data."""
+    if isinstance(named, types.FunctionType):
+        return named.__module__ == function.__module__
+    return isinstance(named, list | tuple | dict | str | int | float)
 
 
 def _has_docstring(code: types.CodeType) -> bool:
