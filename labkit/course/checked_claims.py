@@ -114,7 +114,9 @@ def _found(claim_id: str, value: Any) -> str:
     shown = shown_evidence(evidence)
     support(entry_of(claim_id), truth, shown)
     texts = [f"{name}: {text}" if name else text for name, text in shown.items()]
-    return "; ".join(["it holds" if truth else "it does not hold", *texts])
+    partly = entry_of(claim_id)["verdict"] == "incomplete"
+    fails = "as written it leaves something out" if partly else "it does not hold"
+    return "; ".join(["it holds" if truth else fails, *texts])
 
 
 def _row(claim_id: str, found: str, dated: str) -> dict[str, str]:
