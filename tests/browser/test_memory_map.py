@@ -206,6 +206,10 @@ def test_a_simple_map_is_read_without_knowing_the_tool(new_lab, page_file):
         ]
         blue = [dot for dot in simple.evaluate(FIRST_PIXELS) if dot == [0x00, 0x72, 0xB2]]
         assert len(blue) >= 5, "512 bytes of 2 MiB in a row of 64 MiB are seen"
+        strips = [bool(step["middle"]) for step in simple.evaluate(RUNS)]
+        assert strips == [False, False, True, True, True, False, True], (
+            "nothing is enlarged where a request found no room"
+        )
         assert simple.locator("select, table, input:not([type=range])").count() == 0
         lab.screenshot("memory_map_simple", of=simple)
         simple.get_by_role("button", name="the whole tool").click()

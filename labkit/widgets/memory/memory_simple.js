@@ -122,7 +122,7 @@ const memorySimple = (() => {
     };
   }
 
-  // One trace at one step: what is wanted in vain, the segments, and short blocks enlarged. A
+  // One trace at one step: the segments, and what is wanted in vain, else short blocks enlarged. A
   // segment that goes back is still drawn, empty, in the step in which it goes.
   function draw({ wanted, bars, lens }, trace, stop, width, style, perRow) {
     const { k } = stop,
@@ -145,7 +145,7 @@ const memorySimple = (() => {
     else if (focus) memoryBlocks.mark(pen, laid, focus, style.accent, 2, LEAST);
     const size = action === "oom" ? trace.columns.size[k - 1] : 0;
     drawWanted(wanted, size, laid, width, style);
-    const enlarged = memoryScale.strip(trace, perRow, width);
+    const enlarged = size ? null : memoryScale.strip(trace, perRow, width);
     memoryScale.drawStrip(lens, trace, state, k, focus, style, enlarged, width);
     const { totals } = state;
     bars.setAttribute(
