@@ -147,6 +147,20 @@ class FromTheDevice(Serving):
         return self.empty(name, nbytes, 0)
 
 
+@answers.wrong("allocator_under_torch", "gives pinned memory to free")
+class OneWayBack(Serving):
+    def drop(self, name):
+        address = self.where.pop(name)
+        if address not in self.where.values():
+            self.pool.free(address)
+
+
+@answers.wrong("allocator_under_torch", "stores the address of a view and does not return it")
+class SilentView(Serving):
+    def view(self, name, of):
+        self.where[name] = self.where[of]
+
+
 @answers.wrong("allocator_under_torch", "counts bytes requested as allocated")
 class CountsRequests(Serving):
     def __init__(self, pool):
@@ -317,6 +331,15 @@ def test_the_hints_name_the_mistake():
     assert "x.stride()" in first_hint(answers.exercises["steps"], without_gaps)
     assert "too many" in first_hint(answers.exercises["given_back"], by_maker)
     assert "with this index" in first_hint(answers.exercises["guard_and_generator"], SeedsCurrent)
+
+
+def test_the_hints_of_an_allocator_name_the_memory_or_the_return():
+    exercise = answers.exercises["allocator_under_torch"]
+    assert "pool.host_free" in first_hint(exercise, OneWayBack)
+    assert "pool.host_free" in first_hint(exercise, FromTheDevice)
+    assert "return" in first_hint(exercise, SilentView)
+    assert "each block once" in first_hint(exercise, CountsViews)
+    assert "not before, and not later" in first_hint(exercise, FreesAtOnce)
 
 
 def test_a_failing_program_has_a_few_steps():

@@ -199,14 +199,8 @@ allocator_under_torch = Exercise(
     minutes=13,
     hints=(
         Hint(
-            "The pool was asked for other memory than the program asks for. Does your request hand "
-            "the stream on?",
-            when=asks_differ("malloc"),
-        ),
-        Hint(
-            "A block goes back when no tensor is left on it: not before, and not later. A view is "
-            "a tensor on the block of another one.",
-            when=asks_differ("free"),
+            "empty, pinned and view return the address of the tensor.",
+            when=lambda e: any(address is None for _, address in e.value["addresses"]),
         ),
         Hint(
             "Pinned memory is host memory: pool.host gives it, pool.host_free takes it back.",
@@ -216,12 +210,24 @@ allocator_under_torch = Exercise(
             "allocated() is about blocks of the device: each block once, with pool.size.",
             stage="allocated",
         ),
+        Hint(
+            "The pool was asked for other memory than the program asks for. Does your request hand "
+            "the stream on?",
+            when=asks_differ("malloc"),
+        ),
+        Hint(
+            "A block goes back when no tensor is left on it: not before, and not later. A view is "
+            "a tensor on the block of another one.",
+            when=asks_differ("free"),
+        ),
         "Keep a dictionary: tensor -> address. A view gets the address of the tensor it views.",
     ),
     must_fail=(
         "frees on tensor death",
         "ignores stream",
         "takes pinned memory from the device",
+        "gives pinned memory to free",
+        "stores the address of a view and does not return it",
         "counts bytes requested as allocated",
         "counts a block once for each view",
         "never frees",
