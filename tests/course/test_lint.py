@@ -186,6 +186,7 @@ BROKEN = [
     ("is never revealed", REVEAL, "owners"),
     ("reveals other, which nothing", REVEAL, f"{REVEAL}\nother.reveal(a)"),
     ("reveals a literal", REVEAL, "guess.reveal(2 - 1)"),
+    ("cell run goes on behind its reveal", REVEAL, f"{REVEAL}\nowners"),
     ("takes 5 lines", REVEAL, "guess.reveal(\n    len(\n        owners\n    )\n)"),
     ("has a heading amid its text", RULE, f"{RULE}\n#\n# ## A section"),
     ("holds an explanation", REVEAL, "guess.reveal(len(owners), why='one two three four five')"),

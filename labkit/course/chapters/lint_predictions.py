@@ -73,6 +73,9 @@ def _reveal(part: Part, call: ast.Call) -> Iterator[str]:
         yield f"the reveal in cell {part.id} takes {lines} lines, {REVEAL_LINES} at most"
     if not part.is_visible_code:
         yield f"the reveal in cell {part.id} is hidden"
+    last = part.tree.body[-1]
+    if not isinstance(last, ast.Expr) or last.value is not call:
+        yield f"cell {part.id} goes on behind its reveal, so no answer is waited for"
     if not call.args or not any(isinstance(n, ast.Name) for n in ast.walk(call.args[0])):
         yield f"cell {part.id} reveals a literal, not what the run found"
     if any(len(text.split()) > TELLING for text in text_constants(call)):
