@@ -79,6 +79,7 @@ def body(steps, write="end", turned=False, load="once", place=place):
 
 
 answers.right("pointwise_codegen")(lambda steps: body(steps))
+answers.right("pointwise_codegen")(lambda steps: [line.replace(" = ", "=") for line in body(steps)])
 answers.wrong("pointwise_codegen", "writes every step")(lambda steps: body(steps, write="each"))
 answers.wrong("pointwise_codegen", "changes the two inputs round")(
     lambda steps: body(steps, turned=True)
@@ -189,8 +190,10 @@ for words, wrong in TYPED.items():
 
 
 def folded(w, b, gamma, beta, mean, variance, eps, *,
-           epsilon=True, taken=True, none=True, column=False, early=False):  # fmt: skip
-    scale = gamma / (variance + (eps if epsilon else 1e-12)).sqrt()
+           epsilon=True, under=True, root=True, taken=True, none=True, column=False,
+           early=False):  # fmt: skip
+    below = variance + (eps if epsilon and under else 1e-12)
+    scale = gamma / (below.sqrt() + (0 if under else eps) if root else below)
     moved = -mean if b is None else b - mean
     if not taken or (b is None and not none):
         moved = torch.zeros_like(mean) if b is None else b
@@ -205,7 +208,8 @@ for words, change in (
     ("ignores epsilon", {"epsilon": False}), ("forgets the mean", {"taken": False}),
     ("forgets the mean of a layer without a bias", {"none": False}),
     ("scales the weights by column", {"column": True}),
-    ("adds beta before it scales", {"early": True}),
+    ("adds beta before it scales", {"early": True}), ("forgets the root", {"root": False}),
+    ("adds epsilon to the root", {"under": False}),
 ):  # fmt: skip
     answers.wrong("folded", words)(lambda *given, change=change: folded(*given, **change))
 
@@ -233,12 +237,13 @@ def folded_by_hand(w, b, gamma, beta, mean, variance, eps):
     return torch.stack(rows), torch.stack(shifts)
 
 
-def fold(reads, layers, norms, *, shared=True, train=True):
+def fold(reads, layers, norms, *, shared=True, train=True, layer_only=True):
     done = {}
     for name, (*numbers, training) in norms.items():
         layer = reads[name][0]
         readers = [one for one, inputs in reads.items() if layer in inputs]
-        if layer in layers and (not shared or readers == [name]) and not (train and training):
+        if (layer in layers or not layer_only) and (not shared or readers == [name])\
+                and not (train and training):  # fmt: skip
             done[name] = folded(*layers[layer], *numbers)
     return done
 
@@ -246,6 +251,16 @@ def fold(reads, layers, norms, *, shared=True, train=True):
 answers.right("fold_norms")(lambda *given: fold(*given))
 answers.wrong("fold_norms", "folds shared intermediates")(lambda *given: fold(*given, shared=False))
 answers.wrong("fold_norms", "ignores train mode")(lambda *given: fold(*given, train=False))
+
+
+answers.wrong("fold_norms", "takes all that is read for a layer")(
+    lambda *given: fold(*given, layer_only=False)
+)
+
+
+@answers.wrong("fold_norms", "returns the layers' names")
+def by_layer(reads, layers, norms):
+    return {reads[name][0]: new for name, new in fold(reads, layers, norms).items()}
 
 
 @answers.wrong("fold_norms", "matches by name order")
@@ -290,8 +305,8 @@ def remembers_fold():
     return answer
 
 
-def in_place(steps, results, sizes, *, views=True, callers=True, size=True,
-             returned=True, itself=True):  # fmt: skip
+def in_place(steps, results, sizes, *, views=True, callers=True, size=True, larger=True,
+             through=True, returned=True, itself=True):  # fmt: skip
     memory, done = {}, []
     theirs = {name for name, kind, _ in steps if kind == "input"}
     reads = [(place, one) for place, step in enumerate(steps) for one in step[2]]
@@ -307,7 +322,8 @@ def in_place(steps, results, sizes, *, views=True, callers=True, size=True,
             one for at, one in reads
             if memory.get(one) == mine and (at > place or (itself and at == place and one != first))
         ]  # fmt: skip
-        if (callers and mine in theirs) or needed or (size and sizes[name] != sizes[first]):
+        fits = sizes[name] == sizes[first] or (not larger and sizes[name] < sizes[first])
+        if (callers and (mine if through else first) in theirs) or needed or (size and not fits):
             continue
         done.append(name)
     return done
@@ -316,7 +332,8 @@ def in_place(steps, results, sizes, *, views=True, callers=True, size=True,
 answers.right("reinplace")(lambda *given: in_place(*given))
 for words, without in (
     ("ignores views", "views"), ("writes graph inputs", "callers"), ("ignores the size", "size"),
-    ("forgets what is returned", "returned"),
+    ("writes over an input that is larger", "larger"),
+    ("writes over a view of an input", "through"), ("forgets what is returned", "returned"),
     ("overlooks that the step itself reads another view", "itself"),
 ):  # fmt: skip
     answers.wrong("reinplace", words)(
@@ -341,6 +358,11 @@ def test_the_hint_is_about_what_went_wrong():
     assert "belong to the caller" in first_hint(one, into_the_weights)
     assert "a norm that trains" in first_hint(many, lambda *g: fold(*g, train=False))
     assert "has another reader" in first_hint(many, lambda *g: fold(*g, shared=False))
+    assert "no layer" in first_hint(many, lambda *g: fold(*g, layer_only=False))
+    assert "names of norms" in first_hint(many, by_layer)
+    for change in ("root", "under"):
+        root = first_hint(one, lambda *g, change=change: folded(*g, **{change: False}))
+        assert "square root" in root
     assert "A `b` of None" in first_hint(one, lambda *g: folded(*g, none=False))
     assert "the bias is not" in first_hint(one, lambda *g: folded(*g, taken=False))
     assert "counts the output channels" in first_hint(one, lambda *g: folded(*g, column=True))
@@ -352,8 +374,15 @@ def test_the_hint_is_about_what_went_wrong():
     assert "Only the last value" in first_hint(types, TYPED["writes every step"])
     itself = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, itself=False))
     assert "by another name, too" in itself
-    hint = first_hint(answers.exercises["reinplace"], lambda *g: in_place(*g, callers=False))
-    assert "belongs to the caller" in hint
+    for change, words in (
+        ("callers", "belongs to the caller"), ("through", "a view of it"),
+        ("size", "another size"), ("larger", "another size"),
+    ):  # fmt: skip
+        hint = first_hint(
+            answers.exercises["reinplace"],
+            lambda *g, change=change: in_place(*g, **{change: False}),
+        )
+        assert words in hint
 
 
 def test_what_went_wrong_is_drawn():

@@ -123,13 +123,16 @@ folded = Exercise(
         Hint("The weight is right, the bias is not. The norm takes `mean` away from `y`, so from "
              "`b`; then it multiplies, and adds `beta`.",
              when=lambda e: _parts(e) == (True, False)),
+        Hint("`gamma` is divided by the square root of `variance + eps`; `eps` is under the root.",
+             when=lambda e: e.stage == "one channel" and not _parts(e)[0]),
         Hint("The bias is right, the weight is not. The first dimension of `w` counts the output "
              "channels: `scale[:, None, None, None]` has one number for each.",
              when=lambda e: _parts(e) == (False, True)),
         "scale = gamma / (variance + eps).sqrt(): one number per output channel.",
         "The weight is `w * scale[:, None, None, None]`, the bias `(b - mean) * scale + beta`.",
     ),
-    must_fail=("ignores epsilon", "scales the weights by column", "forgets the mean",
+    must_fail=("ignores epsilon", "adds epsilon to the root", "forgets the root",
+               "scales the weights by column", "forgets the mean",
                "forgets the mean of a layer without a bias", "adds beta before it scales",
                CHANGES),
 )  # fmt: skip
@@ -141,7 +144,7 @@ Network = tuple[Reads, dict[str, Layer], dict[str, tuple[Any, ...]]]
 
 
 def _network(rng: Rng, size: int, others: float = 0.0, training: float = 0.0) -> Network:
-    """Convolutions, norms and ReLUs; each norm reads a convolution, another norm or the input."""
+    """Convolutions, norms and ReLUs; a norm reads a convolution, or what is none, even alone."""
     reads: Reads = {"x": []}
     layers: dict[str, Layer] = {}
     norms: dict[str, tuple[Any, ...]] = {}
@@ -156,6 +159,10 @@ def _network(rng: Rng, size: int, others: float = 0.0, training: float = 0.0) ->
         norms[norm] = (*_norm(rng, channels), rng.chance(training))
         reads[relu] = [norm]
         last = relu
+        if rng.chance(others / 2):
+            last = f"again{place}"
+            reads[last] = [relu]
+            norms[last] = (*_norm(rng, channels), rng.chance(training))
         if rng.chance(others):
             last = f"add{place}"
             reads[last] = rng.sample([relu, conv], 2)
@@ -210,6 +217,10 @@ fold_norms = Exercise(
     minutes=7,
     hints=(
         WRITES,
+        Hint("A norm may read something that is no layer: ask `layers` before you take from it.",
+             when=lambda e: e.kind == "raised" and "KeyError" in e.got),
+        Hint("The keys are the names of norms: {got} came back.",
+             when=lambda e: isinstance(e.value, dict) and not e.value.keys() <= e.inputs[2].keys()),
         Hint("You folded a norm that trains.",
              when=lambda e: _more(e, asked=lambda name, layer, layers, norms: norms[name][-1])),
         Hint("You folded a norm that does not read a layer.",
@@ -222,7 +233,8 @@ fold_norms = Exercise(
         "reader, is `training` False?",
         "The layer's name is `reads[name][0]`; then `folded(*layers[layer], *numbers)`.",
     ),
-    must_fail=("matches by name order", "folds shared intermediates", "ignores train mode",
+    must_fail=("matches by name order", "takes all that is read for a layer",
+               "returns the layers' names", "folds shared intermediates", "ignores train mode",
                CHANGES, FIRST),
     picture=_network_picture,
 )  # fmt: skip

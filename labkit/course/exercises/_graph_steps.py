@@ -1,5 +1,6 @@
 """Small graphs as lists of steps: random ones, and their picture with the steps that went wrong."""
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -110,6 +111,7 @@ last_read = Exercise(
 Made = tuple[str, str, str, str]
 OPERATORS = ("+", "-", "*")
 LARGEST, MANY = 8, 40
+DECLARES, STORES = re.compile(r"const float (\w+) *="), re.compile(r"p_out\[i\] *=")
 
 
 def chain(rng: Rng, size: int, single: float = 0.3) -> tuple[list[Made], int]:
@@ -194,13 +196,13 @@ def _drive_body(answer: Any, steps: list[Made], seed: int) -> Any:
         text = line.strip()
         if not text.endswith(";"):
             return f"{text!r} does not end in ;"
-        name = text.removeprefix("const float ").split(" ")[0]
-        if text.startswith("const float ") and name in scope:
-            return f"{text!r} declares {name} a second time"
-        if "=" in text and not text.startswith(("const float ", "p_out[i] = ")):
+        declares = DECLARES.match(text)
+        if declares and declares[1] in scope:
+            return f"{text!r} declares {declares[1]} a second time"
+        if "=" in text and not declares and not STORES.match(text):
             return f"{text!r} declares nothing: const float ... = ...;"
         try:
-            exec(text.removeprefix("const float ").removesuffix(";"), scope)
+            exec(text[declares.start(1) if declares else 0 :].removesuffix(";"), scope)
         except (NameError, SyntaxError) as error:
             return f"{text!r}: {error}"
     return said | {"reads": dict(sorted(said["reads"].items()))}

@@ -44,26 +44,33 @@ def _program(
             fits = [one for one in known if sizes or counts[one] <= counts[first]]
             inputs.append(rng.choice(fits))
         steps.append((name, "op", inputs))
-        counts[name] = max(counts[one] for one in inputs)
+        counts[name] = 1 if rng.chance(sizes / 2) else max(counts[one] for one in inputs)
     results = [steps[-1][0]]
     if rng.chance(0.3):
         results.append(rng.choice([one for one, _, _ in steps]))
     return steps, results, counts
 
 
-def _in_place(steps: Any, results: list[str], sizes: dict[str, int]) -> list[str]:
+def _memory(steps: Any) -> dict[str, str]:
+    """Whose memory each value lies in."""
     memory: dict[str, str] = {}
+    for name, kind, inputs in steps:
+        memory[name] = memory[inputs[0]] if kind == "view" else name
+    return memory
+
+
+def _in_place(steps: Any, results: list[str], sizes: dict[str, int]) -> list[str]:
+    memory = _memory(steps)
     done = []
     callers = {name for name, kind, _ in steps if kind == "input"}
     reads = [(place, one) for place, step in enumerate(steps) for one in step[2]]
     reads += [(len(steps), one) for one in results]
     for place, (name, kind, inputs) in enumerate(steps):
-        memory[name] = memory[inputs[0]] if kind == "view" else name
         if kind != "op":
             continue
         first, mine = inputs[0], memory[inputs[0]]
         needed = any(
-            memory.get(one) == mine and (at > place or (at == place and one != first))
+            memory[one] == mine and (at > place or (at == place and one != first))
             for at, one in reads
         )
         if mine not in callers and not needed and sizes[name] == sizes[first]:
@@ -71,18 +78,28 @@ def _in_place(steps: Any, results: list[str], sizes: dict[str, int]) -> list[str
     return done
 
 
+def _wrote(e: Any) -> list[tuple[str, list[str]]]:
+    """The steps that write although they may not, and what they read."""
+    return [
+        (name, inputs)
+        for name, _, inputs in e.inputs[0]
+        if inputs and name in e.value and name not in e.right
+    ]
+
+
 def _reads_it_by_another_name(e: Any) -> bool:
     """Whether a step that may not write has its first input a second time, as another view."""
-    steps = e.inputs[0]
-    memory: dict[str, str] = {}
-    for name, kind, inputs in steps:
-        memory[name] = memory[inputs[0]] if kind == "view" else name
-    wrong = [inputs for name, _, inputs in steps if name in e.value and name not in e.right]
+    memory = _memory(e.inputs[0])
     return any(
         memory[one] == memory[inputs[0]] and one != inputs[0]
-        for inputs in wrong
+        for _, inputs in _wrote(e)
         for one in inputs[1:]
     )
+
+
+def _writes_the_callers(e: Any) -> bool:
+    memory = _memory(e.inputs[0])
+    return any(memory[inputs[0]] == "x" for _, inputs in _wrote(e))
 
 
 def _inplace_picture(case: Any, got: Any, right: Any) -> Any:
@@ -113,9 +130,11 @@ reinplace = Exercise(
              "write there.", when=_reads_it_by_another_name),
         Hint("Views of one memory are one set. Give each value the name of its memory, and ask for "
              "reads of that.", stage="views"),
-        Hint("x belongs to the caller: nobody may write over it.",
-             when=lambda e: any(name in e.value and name not in e.right and inputs[0] == "x"
-                                for name, _, inputs in e.inputs[0] if inputs)),
+        Hint("x belongs to the caller: nobody may write over it, nor over a view of it.",
+             when=_writes_the_callers),
+        Hint("A step wrote over an input of another size.",
+             when=lambda e: any(e.inputs[2][name] != e.inputs[2][inputs[0]]
+                                for name, inputs in _wrote(e))),
         Hint("You wrote over something that is read later, maybe by another name.",
              when=lambda e: isinstance(e.value, list) and bool({*e.value} - {*e.right})),
         Hint("A step that reads a value for the last time may write over it.",
@@ -124,6 +143,7 @@ reinplace = Exercise(
     ),
     must_fail=(
         "single-consumer rule", "ignores views", "writes graph inputs", "ignores the size",
+        "writes over an input that is larger", "writes over a view of an input",
         "forgets what is returned", "overlooks that the step itself reads another view", FIRST,
     ),
     picture=_inplace_picture,
