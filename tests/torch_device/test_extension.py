@@ -60,6 +60,37 @@ def test_the_cell_of_a_cu_file_has_pytorchs_values_and_gradients(batch, features
 
 
 @apart
+def test_a_cu_file_gives_a_kernel_to_an_operator_that_is_defined_elsewhere():
+    """Its formula, made of PyTorch's operators, serves the device as it serves the CPU."""
+    from labkit.torch_device import extension
+
+    defined = torch.library.Library("lltm", "DEF")
+    defined.define("step(Tensor gates, Tensor old) -> (Tensor, Tensor)")
+
+    def formula(ctx, grad_h, grad_cell):
+        return ctx.saved_tensors[0] * grad_h.repeat(1, 3), grad_cell
+
+    torch.library.register_autograd(
+        "lltm::step",
+        formula,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    extension.load(LLTM)
+    gates, old = torch.randn(12, 6).t(), torch.randn(4, 6).t()  # neither is contiguous
+    there = gates.to("lab").t().contiguous().t().requires_grad_()
+    h, cell = torch.ops.lltm.step(there, old.to("lab"))
+    a, b, x = gates.chunk(3, 1)
+    expected = old + functional.elu(x) * a.sigmoid()
+    torch.testing.assert_close(cell.cpu(), expected)
+    torch.testing.assert_close(h.cpu(), expected.tanh() * b.sigmoid())
+    assert h.is_contiguous() and cell.is_contiguous()
+    h.sum().backward()
+    torch.testing.assert_close(there.grad.cpu(), gates)
+    with pytest.raises(NotImplementedError, match=r"lltm::step.*'CPU' backend"):
+        torch.ops.lltm.step(gates, old)
+
+
+@apart
 def test_its_kernels_are_kernels_of_the_device():
     queue = torch.lab._devices[0].driver.queue
     with torch.lab.no_fallbacks():
