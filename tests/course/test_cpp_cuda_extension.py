@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from labkit.course.checks import failing_cases, outcomes
@@ -33,10 +34,10 @@ answers.wrong("gate_places", "takes a row of gates for width long")(
 
 REGISTERED = """
 TORCH_LIBRARY(lltm, m) {
-    m.def("cell(Tensor gates, Tensor old) -> (Tensor, Tensor)");  // the schema
+    m.def("step(Tensor gates, Tensor old) -> (Tensor, Tensor)");  // the schema
 }
 TORCH_LIBRARY_IMPL(lltm, CPU, m) {
-    m.impl("cell", &cell);
+    m.impl("step", &step);
 }
 """
 
@@ -47,7 +48,9 @@ def registered(old="", new=""):
 
 
 answers.right("registration")(registered())
-answers.right("registration")(registered("&cell", "TORCH_FN(cell)"))
+answers.right("registration")(registered("&step", "TORCH_FN(step)"))
+answers.right("registration")(registered("(Tensor, Tensor)", "(Tensor h, Tensor cell)"))
+answers.right("registration")(registered('"step(', '"lltm::step('))
 answers.wrong("registration", "returns one tensor")(registered("(Tensor, Tensor)", "Tensor"))
 answers.wrong("registration", "leaves out an argument")(registered(", Tensor old"))
 answers.wrong("registration", "registers for another device")(registered("CPU", "CUDA"))
@@ -59,20 +62,38 @@ answers.wrong("registration", "swaps the arguments")(
 answers.wrong("registration", "marks an argument that it does not write to")(
     registered("Tensor old", "Tensor(a!) old")
 )
-answers.wrong("registration", "defines without a kernel")(registered('m.impl("cell", &cell);'))
-answers.wrong("registration", "spells the name in two ways")(registered('l("cell"', 'l("Cell"'))
+answers.wrong("registration", "defines without a kernel")(registered('m.impl("step", &step);'))
+answers.wrong("registration", "spells the name in two ways")(registered('l("step"', 'l("Step"'))
+answers.wrong("registration", "leaves the brackets of the results out")(
+    registered("(Tensor, Tensor)", "Tensor, Tensor")
+)
+answers.wrong("registration", "leaves out a semicolon")(registered("&step);", "&step)"))
+answers.wrong("registration", "leaves out a semicolon")(registered('");', '")'))
 
 
-def test_each_mistake_of_a_registration_gets_its_own_hint():
-    exercise = answers.exercises["registration"]
-    assert "with brackets" in first_hint(exercise, registered("(Tensor, Tensor)", "Tensor"))
-    assert "no function" in first_hint(exercise, registered('m.impl("cell", &cell);'))
-    assert "kernel's line" in first_hint(exercise, registered("CPU", "CUDA"))
-    assert "a type and a name" in first_hint(exercise, registered("Tensor old", "old"))
-    assert "both macros" in first_hint(exercise, registered("RARY(lltm", "RARY(my"))
-    swapped = registered("Tensor gates, Tensor old", "Tensor old, Tensor gates")
-    assert "other arguments" in first_hint(exercise, swapped)
-    assert "other arguments" in first_hint(exercise, registered("Tensor old", "Tensor(a!) old"))
+@pytest.mark.parametrize(
+    "old, new, told",
+    [
+        ("(Tensor, Tensor)", "Tensor", "in brackets"),
+        ("(Tensor, Tensor)", "Tensor, Tensor", "in brackets"),
+        ('m.impl("step", &step);', "", "no function is put in"),
+        ("&step);", "&step)", "semicolon"),
+        ('");', '")', "semicolon"),
+        ("CPU", "CUDA", "kernel's line"),
+        ("Tensor old", "old", "a type and a name"),
+        ("RARY(lltm", "RARY(my", "both macros"),
+        ('f("step', 'f("cell', "name is step"),
+        ("Tensor gates, Tensor old", "Tensor old, Tensor gates", "other arguments"),
+        ("Tensor old", "Tensor(a!) old", "other arguments"),
+    ],
+)
+def test_a_mistake_of_a_registration_gets_its_own_hint_and_no_other(old, new, told):
+    """However often it was tried before: the one hint that may come names the fault."""
+    exercise, answer = answers.exercises["registration"], registered(old, new)
+    assert told in first_hint(exercise, answer)
+    evidence = outcomes(exercise, answer, 7)[0].failures[0]
+    fitting = [hint.text for hint in map(exercise.hint, range(8)) if hint.fits(evidence)]
+    assert len(fitting) == 1, fitting
 
 
 # --- fake_kernel
@@ -236,6 +257,7 @@ def changed(*changes):
 
 
 answers.right("lltm_cuda_rung")(changed())
+answers.right("lltm_cuda_rung")(changed(("(x > 0 ? x", "(row[2 * width] > 0 ? x")))
 answers.wrong("lltm_cuda_rung", "unguarded tail")(
     changed(("    if (i >= batch * width) return;\n", ""))
 )
@@ -294,6 +316,10 @@ extern "C" __global__ void lltm(const float* gates, const float* old, float* h, 
 
 def test_each_mistake_of_a_kernel_gets_its_own_hint():
     exercise = answers.exercises["lltm_cuda_rung"]
+    twice = changed(
+        ("const float* row", "const volatile float* row"), ("(x > 0 ? x", "(row[2 * width] > 0 ? x")
+    )
+    assert "from memory more than once" in first_hint(exercise, twice)
     in_each_block = changed(("blockIdx.x * blockDim.x + ", ""))
     assert "begins at 0 again" in first_hint(exercise, in_each_block)
     assert "did not run" in first_hint(exercise, lambda: "hello")

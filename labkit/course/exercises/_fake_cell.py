@@ -1,4 +1,4 @@
-"""The fake kernel of an LSTM-like cell: two new tensors, as the C++ makes them."""
+"""The fake kernel of a recurrent step: two new tensors, as the C++ makes them."""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -88,8 +88,8 @@ fake_kernel = Exercise(
             when=_other("memory"),
         ),
         Hint(
-            "The device is another one: both results lie where old lies, also where that is no "
-            "meta tensor.",
+            "The device is another one: both results have old's. Fake tensors keep the device of "
+            "the real ones.",
             when=_other("devices"),
         ),
         Hint("The dtype is another one: both results have old's.", when=_other("dtypes")),

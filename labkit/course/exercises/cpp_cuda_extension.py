@@ -1,4 +1,4 @@
-"""An LSTM-like cell as an operator of one's own: its fake kernel, its gradient, its CUDA kernel.
+"""A step of a small recurrent network as an operator: its fake kernel, gradient and CUDA kernel.
 
 Per element of a row, with the three gates a, b, x side by side in `gates`:
 
@@ -218,7 +218,7 @@ RIGHT = {
     "h and cell": "right everywhere",
     "findings": [],
     "bytes around the arrays": "untouched",
-    "times a gate is read": 1.0,
+    "reads of gates from memory, for each number": 1.0,
     "sectors": "as few as neighbours need",
 }
 CLOSE = 1e-5
@@ -276,7 +276,7 @@ def _drive_rung(answer: Any, batch: int, width: int, block: int, order: Any, see
         "h and cell": _judged(got, values),
         "findings": done.findings[:2],
         "bytes around the arrays": done.outside or "untouched",
-        "times a gate is read": sum(one.lanes for one in reads) / gates.size,
+        "reads of gates from memory, for each number": sum(one.lanes for one in reads) / gates.size,
         "sectors": f"{wasted} more than neighbours need"
         if wasted > sum(one.requests for one in every) + _between_rows(batch, width)
         else RIGHT["sectors"],
@@ -323,7 +323,7 @@ def _counts_one_block(evidence: Evidence) -> bool:
         and "wrong" in found["h and cell"]
         and found["bytes around the arrays"] == "untouched"
         and not found["findings"]
-        and found["times a gate is read"] != 1.0
+        and found["reads of gates from memory, for each number"] != 1.0
     )
 
 
@@ -347,7 +347,7 @@ lltm_cuda_rung = Exercise(
     cases=16,
     seconds=60.0,
     processes=True,
-    minutes=12,
+    minutes=14,
     hints=(
         Hint(
             "No header is included, so there is no std:: here. CUDA's own for floats end in "
@@ -370,9 +370,11 @@ lltm_cuda_rung = Exercise(
             when=_about("out of bounds", "written around"),
         ),
         Hint(
-            "A gate is read more than once. Keep the number in a variable.",
+            "The compiled kernel reads a number of gates from memory more than once. Keep it in a "
+            "variable.",
             when=lambda e: (
-                e.value["h and cell"] == RIGHT["h and cell"] and e.value["times a gate is read"] > 1
+                e.value["h and cell"] == RIGHT["h and cell"]
+                and e.value["reads of gates from memory, for each number"] > 1
             ),
         ),
         Hint(
