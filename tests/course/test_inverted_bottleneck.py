@@ -9,11 +9,11 @@ from tests.course.answers import Answers, first_hint
 answers = Answers("inverted_bottleneck")
 
 
-def products(*, reads=1, sides=2, places=2, parts=("wider", "around", "narrow"), ratio=None):
+def products(*, reads=1, sides=2, places=2, parts=("expand", "depthwise", "project"), ratio=None):
     def block_products(channels, size, own_ratio, taps):
         wide = channels * (ratio or own_ratio)
-        each = {"wider": channels * wide, "narrow": wide * channels}
-        each["around"] = wide * (wide if reads == "all" else 1) * taps**sides
+        each = {"expand": channels * wide, "project": wide * channels}
+        each["depthwise"] = wide * (wide if reads == "all" else 1) * taps**sides
         return size**places * sum(each[part] for part in parts)
 
     return block_products
@@ -25,8 +25,8 @@ for why, how in {
     "forgets a side of the filter": {"sides": 1},
     "counts one place": {"places": 0},
     "counts one row of places": {"places": 1},
-    "leaves the last convolution out": {"parts": ("wider", "around")},
-    "leaves the middle out": {"parts": ("wider", "narrow")},
+    "leaves the last convolution out": {"parts": ("expand", "depthwise")},
+    "leaves the middle out": {"parts": ("expand", "project")},
     "takes every ratio for 6": {"ratio": 6},
 }.items():
     answers.wrong("block_products", why)(products(**how))
@@ -74,6 +74,8 @@ def field(windows, *, strides=True, dilates=True, pads=True, pairs="both", early
             if isinstance(one, list):
                 if pairs == "full ones":
                     one = [branch for branch in one if branch]
+                if pairs == "alone":
+                    low, high, step = 0, 0, 1
                 a = walk(one[0], low, high, step)
                 b = walk(one[1], *a) if pairs == "in a row" else walk(one[1], low, high, step)
                 if pairs == "first":
@@ -103,24 +105,25 @@ for why, how in {
     "takes the stride too early": {"early": True},
     "runs the branches one after the other": {"pairs": "in a row"},
     "leaves an empty branch out": {"pairs": "full ones"},
+    "forgets what lies before a pair": {"pairs": "alone"},
 }.items():
     answers.wrong("receptive_field", why)(lambda windows, how=how: field(windows, **how))
 
 
 def bottleneck(*, strict=True, drop=1.0, adds=True, end=False, gate="looked", act=F.silu, half=True,
                without="", whole=False, writes=False, along="batch", alone=False, over=(2, 3),
-               shapes=True):  # fmt: skip
+               shapes=True, groups=True):  # fmt: skip
     def mbconv(x, w, norm, stride, keep):
         def normed(name, image):
             return image if name == without else norm(name, image)
 
-        wide = F.silu(normed("wider", F.conv2d(x, w["wider"]))) if "wider" in w else x
-        pad = w["around"].shape[2] // 2 if half else 1
-        made = F.conv2d(wide, w["around"], None, stride, pad, 1, wide.shape[1])
-        looked = F.silu(normed("around", made))
+        wide = F.silu(normed("expand", F.conv2d(x, w["expand"]))) if "expand" in w else x
+        pad = w["depthwise"].shape[2] // 2 if half else 1
+        made = F.conv2d(wide, w["depthwise"], None, stride, pad, 1, wide.shape[1] if groups else 1)
+        looked = F.silu(normed("depthwise", made))
         means = (looked if gate == "looked" else wide).mean(over, keepdim=True)
-        gated = looked * F.conv2d(act(F.conv2d(means, w["reduce"])), w["expand"]).sigmoid()
-        y = normed("narrow", F.conv2d(gated, w["narrow"]))
+        gated = looked * F.conv2d(act(F.conv2d(means, w["squeeze"])), w["excite"]).sigmoid()
+        y = normed("project", F.conv2d(gated, w["project"]))
         y = F.silu(y) if end else y
         if writes:
             x += 0.5
@@ -138,10 +141,10 @@ for why, how in {
     "drop scales in evaluation": {"drop": 0.8},
     "always adds no input": {"adds": False},
     "SiLU behind the last norm": {"end": True},
-    "the gate reads the input of around": {"gate": "wide"},
+    "the gate reads the input of depthwise": {"gate": "wide"},
     "ReLU in the gate": {"act": torch.relu},
     "a padding of 1 for every kernel": {"half": False},
-    "leaves out a norm": {"without": "around"},
+    "leaves out a norm": {"without": "depthwise"},
     "drops the whole sum": {"whole": True},
     "mutates the input": {"writes": True},
     "lays keep along the width": {"along": "width"},
@@ -155,7 +158,7 @@ for why, how in {
 @answers.wrong("mbconv", "mutates a weight")
 def gate_in_place(x, w, norm, stride, keep):
     y = bottleneck()(x, w, norm, stride, keep)
-    w["expand"].sigmoid_()
+    w["excite"].sigmoid_()
     return y
 
 
@@ -187,7 +190,7 @@ test_answers = answers.tests()
         ("block_products", products(reads="all"), "reads one channel"),
         ("block_products", products(sides=1), "taps * taps times"),
         ("block_products", products(places=1), "size * size places"),
-        ("block_products", products(parts=("wider", "around")), "one is missing"),
+        ("block_products", products(parts=("expand", "depthwise")), "one is missing"),
         ("wide_bytes", lambda *given: wide_bytes(*given) // 4, "four bytes"),
         ("wide_bytes", four_before, "the other way round"),
         ("wide_bytes", lambda n, c, s, r, d: wide_bytes(n, c, s, 6, d), "channels * ratio"),
@@ -196,12 +199,18 @@ test_answers = answers.tests()
         ("receptive_field", lambda windows: field(windows, pairs="full ones"), "an empty list"),
         ("wide_bytes", down_bytes, "round up"),
         ("receptive_field", lambda windows: field(windows, pads=False), "that is the padding"),
-        ("mbconv", bottleneck(without="around"), "with groups"),
-        ("mbconv", bottleneck(gate="wide"), 'norm of "narrow"'),
-        ("mbconv", bottleneck(act=torch.relu), "reduce, SiLU, expand"),
+        ("mbconv", bottleneck(without="depthwise"), "with groups"),
+        ("mbconv", bottleneck(gate="wide"), 'norm of "project"'),
+        ("mbconv", bottleneck(act=torch.relu), "squeeze, SiLU, excite"),
         ("mbconv", bottleneck(half=False), "k // 2"),
         ("mbconv", bottleneck(shapes=False), "different shapes"),
-        ("mbconv", bottleneck(adds=False), "Look at the end"),
+        ("receptive_field", lambda windows: field(windows, pairs="alone"), "is forgotten"),
+        ("mbconv", bottleneck(adds=False), "is missing"),
+        ("mbconv", bottleneck(strict=False), "the stride is 2"),
+        ("mbconv", bottleneck(end=True), "no SiLU"),
+        ("mbconv", bottleneck(whole=True), "the branch alone"),
+        ("mbconv", bottleneck(drop=0.8), "the end is not right"),
+        ("mbconv", bottleneck(groups=False), "groups is the number"),
         ("mbconv", bottleneck(along="width"), "keep.reshape(-1, 1, 1, 1)"),
         ("mbconv", bottleneck(alone=True), "keep does nothing"),
         ("mbconv", of_a_copy, "chosen once"),
@@ -223,3 +232,14 @@ def test_what_went_wrong_is_drawn(name, wrong, shown):
     case = exercise.make(5, exercise.cases - 1, exercise.sizes)
     got = exercise.drive(wrong, *case.inputs) if exercise.drive else wrong(*case.inputs)
     assert shown in repr(exercise.picture(case, got, exercise.right(case)))
+
+
+def test_the_example_of_mbconv_holds():
+    numbers = {
+        "depthwise": torch.full((1, 1, 3, 3), 20.0),
+        "project": torch.full((1, 1, 1, 1), 0.3),
+    }
+    weights = numbers | {name: torch.zeros(1, 1, 1, 1) for name in ("squeeze", "excite")}
+    x, given = torch.ones(1, 1, 1, 1), (weights, lambda name, image: image, 1)
+    found = [bottleneck()(x, *given, keep).item() for keep in (None, torch.tensor([2.0]))]
+    assert found == pytest.approx([4.0, 7.0])

@@ -130,6 +130,8 @@ def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, betwee
             return dx + d_sum
         if around == "jumps":
             return dx + d_sum.mean()
+        if around == "left out":
+            return dx + d_sum
         return dx + shortcut.back(dy if d_around == "y" else d_sum, saved_3, constants=fixed)
 
     return keep_block, block_back
@@ -146,6 +148,7 @@ for why, how in {
     "keeps the branch as well": {"keeps": ("branch",)},
     "lets the gradient jump the shortcut": {"around": "jumps"},
     "adds x beside the shortcut": {"around": "both"},
+    "leaves shortcut.back out": {"around": "left out"},
     "forgets the last ReLU": {"last": False},
     "no ReLU between the parts": {"between": False},
     "gives the shortcut the gradient of y": {"d_around": "y"},
@@ -181,6 +184,7 @@ test_answers = answers.tests()
         ("residual_backward", block(last=False), "y is not right"),
         ("residual_backward", block(writes=True), "changed a tensor"),
         ("residual_backward", block(d_around="y"), "into shortcut.back"),
+        ("residual_backward", block(around="left out"), "passes shortcut.back"),
         ("residual_backward", block(again=True), "called once"),
         ("residual_backward", block(unbiased=False), "divided by n - 1"),
         ("residual_backward", block(square=True), "a running_var is not"),

@@ -21,11 +21,11 @@ def _block_products(channels: int, size: int, ratio: int, taps: int) -> int:
 
 
 def _product_counts(e: Any, **other: int) -> int:
-    """The right count where one of these differs: around's channels, its taps, the places."""
+    """The right count where one of these differs: depthwise channels, taps, places."""
     channels, size, ratio, taps = e.inputs
     wide = channels * ratio
-    around = wide * other.get("reads", 1) * other.get("taps", taps * taps)
-    return int(other.get("places", size * size) * (2 * channels * wide + around))
+    middle = wide * other.get("reads", 1) * other.get("taps", taps * taps)
+    return int(other.get("places", size * size) * (2 * channels * wide + middle))
 
 
 block_products = Exercise(
@@ -189,6 +189,13 @@ def _field_picture(case: Any, got: Any, right: Any) -> Any:
     )  # fmt: skip
 
 
+def _forgets(e: Any) -> bool:
+    """Whether the answer is what the last pair and the windows behind it see by themselves."""
+    (windows,) = e.inputs
+    pairs = [at for at, one in enumerate(windows) if isinstance(one, list)]
+    return bool(pairs and pairs[-1] > 0 and e.value == _seen(windows[pairs[-1] :]))
+
+
 def _length(e: Any) -> bool:
     low, high, _ = e.value
     return bool(high - low == e.right[1] - e.right[0])
@@ -208,20 +215,22 @@ receptive_field = Exercise(
     ),
     cases=80,
     sizes=5,
-    minutes=10,
+    minutes=15,
     rules=PLAIN_PYTHON,
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint("The answer is a tuple of three numbers.",
              when=lambda e: (
                  e.kind != "raised" and not (isinstance(e.value, tuple) and len(e.value) == 3))),
-        Hint("A branch may be an empty list: it sees what was seen before the pair.",
+        Hint("A way may be an empty list: it sees what was seen before the pair.",
              when=lambda e: e.kind == "raised" and "[]" in e.input, stage="pairs"),
+        Hint("What lies before a pair is forgotten: both ways begin from the low, the high and the "
+             "step seen so far.", when=_forgets, stage="pairs"),
         Hint("Your third number is the product of all strides. A pair counts once.",
              when=lambda e: e.value[2] != e.right[2]),
         Hint("Your field is as long as it should be, and begins elsewhere: that is the padding.",
              when=_length),
-        Hint("Branch by branch: each begins from the low, the high and the step before the pair. "
+        Hint("Way by way: each begins from the low, the high and the step before the pair. "
              "Then the smaller low and the larger high.", stage="pairs"),
         Hint("Neighbouring taps lie step inputs apart. step grows after the window has used it.",
              stage="strides"),
@@ -231,6 +240,7 @@ receptive_field = Exercise(
         "adds kernels without strides", "ignores dilation", "ignores the other branch",
         "is off by one for even kernels", "ignores padding", "takes the stride too early",
         "runs the branches one after the other", "leaves an empty branch out",
+        "forgets what lies before a pair",
     ),
     picture=_field_picture,
 )  # fmt: skip

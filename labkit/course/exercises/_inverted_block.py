@@ -75,13 +75,13 @@ def _given(
     """x, the weights, the norms' numbers, keep."""
     draw = torch.Generator().manual_seed(seed)
     wide, reduced = channels * ratio, max(1, channels // 4)
-    shapes = {"wider": (wide, channels, 1, 1)} if ratio > 1 else {}
-    shapes |= {"around": (wide, 1, taps, taps), "reduce": (reduced, wide, 1, 1)}
-    shapes |= {"expand": (wide, reduced, 1, 1), "narrow": (out, wide, 1, 1)}
+    shapes = {"expand": (wide, channels, 1, 1)} if ratio > 1 else {}
+    shapes |= {"depthwise": (wide, 1, taps, taps), "squeeze": (reduced, wide, 1, 1)}
+    shapes |= {"excite": (wide, reduced, 1, 1), "project": (out, wide, 1, 1)}
     weights = {n: torch.randn(shape, generator=draw, dtype=F64) for n, shape in shapes.items()}
     norms: dict[str, torch.Tensor] = {
         name: torch.randn((2, weights[name].shape[0], 1, 1), generator=draw, dtype=F64)
-        for name in ("wider", "around", "narrow")
+        for name in ("expand", "depthwise", "project")
         if name in weights
     }
     x = torch.randn((3, channels, height, width), generator=draw, dtype=F64)
@@ -100,13 +100,13 @@ def _bottleneck_truth(*question: Any) -> dict[str, Any]:
         return image * scale + shift
 
     with OneThread():
-        wide = F.silu(norm("wider", F.conv2d(x, w["wider"]))) if "wider" in w else x
-        half, channels = w["around"].shape[2] // 2, wide.shape[1]
-        around = F.conv2d(wide, w["around"], None, stride, half, 1, channels)
-        looked = F.silu(norm("around", around))
-        reduced = F.silu(F.conv2d(looked.mean((2, 3), keepdim=True), w["reduce"]))
-        gated = looked * torch.sigmoid(F.conv2d(reduced, w["expand"]))
-        y = norm("narrow", F.conv2d(gated, w["narrow"]))
+        wide = F.silu(norm("expand", F.conv2d(x, w["expand"]))) if "expand" in w else x
+        half, channels = w["depthwise"].shape[2] // 2, wide.shape[1]
+        made = F.conv2d(wide, w["depthwise"], None, stride, half, 1, channels)
+        looked = F.silu(norm("depthwise", made))
+        few = F.silu(F.conv2d(looked.mean((2, 3), keepdim=True), w["squeeze"]))
+        gated = looked * torch.sigmoid(F.conv2d(few, w["excite"]))
+        y = norm("project", F.conv2d(gated, w["project"]))
     if stride == 1 and y.shape == x.shape:
         y = x + (y if keep is None else y * keep[:, None, None, None])
     return {"norms": seen, "result": y, "changed": [], "copies": []}
@@ -135,7 +135,7 @@ def _wrong_norm(name: str) -> Callable[[Any], bool]:
     """Whether the first difference is in what this norm was given, or not given."""
 
     def wrong(e: Any) -> bool:
-        before = [n for n in ("wider", "around", "narrow") if n in e.right["norms"]]
+        before = [n for n in ("expand", "depthwise", "project") if n in e.right["norms"]]
         given = e.value["norms"]
         bad = [n for n in before if not same(given.get(n), e.right["norms"][n])]
         return bool(bad) and bad[0] == name
@@ -145,12 +145,12 @@ def _wrong_norm(name: str) -> Callable[[Any], bool]:
 
 def _bottleneck_picture(case: Any, got: Any, right: Any) -> Any:
     """The block's steps; marked is the first norm that was given something wrong, or the end."""
-    steps = ["wider", "around", "gate", "narrow", "result"]
-    steps = steps if "wider" in right["norms"] else steps[1:]
+    steps = ["expand", "depthwise", "gate", "project", "result"]
+    steps = steps if "expand" in right["norms"] else steps[1:]
     reads: dict[str, list[str]] = {"x": []}
     for before, step in zip(["x", *steps], steps, strict=False):
         reads[step] = [before]
-    reads["narrow"].append("around")  # the gate multiplies it
+    reads["project"].append("depthwise")  # the gate multiplies it
     norms = got["norms"] if isinstance(got, dict) else {}
     wrong = [n for n in steps if n in right["norms"] and not same(norms.get(n), right["norms"][n])]
     return drawn(reads, wrong[:1] or ["result"])
@@ -178,13 +178,42 @@ def _fits(e: Any) -> bool:
     return bool(e.value["result"].shape == e.right["result"].shape)
 
 
+def _added_across_a_stride(e: Any) -> bool:
+    x, _, _, keep = _given(*e.inputs)
+    branch = e.right["result"]
+    kept = branch if keep is None else branch * keep[:, None, None, None]
+    return e.inputs[5] != 1 and any(same(e.value["result"], x + one) for one in (branch, kept))
+
+
+def _not_added(e: Any) -> bool:
+    return _sums(e) and same(e.value["result"], e.right["result"] - _given(*e.inputs)[0])
+
+
+def _silu_last(e: Any) -> bool:
+    x, _, _, keep = _given(*e.inputs)
+    around = x if _sums(e) else torch.zeros_like(e.right["result"])
+    return keep is None and same(e.value["result"], around + F.silu(e.right["result"] - around))
+
+
+def _x_dropped(e: Any) -> bool:
+    x, _, _, keep = _given(*e.inputs)
+    dropped = x * (keep[:, None, None, None] - 1)
+    return _sums(e) and same(e.value["result"], e.right["result"] + dropped)
+
+
+def _sums(e: Any) -> bool:
+    """Whether the input is added."""
+    _, channels, out, _, _, stride, *_ = e.inputs
+    return bool(stride == 1 and channels == out)
+
+
 def _bottleneck_in_words(
     seed: int, channels: int, out: int, ratio: int, taps: int, stride: int, height: int,
     width: int, keep: bool,
 ) -> str:  # fmt: skip
     kept = "keep: three factors" if keep else "keep: None"
     return (
-        f"x [3, {channels}, {height}, {width}] to {out} channels, ratio {ratio}, around "
+        f"x [3, {channels}, {height}, {width}] to {out} channels, ratio {ratio}, depthwise "
         f"{taps} x {taps}, stride {stride}, {kept} (seed {seed})"
     )
 
@@ -198,26 +227,29 @@ mbconv = Exercise(
     tolerance=1e-8,
     stages=(
         Stage("ratio 1", case=lambda rng, size: _bottleneck(rng, size, 1, 0, 0), cases=8),
-        Stage("wider", case=lambda rng, size: _bottleneck(rng, size, 3, 0, 0), cases=8),
+        Stage("expand", case=lambda rng, size: _bottleneck(rng, size, 3, 0, 0), cases=8),
         Stage("sum", case=lambda rng, size: _bottleneck(rng, size, 0, 0.8, 0), cases=15),
         Stage("keep"),
     ),
     cases=40,
     sizes=5,
-    minutes=14,
+    minutes=15,
     hints=(
         Hint("You changed what you were given: x, a weight or keep, as `changed` says. Make a new "
              "tensor instead.", when=lambda e: bool(e.value["changed"])),
         Hint("You copied a tensor, as `copies` says. `contiguous`, `clone` and `to` write it once "
              "more in each call; a layout belongs to the whole network, and is chosen once.",
              when=lambda e: bool(e.value["copies"])),
-        Hint("What the norm of \"wider\" was given is not right: it is the convolution of x alone.",
-             when=_wrong_norm("wider")),
-        Hint("What the norm of \"around\" was given is not right. It is a convolution with groups, "
-             "with the block's stride, and k // 2 zeros at each side.", when=_wrong_norm("around")),
-        Hint("What the norm of \"narrow\" was given is not right. The gate multiplies the image "
-             "behind \"around\", after its SiLU, and reads its means, entry by entry: reduce, "
-             "SiLU, expand, sigmoid.", when=_wrong_norm("narrow")),
+        Hint("What the norm of \"expand\" was given is not right: it is the convolution of x "
+             "alone.", when=_wrong_norm("expand")),
+        Hint("What the norm of \"depthwise\" was given is not right. It is a convolution with "
+             "groups, with the block's stride, and k // 2 zeros at each side.",
+             when=_wrong_norm("depthwise")),
+        Hint("groups is the number of channels of the image that goes into \"depthwise\".",
+             when=lambda e: e.kind == "raised" and "groups=" in e.got),
+        Hint("What the norm of \"project\" was given is not right. The gate multiplies the image "
+             "behind \"depthwise\", after its SiLU, and reads its means, entry by entry: squeeze, "
+             "SiLU, excite, sigmoid.", when=_wrong_norm("project")),
         Hint("A k x k kernel is larger than this image and your zeros: k // 2 belong at each side.",
              when=lambda e: e.kind == "raised" and "Kernel size can't be greater" in e.got),
         Hint("Two images of different shapes cannot be added: there the input is left out.",
@@ -227,14 +259,20 @@ mbconv = Exercise(
              "keep.reshape(-1, 1, 1, 1).", when=_keep_meets_width, stage="keep"),
         Hint("The input is not added here, so keep does nothing.", when=_kept_without_sum,
              stage="keep"),
-        Hint("All norms were given the right images. Look at the end: no SiLU there; is x added "
-             "where it should be, and only the branch multiplied by keep?", when=_fits),
-        "groups is the number of channels of the image that goes into \"around\".",
-        "The means: image.mean((2, 3), keepdim=True).",
+        Hint("x is not added here: the stride is 2, although the shapes are equal.",
+             when=_added_across_a_stride),
+        Hint("x is added here, and is missing: the stride is 1, and the shapes are equal.",
+             when=_not_added),
+        Hint("Behind the last norm there is no SiLU.", when=_silu_last),
+        Hint("keep multiplies the branch alone; x is added afterwards.", when=_x_dropped,
+             stage="keep"),
+        Hint("All norms were given the right images, but the end is not right: x, and what the "
+             "last norm gave, multiplied by keep where there is one.", when=_fits),
+        "In order: expand, norm, SiLU, depthwise, norm, SiLU, times the gate, project, norm, sum.",
     ),
     must_fail=(
         "skip although stride is 2", "drop scales in evaluation", "always adds no input",
-        "SiLU behind the last norm", "the gate reads the input of around", "ReLU in the gate",
+        "SiLU behind the last norm", "the gate reads the input of depthwise", "ReLU in the gate",
         "a padding of 1 for every kernel", "leaves out a norm", "drops the whole sum",
         "mutates the input", "mutates a weight", "mutates keep", "lays keep along the width",
         "multiplies by keep without a sum", "adds images of different shapes",

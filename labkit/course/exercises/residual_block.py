@@ -251,6 +251,11 @@ def _batch_formula(e: Any) -> bool:
     )
 
 
+def _shortcut_left_out(e: Any) -> bool:
+    """Whether two gradients of different shapes met, in a block with a shortcut."""
+    return bool(e.kind == "raised" and e.inputs[2] and "must match the size" in e.got)
+
+
 def _block_in_words(
     seed: int, channels: int, stride: int, training: bool, height: int, width: int, before: int
 ) -> str:
@@ -303,12 +308,15 @@ residual_backward = Exercise(
              when=_bad("dx")),
         Hint("All is right, but saved holds an image that backward can do without.",
              when=lambda e: e.value["spare bytes"] > 0),
+        Hint("What goes around has not the shape of x when it comes back: it passes "
+             "shortcut.back, as it passed shortcut.run.", when=_shortcut_left_out),
         "Each part hands back a pair from run. Its second half goes into back.",
     ),
     must_fail=(
         "no skip gradient", "ReLU mask from the wrong tensor", "recomputes everything",
         "mutates the input", "keeps the branch as well", "lets the gradient jump the shortcut",
         "adds x beside the shortcut", "forgets the last ReLU", "no ReLU between the parts",
+        "leaves shortcut.back out",
         "gives the shortcut the gradient of y", "statistics from biased variance",
         "never moves the statistics", "moves the statistics in evaluation",
         "moves the statistics again in backward", "swaps the shares of old and new",
