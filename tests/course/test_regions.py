@@ -2,6 +2,7 @@
 
 import torch
 
+from labkit.course.checks import outcomes
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("regions")
@@ -243,6 +244,19 @@ def test_mistakes_get_their_hints():
         *case, change=lambda old, new: biggest(old, new) + 1e-9
     )
     assert "not more than" in first_hint(reuse, at_the_limit)
+
+
+def test_a_wrapped_difference_is_not_called_one_of_brighter_pixels():
+    steps = answers.exercises["largest_change"]
+    hints = [steps.hint(index) for index in range(len(steps.hints))]
+    seen = [
+        one
+        for seed in range(20)
+        for outcome in outcomes(steps, lambda o, n: int((n - o).abs().max()), seed)
+        for one in outcome.failures
+        if one.inputs[0].dtype == torch.int16
+    ]
+    assert not [one for one in seen for hint in hints if hint.fits(one) and "darker" in hint.text]
 
 
 test_answers = answers.tests()
