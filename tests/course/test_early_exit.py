@@ -163,6 +163,11 @@ def twice_asked(fast, full, x, limit):
     return leaving(fast, full, x, limit)
 
 
+@answers.wrong("early_exit", "a list of labels")
+def in_a_list(*case):
+    return leaving(*case).tolist()
+
+
 @answers.wrong("early_exit", "returns logits")
 def logits_of_all(fast, full, x, limit):
     logits = fast(x)
@@ -182,6 +187,8 @@ def test_mistakes_get_their_hints():
     assert "waits once" in first_hint(exercise, one_by_one)
     assert "empty batch" in first_hint(exercise, with_nobody)
     assert "no probability" in first_hint(exercise, on_logits)
+    assert "A tensor of labels" in first_hint(exercise, in_a_list)
+    assert "Nobody leaves with" in first_hint(answers.exercises["limit_for"], lambda *_: math.inf)
 
 
 test_answers = answers.tests()

@@ -41,8 +41,8 @@ sureness = Exercise(
     rules=("math may be used: no torch, no labkit",),
     banned=TORCH_AND_LABKIT,
     hints=(
-        Hint("exp of a large number is too large for a float. Subtract the largest logit from all "
-             "of them first: the shares stay the same.", stage="any logits",
+        Hint("exp of 2000 is too large for a float, and exp of -2000 is 0. Subtract the largest "
+             "logit from all of them first: the shares stay the same.", stage="any logits",
              when=lambda e: e.kind == "raised" or e.value != e.value),
         Hint("A logit may be any number. A share lies between 0 and 1.",
              when=lambda e: e.value == max(e.inputs[0])),
@@ -82,7 +82,9 @@ limit_for = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint("With this limit, enough of those who leave are right. But a smaller limit does it "
-             "as well, and lets more leave.", when=lambda e: e.value > e.right),
+             "as well, and lets more leave.", when=lambda e: e.right < e.value < math.inf),
+        Hint("Nobody leaves with math.inf, and here a limit will do. The sample at the limit "
+             "leaves, too.", when=lambda e: e.right < e.value == math.inf),
         Hint("Of those with at least this sureness, too many are wrong.",
              when=lambda e: e.value < e.right),
         "Try each value in `sure` as the limit, the smallest first.",
@@ -198,6 +200,8 @@ early_exit = Exercise(
              when=lambda e: "called once" in e.property),
         Hint("Ask the fast branch once, and keep its logits: they give the labels and how sure "
              "it is.", when=lambda e: "fast branch is asked once" in e.property),
+        Hint("A tensor of labels is asked for. To make a list of it, Python waits once more.",
+             when=lambda e: isinstance(e.value["labels"], list)),
         Hint("These are rows of logits, not labels: argmax(1) makes a label of each row.",
              when=lambda e: e.value["labels"].dim() > 1),
         "sure = fast(x).softmax(1).amax(1); unsure = (sure < limit).nonzero()[:, 0]",
@@ -215,6 +219,7 @@ early_exit = Exercise(
         "labels as floats",
         "asks the fast branch twice",
         "returns logits",
+        "a list of labels",
     ),
 )  # fmt: skip
 
