@@ -41,6 +41,18 @@ def with_the_weight_as_it_came(weight, step):
     return torch.tensor(weight + step).half().item() == weight
 
 
+@answers.wrong("stands_still", "adds to the weight as it came")
+def to_the_weight_as_it_came(weight, step):
+    half = torch.tensor(weight).half()
+    return bool((torch.tensor(weight) + torch.tensor(step).half()).half() == half)
+
+
+@answers.wrong("stands_still", "adds the step as it came")
+def the_step_as_it_came(weight, step):
+    half = torch.tensor(weight).half()
+    return bool((half.float() + step).half() == half)
+
+
 @answers.wrong("stands_still", "calls no step of half the gap lost")
 def half_is_never_lost(weight, step):
     half, step = torch.tensor(weight).half(), torch.tensor(step).half()
@@ -91,7 +103,9 @@ def as_tensor(weight, step):
         (as_tensor, "Python bool"),
         (gap_above, "power of two"),
         (half_is_never_lost, "half of the gap"),
-        (with_the_weight_as_it_came, "is no float16"),
+        (with_the_weight_as_it_came, "weight is no float16"),
+        (to_the_weight_as_it_came, "weight is no float16"),
+        (the_step_as_it_came, "step is no float16"),
     ],
 )
 def test_the_first_hint_of_stands_still_is_about_the_mistake(answer, said):
@@ -115,6 +129,11 @@ def signed(grads):
     while max(grads) * scale > 65504:
         scale /= 2
     return scale
+
+
+@answers.wrong("best_scale", "forgets the sign")
+def signed_logarithm(grads):
+    return 2.0 ** math.floor(math.log2(65504 / max(grads)))
 
 
 @answers.wrong("best_scale", "looks at the smallest gradient")
@@ -152,7 +171,12 @@ def until_infinite(grads):
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(at_least_one, "less than 1"), (until_infinite, "65520"), (signed, "negative")],
+    [
+        (at_least_one, "less than 1"),
+        (until_infinite, "65520"),
+        (signed, "negative"),
+        (signed_logarithm, "negative"),
+    ],
 )
 def test_the_first_hint_of_best_scale_is_about_the_mistake(answer, said):
     assert said in first_hint(find("mixed_precision.best_scale"), answer)
@@ -257,6 +281,14 @@ class DividesByZero(Scaler):
         super().unscale(optimizer)
         for grad in gradients(optimizer):
             grad.mul_(math.nan)
+
+
+@answers.wrong("grad_scaler", "keeps what it found")
+class KeepsFound(Scaler):
+    def update(self):
+        found = self.found
+        super().update()
+        self.found = found
 
 
 # --- mini_autocast
@@ -365,6 +397,15 @@ class Detached(Region):
         return self.kept.setdefault(tensor, tensor.detach().to(to))
 
 
+@answers.wrong("mini_autocast", "keeps a cast that backward does not leave")
+class ALeafOfItsOwn(Region):
+    def _one(self, tensor, to):
+        kept = tensor.requires_grad and tensor.is_leaf and to == torch.float16
+        if not kept or tensor.dtype == to:
+            return tensor.to(to)
+        return self.kept.setdefault(tensor, tensor.detach().to(to).requires_grad_())
+
+
 @answers.wrong("mini_autocast", "casts a weight each time")
 class EachTime(Region):
     def _one(self, tensor, to):
@@ -443,6 +484,9 @@ def test_the_hints_name_the_mistake():
     assert "is no leaf" in first_hint(region, KeepsComputed)
     assert "only until `end`" in first_hint(region, Survives)
     assert "Do not detach" in first_hint(region, Detached)
+    assert "Do not detach" in first_hint(region, ALeafOfItsOwn)
+    assert "Only casts of weights are kept" in first_hint(region, KeepsAll)
+    assert "not empty after `update`" in first_hint(scaler, KeepsFound)
     assert "becomes an infinity" in first_hint(scale, too_many)
     assert "`isfinite` is False for both" in first_hint(scaler, NoNan)
     assert "An optimizer stood still" in first_hint(scaler, AllStop)

@@ -108,6 +108,16 @@ def _which(tensor: Tensor, argument: Tensor, casts: list[Tensor]) -> str:
 
 
 @handed_out
+def _gradient(tensor: Tensor, argument: Tensor) -> str:
+    """Whether backward from the tensor reaches the argument that it was made of."""
+    reached = tensor.requires_grad
+    if reached and argument.requires_grad:
+        (found,) = torch.autograd.grad(tensor.sum(), argument, retain_graph=True, allow_unused=True)
+        reached = found is not None
+    return "with gradient" if reached else "without gradient"
+
+
+@handed_out
 def _cast(region: Any, name: str, given: list[Tensor]) -> list[Tensor]:
     """What the region makes of these tensors.
 
@@ -139,7 +149,7 @@ def _drive_region(answer: Any, pool: list[tuple[str, str]], script: Script) -> l
             for tensor, argument in zip(_cast(region, rest[0], given), given, strict=True):
                 which = _which(tensor, argument, casts)
                 dtype = str(tensor.dtype).removeprefix("torch.")
-                grad = "with gradient" if tensor.requires_grad else "without gradient"
+                grad = _gradient(tensor, argument)
                 after.append((rest[0], dtype, which, tensor.item(), grad))
         elif what == "end":
             region.end()
@@ -223,8 +233,11 @@ mini_autocast = Exercise(
         Hint(
             "A cast came back that was made before. Only casts of weights are kept, and only until "
             "`end`. Something computed from a weight is no leaf, so it is no weight.",
-            when=lambda e: _unequal(e, 2) and _right_entry(e)[2].startswith("a new"),
-            stage="kept weights",
+            when=lambda e: (
+                e.stage != "regions inside"
+                and _unequal(e, 2)
+                and _right_entry(e)[2].startswith("a new")
+            ),
         ),
         Hint(
             "A weight is a leaf that requires a gradient. Its float16 cast goes into `self.kept`, "
@@ -252,6 +265,7 @@ mini_autocast = Exercise(
         "keeps what is no weight",
         "keeps what was computed from a weight",
         "keeps a cast without a gradient",
+        "keeps a cast that backward does not leave",
         "casts a weight each time",
         "makes the cast again after a write",
         "integers cast",

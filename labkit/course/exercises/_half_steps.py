@@ -17,11 +17,17 @@ def _half(number: float) -> float:
 
 
 def _weight_and_step(rng: Rng, size: int) -> tuple[float, float]:
-    """A power of two or a number that is no half, and a step of a part of the gap, often a half."""
+    """A power of two or a number that is no half, and a step of a part of the gap, often a half.
+
+    Or the step is no half: a bit more or less than half the gap, which rounds to just that.
+    """
     power = rng.randint(-6, 6) if rng.chance(0.4) else rng.uniform(-6, 6)
     weight = rng.choice((-1, 1)) * 2.0**power
     if rng.chance(0.5):
         weight = _half(weight)
+    if rng.chance(0.2):
+        step = rng.choice((-1, 1)) * _gap(weight) * rng.choice((0.4999, 0.5001))
+        return _half(weight), step
     return weight, _step(rng, _gap(weight))
 
 
@@ -40,6 +46,16 @@ def _step(rng: Rng, gap: float) -> float:
 
 def _down_from_a_power_of_two(weight: float, step: float) -> bool:
     return abs(math.frexp(weight)[0]) == 0.5 and weight * step < 0
+
+
+def _with_the_step(weight: float, step: float) -> bool:
+    """What comes out where the step is added as it came."""
+    return _half(_half(weight) + step) == _half(weight)
+
+
+def _with_the_weight(weight: float, step: float) -> bool:
+    """What comes out where the step is added to the weight as it came."""
+    return _half(weight + step) == _half(weight)
 
 
 def _stands_still(weight: float, step: float) -> bool:
@@ -68,9 +84,16 @@ stands_still = Exercise(
             when=lambda e: e.right is False and _down_from_a_power_of_two(*e.inputs),
         ),
         Hint(
+            "This step is no float16. Make one of it first: that is what is added.",
+            when=lambda e: (
+                _half(e.inputs[1]) != e.inputs[1] and e.value is _with_the_step(*e.inputs)
+            ),
+        ),
+        Hint(
             "This weight is no float16. Make one of it first: the sum is compared with that.",
             when=lambda e: (
-                e.right is True and e.value is False and _half(e.inputs[0]) != e.inputs[0]
+                _half(e.inputs[0]) != e.inputs[0]
+                and e.value in ({False} if e.right else {_with_the_weight(*e.inputs)})
             ),
         ),
         Hint(
@@ -97,6 +120,8 @@ stands_still = Exercise(
         "calls every step of half the gap lost",
         "calls no step of half the gap lost",
         "compares with the weight as it came",
+        "adds to the weight as it came",
+        "adds the step as it came",
         "returns a tensor",
         FIRST,
     ),
@@ -112,6 +137,19 @@ def _gradients(rng: Rng, size: int) -> tuple[list[float]]:
 
 def _best_scale(gradients: list[float]) -> float:
     return 2.0 ** math.floor(math.log2(LARGEST / max(abs(g) for g in gradients)))
+
+
+def _forgot_the_sign(e: Any) -> bool:
+    """Whether the largest of the signed gradients led to this scale."""
+    largest = max(e.inputs[0])
+    if e.kind == "raised":
+        return largest <= 0
+    if not isinstance(e.value, float) or largest >= -min(e.inputs[0]):
+        return False
+    if largest > 0:
+        return bool(e.value == _best_scale([largest]))
+    smallest = min(e.inputs[0], key=abs)
+    return bool(e.value > 2 * e.right and e.value != _best_scale([smallest]))
 
 
 def _rounds_down(e: Any) -> bool:
@@ -142,14 +180,7 @@ best_scale = Exercise(
             "less.",
             when=lambda e: isinstance(e.value, float) and e.right < e.value and _rounds_down(e),
         ),
-        Hint(
-            "A large negative gradient overflows, too.",
-            when=lambda e: (
-                isinstance(e.value, float)
-                and e.value > 2 * e.right
-                and max(e.inputs[0]) < -min(e.inputs[0])
-            ),
-        ),
+        Hint("A large negative gradient overflows, too.", when=_forgot_the_sign),
         Hint(
             "With your scale the largest gradient becomes an infinity.",
             when=lambda e: isinstance(e.value, float) and e.value > e.right,

@@ -132,6 +132,7 @@ def _drive_scaler(answer: Any, scale: float, interval: int, script: Script) -> l
         else:
             scaler.update()
             after.append(("scale", scaler.value))
+            after += [("left in found", len(scaler.found))] if scaler.found else []
     return after
 
 
@@ -170,6 +171,10 @@ grad_scaler = Exercise(
     ),
     hints=(
         Hint("Divide each gradient in place: `gradient /= self.value`.", stage="unscale"),
+        Hint(
+            "`self.found` is not empty after `update`: then the next `unscale` does nothing.",
+            when=lambda e: isinstance(e.value, list) and "left in found" in dict(e.value),
+        ),
         Hint(
             "Weights became infinite or NaN: an infinity or a NaN in *any* gradient stops the "
             "whole step. `isfinite` is False for both.",
@@ -221,6 +226,7 @@ grad_scaler = Exercise(
         "loses state on reload",
         "saves the scale alone",
         "leaves NaN where it divided",
+        "keeps what it found",
     ),
 )
 
