@@ -143,7 +143,7 @@ def _forgot_the_sign(e: Any) -> bool:
     """Whether the largest of the signed gradients led to this scale."""
     largest = max(e.inputs[0])
     if e.kind == "raised":
-        return largest <= 0
+        return bool(largest <= 0)
     if not isinstance(e.value, float) or largest >= -min(e.inputs[0]):
         return False
     if largest > 0:
