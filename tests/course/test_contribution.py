@@ -363,6 +363,27 @@ def reviews(name, review):
     return lambda asked: review if asked == name else REVIEWS.get(asked)
 
 
+def masks_the_other():
+    return {**FORMULAS, "other": f"zero_where(le(other, 0), {FORMULAS['other']})"}
+
+
+def hides_nan():
+    mask = "logical_or(eq(grad, 0), logical_and(eq(self, 0), le(other, 0)))"
+    return {**FORMULAS, "self": f"zero_where({mask}, grad * log(other))"}
+
+
+def nan_first(op):
+    assert np.isnan(op(lab.tensor([nan, 1.0])).item())
+
+
+STEP = "step = x.shape[1] + 1"
+
+
+def lower_rows(op):
+    x = lab.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert op(x[1:]).tolist() == [3.0, 6.0]
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "hint"),
     [
@@ -371,11 +392,25 @@ def reviews(name, review):
         ("numbers", writes, "x and y belong to the caller"),
         ("numbers", x_itself, "x and y belong to the caller"),
         ("numbers", tiny, "Only 0 itself counts as 0"),
+        ("formulas", no_mask, "Where self is 0 and other is not positive"),
+        ("formulas", masks_the_other, "The formula of other is"),
+        ("formulas", multiplied, "grad is 0 here, and the slope"),
+        ("formulas", hides_nan, "0 times nan stays nan"),
         ("sample_inputs", lambda: iter(sample_inputs()), "Return a list"),
         ("review_the_change", reviews("row_sums", ("total = x[:, 0]", fails)), "Your test is red"),
         ("review_the_change", reviews("row_sums", ("def row_sums", row_sums_test)), "The test is"),
         ("review_the_change", reviews("row_sums", None), "x[:, 0] is a view"),
         ("review_the_change", rejects, "A patch that does all it says"),
+        (
+            "review_the_change",
+            reviews("largest", ("if number > best:", nan_first)),
+            "A comparison with nan is False, whichever way round. So a nan behind",
+        ),
+        (
+            "review_the_change",
+            reviews("diagonal", (STEP, lower_rows)),
+            "It is right for contiguous matrices. Give it x.t(), or x[:, :2]",
+        ),
     ],
 )
 def test_a_hint_fits_what_was_seen(name, answer, hint):

@@ -204,9 +204,12 @@ def _drive_formulas(
     return {"self": found[0].tolist(), "other": found[1].tolist()}
 
 
-def _slope_off(name: str) -> Any:
+def _slope_off(name: str, due: str = "") -> Any:
+    """Whether a slope is wrong; with `due`, only one that should be that."""
+
     def off(evidence: Evidence) -> bool:
-        return str(evidence.value[name]) != str(evidence.right[name])
+        both = zip(map(str, evidence.value[name]), map(str, evidence.right[name]), strict=True)
+        return any(got != right and due in ("", right) for got, right in both)
 
     return off
 
@@ -232,7 +235,12 @@ formulas = Exercise(
         Hint(
             "Where self is 0 and other is not positive, the slope for self has to be 0. Which "
             "mask says both?",
-            stage="self is 0",
+            when=lambda e: e.stage == "self is 0" and _slope_off("self")(e),
+        ),
+        Hint(
+            "0 times nan stays nan: a mask hides it. Which operator counts 0 * log(0) as 0, and "
+            "keeps nan? aten.xlogy.Tensor(grad, other).",
+            when=lambda e: e.inputs[2] == 0.0 and _slope_off("self", due="nan")(e),
         ),
         Hint(
             "grad is 0 here, and the slope for self has to be 0: 0 * log(...) again. Which "
@@ -374,8 +382,9 @@ review_the_change = Exercise(
              when=lambda e: "the line is" in e.property),
         Hint("x[:, 0] is a view. What does += write to? Look at x after the call.",
              stage="row_sums"),
-        Hint("A comparison with nan is False, whichever way round.", stage="largest"),
-        Hint("It is right for contiguous matrices. Give it x.t(), or a slice.", stage="diagonal"),
+        Hint("A comparison with nan is False, whichever way round. So a nan behind another "
+             "number is lost.", stage="largest"),
+        Hint("It is right for contiguous matrices. Give it x.t(), or x[:, :2].", stage="diagonal"),
         Hint("lab.empty makes float32. Give it another dtype, and look at the result's.",
              stage="halves"),
         "Give the function an input that the author did not think of, and one assertion.",
