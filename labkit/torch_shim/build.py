@@ -1,6 +1,6 @@
 """The shim as a library of this very PyTorch: compiled once, kept in labkit's compile cache.
 
-Its three files are one translation unit. A binary serves one version of PyTorch alone, and any
+Its four files are one translation unit. A binary serves one version of PyTorch alone, and any
 Python: the key of the cache names the version, and no Python symbol is used.
 """
 
@@ -12,7 +12,7 @@ import torch
 from labkit.core import host_compiler
 
 HERE = Path(__file__).parent
-FILES = ("device.cpp", "operators.cpp", "profiler.cpp")
+FILES = ("device.cpp", "operators.cpp", "profiler.cpp", "tracing.cpp")
 
 
 def library() -> Path:
@@ -29,6 +29,7 @@ def library() -> Path:
     flags = [
         "-std=c++20", f'-DLABKIT_TORCH="{torch.__version__}"', f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
         f"-I{root / 'include'}", f"-I{root / 'include/torch/csrc/api/include'}",
+        f"-I{root / 'include/kineto'}",
     ]  # fmt: skip
     libraries = [f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10"]
     return host_compiler.shared_library("torch-device", source, "c++", flags, libraries)

@@ -46,7 +46,7 @@ enum Verb : int32_t {
     kAllocate, kCopy, kRecordStream, kEmptyCache, kStatistics, kResetStatistics, kMemoryInfo,
     kNewStream, kQueryStream, kSynchronizeStream, kSynchronizeDevice,
     kRecordEvent, kWaitEvent, kQueryEvent, kSynchronizeEvent, kElapsedNanoseconds,
-    kProfiledNanoseconds,
+    kProfiledNanoseconds, kStartTrace, kStopTrace,
 };
 
 using Request = int64_t (*)(int32_t verb, int64_t a, int64_t b, int64_t c, int64_t d);

@@ -25,6 +25,7 @@ from labkit.cuda.stream import Event, Stream, current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.storages.storage_allocator import StorageAllocator
 from labkit.torch_shim.native import Answer, Shim, Verb
+from labkit.torch_shim.tracing import Tracing
 from labkit.torch_shim.without_compiler import PythonShim
 
 FIGURES = (
@@ -211,6 +212,15 @@ class Devices:
         assert first.handle is not None and last.handle is not None  # they are recorded when made
         return 1000 * driver.work_between(first.handle, last.handle)
 
+    def _start_trace(self, *_: int) -> None:
+        assert isinstance(self.shim, Shim)  # the other has no tracer, which alone asks this
+        self._tracing = Tracing([each.driver for each in self._all], self.shim.correlation)
+
+    def _stop_trace(self, *_: int) -> None:
+        assert isinstance(self.shim, Shim)
+        for work in self._tracing.stopped():
+            self.shim.traced(work)
+
     def _answers(self) -> dict[Verb, Answer]:
         return {
             Verb.ALLOCATE: self._allocate, Verb.COPY: self._copy,
@@ -223,6 +233,7 @@ class Devices:
             Verb.WAIT_EVENT: self._wait_event, Verb.QUERY_EVENT: self._query_event,
             Verb.SYNCHRONIZE_EVENT: self._synchronize_event,
             Verb.ELAPSED_NANOSECONDS: self._elapsed, Verb.PROFILED_NANOSECONDS: self._profiled,
+            Verb.START_TRACE: self._start_trace, Verb.STOP_TRACE: self._stop_trace,
         }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import torch
 
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.torch_shim import build
+from labkit.torch_shim.tracing import Traced
 
 REQUEST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int32, *[ctypes.c_int64] * 4)
 FAILED = -(1 << 63)
@@ -43,6 +44,8 @@ class Verb(IntEnum):
     SYNCHRONIZE_EVENT = 14  # (event)
     ELAPSED_NANOSECONDS = 15  # (event, event) -> nanoseconds
     PROFILED_NANOSECONDS = 16  # (event, event) -> nanoseconds, for the profiler's column
+    START_TRACE = 17  # ()
+    STOP_TRACE = 18  # ()
 
 
 Answer = Callable[[int, int, int, int], int | None]
@@ -62,6 +65,9 @@ class Shim:
         library.lab_fail.argtypes = [ctypes.c_char_p]
         library.lab_released.restype = ctypes.c_int64
         library.lab_current_stream.restype = ctypes.c_int64
+        if hasattr(library, "lab_traced"):  # of PyTorch 2.13 on
+            library.lab_correlation.restype = ctypes.c_int64
+            library.lab_traced.argtypes = [ctypes.c_char_p, ctypes.c_char, *[ctypes.c_int64] * 5]
         self.current_stream: Callable[[int], int] = library.lab_current_stream
         self.current_device: Callable[[], int] = library.lab_current_device
         self.set_device: Callable[[int], None] = library.lab_set_device
@@ -78,6 +84,7 @@ class Shim:
         self._buffer = (Released * TAKEN_AT_ONCE)()
         library.lab_start(self._serve, devices)
         library.lab_profile()
+        library.lab_trace()
         atexit.register(library.lab_end)
 
     def default_generator(self, index: int) -> Any:
@@ -87,6 +94,17 @@ class Shim:
     def synchronize(self, index: int) -> None:
         """Everything queued on the device has run; a failure of it is raised as PyTorch's."""
         torch.accelerator.synchronize(index)
+
+    def correlation(self) -> int:
+        """The number that the profiler has for the operator this thread is in; 0 outside of all."""
+        return int(self._library.lab_correlation())
+
+    def traced(self, work: Traced) -> None:
+        """The profiler, whose session ends, is told of this work."""
+        self._library.lab_traced(
+            work.name.encode(), work.kind, work.device, work.stream,
+            work.began, work.ended, work.correlation,
+        )  # fmt: skip
 
     def released(self) -> list[tuple[bool, int]]:
         """(is an event, its number or address) of what was given up since the last call."""
