@@ -10,7 +10,7 @@ LABKIT = Path(__file__).parents[1] / "labkit"
 LAYERS = [
     "core", "cuda", "memory", "dispatch", "ops", "autograd", "_tensor", "amp", "nn", "optim",
     "graphed", "graph", "vision", "torch_shim", "torch_device", "pipeline", "show", "conformance",
-    "course", "workshop", "bench", "doctor", "cli",
+    "course", "workshop", "bench", "doctor", "cli", "__main__",
 ]  # fmt: skip
 STANDALONE = {"widgets", "launcher"}  # import no layer: one draws plain data, one runs before torch
 MODULES = sorted(path for path in LABKIT.rglob("*.py") if path != LABKIT / "__init__.py")
