@@ -251,6 +251,13 @@ def any_type(static, new):
     return static.copy_(new)
 
 
+@answers.wrong("refill", "raises another error")
+def type_error(static, new):
+    if (static.shape, static.dtype) != (new.shape, new.dtype):
+        raise TypeError(f"{new.shape} is not {static.shape}")
+    return static.copy_(new)
+
+
 @answers.wrong("refill", "wants equal strides")
 def same_strides(static, new):
     if static.stride() != new.stride():
@@ -479,9 +486,11 @@ def failing_pairs(exercise, answer):
         ("refill", broadcasts, "broadcast"),
         ("refill", the_new_one, "static"),
         ("refill", any_type, "dtype"),
+        ("refill", type_error, "has to be a `ValueError`"),
         ("graphed_callable", Cold, "brings a constant"),
         ("graphed_callable", OnDefault, "belongs on the current"),
         ("graphed_callable", Static, "whose memory did you return"),
+        ("graphed_callable", NoCopy, "other numbers than the call's"),
         ("graphed_callable", PerCall, "Keep the graph"),
         ("graphed_callable", Theirs, "copy of your own"),
         ("graphed_callable", WarmOnTheirs, "copy of your own"),

@@ -344,6 +344,10 @@ refill = Exercise(
             when=lambda e: e.kind == "raised" and isinstance(e.right, tuple),
         ),
         Hint(
+            "The error has to be a `ValueError`: {got}.",
+            when=lambda e: e.kind == "raised" and "RuntimeError" not in e.got,
+        ),
+        Hint(
             "The shapes are alike, the element types are not: look at `dtype` too.",
             when=lambda e: isinstance(e.right, Raises) and e.inputs[0].shape == e.inputs[1].shape,
         ),
@@ -361,6 +365,7 @@ refill = Exercise(
         "looks at the first size only",
         "looks at the number of elements",
         "ignores the element type",
+        "raises another error",
     ),
 )
 
@@ -374,6 +379,10 @@ def _one_call(rng: Rng, size: int) -> tuple[Any, str]:
 
 def _results_differ(value: Any, right: Any) -> bool:
     return _differs(value, right, "results") and not _differs(value, right, "inputs afterwards")
+
+
+def _all_one(results: list[Any]) -> bool:
+    return all(one == results[-1] for one in results)
 
 
 graphed_callable = Exercise(
@@ -420,8 +429,15 @@ graphed_callable = Exercise(
         ),
         Hint(
             "An earlier result changed later: whose memory did you return?",
-            when=lambda e: _results_differ(e.value, e.right),
+            when=lambda e: _results_differ(e.value, e.right) and _all_one(e.value["results"]),
             stage="fresh results",
+        ),
+        Hint(
+            "A replay computed with other numbers than the call's. It reads the tensor that was "
+            "captured: copy them there in each call, and keep that tensor.",
+            when=lambda e: (
+                e.stage in ("one call", "fresh results") and _results_differ(e.value, e.right)
+            ),
         ),
         Hint(
             "A graph serves one shape. Keep one for each whole shape, in a dictionary.",
