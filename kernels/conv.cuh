@@ -57,25 +57,6 @@ struct Conv2d {
     }
 };
 
-// Four neighbours in one access, 16 bytes of floats or 8 of halves or bfloat16s.
-__device__ __forceinline__ float4 four_at(const float* from) {
-    return *reinterpret_cast<const float4*>(from);
-}
-template <class T>
-__device__ __forceinline__ float4 four_at(const T* from) {
-    const uint2 bits = *reinterpret_cast<const uint2*>(from);
-    const T* four = reinterpret_cast<const T*>(&bits);
-    return make_float4(four[0], four[1], four[2], four[3]);
-}
-__device__ __forceinline__ void put_four(float* to, const float (&four)[4]) {
-    *reinterpret_cast<float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
-}
-template <class T>
-__device__ __forceinline__ void put_four(T* to, const float (&four)[4]) {
-    __align__(8) T rounded[4] = {T(four[0]), T(four[1]), T(four[2]), T(four[3])};
-    *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(rounded);
-}
-
 // Four neighbours of a row, from `at` on; what lies past its end is 0.
 template <class T>
 __device__ __forceinline__ void load_four(float (&four)[4], const T* row, int at, int end) {
@@ -108,7 +89,7 @@ __device__ __forceinline__ void store_positions(T* to, const float (&values)[4],
     if (at + 3 < positions && plane % 4 == 0) {  // then the four share an image
         T* first = to + (at / plane * channels + channel) * plane + at % plane;
         if (is_aligned(first, 4 * sizeof(T))) {
-            put_four(first, values);
+            put_four(make_float4(values[0], values[1], values[2], values[3]), first);
             return;
         }
     }

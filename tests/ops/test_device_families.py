@@ -181,20 +181,30 @@ def test_layer_norm(affine):
                   mask, atol=1e-4)  # fmt: skip
 
 
+ONE_STEP = {lab.float32: 1e-4, lab.float16: 2**-10, lab.bfloat16: 2**-7}
+"""How far sums lie apart that differ in a float32's last bits before they are rounded to the type:
+one step of the type, relatively; for float32, what its sums may differ by.
+"""
+
+
+in_each_type = pytest.mark.parametrize("dtype", ONE_STEP, ids=str)
+
+
+@in_each_type
 @pytest.mark.parametrize("train", [True, False])
-def test_batch_norm(train):
-    rng = random.Random(4)
+def test_batch_norm(train, dtype):
+    rng, rtol = random.Random(4), ONE_STEP[dtype]
     for shape in [(4, 3), (3, 2, 5, 7), (2, 4, 9)]:
-        x, dy = (in_a_layout(randn(*shape), rng) for _ in range(2))
+        x, dy = (in_a_layout(randn(*shape).to(dtype), rng) for _ in range(2))
         channels = shape[1]
         weight, bias, mean = (randn(channels) for _ in range(3))
         var = lab.rand(channels) + 0.5
         for given in ((weight, bias, mean, var), (None, None, mean, var)):
-            check(aten.native_batch_norm.default, x, *given, train, 0.1, 1e-5)
+            check(aten.native_batch_norm.default, x, *given, train, 0.1, 1e-5, rtol=rtol)
             _, saved, inverse = aten.native_batch_norm.default(x, *given, train, 0.1, 1e-5)
             check(aten.native_batch_norm_backward.default, dy, x, given[0], mean, var, saved,
-                  inverse, train, 1e-5, (True, True, True), atol=1e-4)  # fmt: skip
-    if train:
+                  inverse, train, 1e-5, (True, True, True), atol=1e-4, rtol=rtol)  # fmt: skip
+    if train and dtype is lab.float32:
         check(aten.native_batch_norm.default, x, None, None, None, None, True, 0.1, 1e-5)
 
 
@@ -202,16 +212,27 @@ POOLS = [((2, 2), (2, 2), (0, 0), (1, 1), False), ((3, 2), (1, 2), (1, 1), (1, 1
          ((3, 3), (2, 2), (1, 1), (2, 1), True), ((2, 2), (), (0, 0), (1, 1), False)]  # fmt: skip
 
 
+def pooled(dtype=lab.float32):
+    """Numbers with many ties, in three layouts."""
+    x = (randn(2, 3, 9, 10) * 2).round().to(dtype)
+    return x, x[0], x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+
+
+@in_each_type
 @pytest.mark.parametrize("pool", POOLS, ids=str)
-def test_pooling(pool):
-    size, stride, padding, dilation, ceil_mode = pool
-    x = (randn(2, 3, 9, 10) * 2).round()
-    for layout in (x, x[0], x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)):
+def test_max_pooling(pool, dtype):
+    for layout in pooled(dtype):
         forward = aten.max_pool2d_with_indices.default
-        check(forward, layout, size, stride, padding, dilation, ceil_mode)
-        y, where = forward(layout, size, stride, padding, dilation, ceil_mode)
-        check(aten.max_pool2d_with_indices_backward.default, randn(*y.shape), layout, size, stride,
-              padding, dilation, ceil_mode, where)  # fmt: skip
+        check(forward, layout, *pool)
+        y, where = forward(layout, *pool)
+        check(aten.max_pool2d_with_indices_backward.default, randn(*y.shape).to(dtype), layout,
+              *pool, where, rtol=ONE_STEP[dtype])  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=str)
+def test_average_pooling(pool):
+    size, stride, padding, _, ceil_mode = pool
+    for layout in pooled():
         for include, divisor in itertools.product([True, False], [None, 7]):
             options = (size, stride, padding, ceil_mode, include, divisor)
             check(aten.avg_pool2d.default, layout, *options)
@@ -229,13 +250,7 @@ CONVOLUTIONS = [
 ]
 
 
-ONE_STEP = {lab.float32: 1e-4, lab.float16: 2**-10, lab.bfloat16: 2**-7}
-"""How far sums lie apart that differ in a float32's last bits before they are rounded to the type:
-one step of the type, relatively; for float32, what its sums may differ by.
-"""
-
-
-@pytest.mark.parametrize("dtype", ONE_STEP, ids=str)
+@in_each_type
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_convolution(case, dtype):
     x_shape, w_shape, *walk, groups = case
@@ -333,9 +348,11 @@ REFUSED = [
     ("convolution", lambda x: lab.conv_transpose1d(x.view(1, 4, 4), x.view(4, 2, 2)), "transposed"),
     ("convolution", lambda x: lab.conv1d(*[x.double().view(4, 2, 2)] * 2), "got float64"),
     ("_softmax", lambda x: x.half().softmax(0), "float32, and got float16"),
+    ("native_batch_norm", lambda x: lab.batch_norm(x.half(), None, None, None, None, True, 0.1,
+                                                   1e-5, False), "statistics in float32, not"),
     ("mean", lambda x: (x + 1j).mean(), "complex64"),
     ("max_pool2d_with_indices", lambda x: lab.max_pool2d(x.view(1, 4, 4).double(), 2), "float64"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "call", "why"), REFUSED, ids=[row[2] for row in REFUSED])

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of, in_type, output
+from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of
+from labkit.cuda.shelf.element_types import in_type, output
 from labkit.cuda.shelf.rung import Problem, Rung, double, poisoned, random
 
 MAX_HALO = 11_000

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from labkit.cuda.shelf.conv2d import SHAPES
-from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of, in_type, output
+from labkit.cuda.shelf.conv_sizes import Conv, convolutions_of
+from labkit.cuda.shelf.element_types import in_type, output
 from labkit.cuda.shelf.rung import Array, Problem, Rung, blocks, double, poisoned, random
 
 CHUNKS = 3

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from labkit.cuda.shelf.rung import ROUNDING, Array, Output, Problem, Rung, rungs_of
+from labkit.cuda.shelf.element_types import types_of
+from labkit.cuda.shelf.rung import Problem, Rung, rungs_of
 from labkit.cuda.structures import Conv2d
 
 
@@ -68,23 +69,9 @@ class Conv(NamedTuple):
         )
 
 
-def in_type(array: Array | None, step: str) -> Any:
-    """The numbers rounded to the type of that word; None stays None."""
-    wide = array is None or not step
-    return array if wide else torch.from_numpy(array).to(getattr(torch, step))
-
-
-def output(array: Any, expected: Array, inputs: Sequence[Array], depth: int) -> Output:
-    """What must be in an array: float32's rounding of a sum, and that of the array's own type."""
-    sums = Problem(list(inputs), array, expected, [], depth).tolerance()
-    rounding = ROUNDING.get(array.dtype)
-    return Output(array, expected, sums, 1.01 * rounding if rounding else Output.rtol)
-
-
 def in_its_types(rung: Rung, conv: Conv) -> Conv:
     """The same sizes, computed in every type that the rung has a kernel for."""
-    halves = [step for step in ("half", "bfloat16") if step in rung.steps]
-    return conv._replace(steps=("", *halves))
+    return conv._replace(steps=types_of(rung))
 
 
 def convolutions_of(

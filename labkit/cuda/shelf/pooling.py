@@ -1,12 +1,24 @@
 """Max and average pooling in two dimensions, forward and backward."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from labkit.cuda.shelf.rung import Array, Launch, Output, Problem, Rung, blocks, poisoned, rungs_of
+from labkit.cuda.shelf.element_types import in_type, rounded_once, types_of
+from labkit.cuda.shelf.rung import (
+    Array,
+    Launch,
+    Output,
+    Problem,
+    Rung,
+    blocks,
+    double,
+    poisoned,
+    rungs_of,
+)
 from labkit.cuda.structures import Axis, Pool
 
 Two = tuple[int, int]
@@ -49,11 +61,13 @@ def _pool(case: Case, out: tuple[int, ...], dilation: Two) -> Pool:
     return Pool(case.planes, *axes, case.count_include_pad, case.divisor_override or 0)
 
 
-def _forward(rung: Rung, case: Case, pool: Pool, args: list[Any], sums: bool) -> Launch:
+def _forward(
+    rung: Rung, case: Case, pool: Pool, args: list[Any], sums: bool, step: str = ""
+) -> Launch:
     """One that keeps a patch in shared memory does, and `sums` of its rows, where they fit."""
     outputs = case.planes * pool.h.out * pool.w.out
     if not rung.takes("fits"):
-        return rung.launch([*args, pool], grid=blocks(outputs, 1024), block=256)
+        return rung.launch([*args, pool], step, grid=blocks(outputs, 1024), block=256)
     rows, cols = (
         (TILE[d] - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
         for d, axis in enumerate((pool.h, pool.w))
@@ -69,12 +83,14 @@ def make_max(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
     x = np.round(2 * generator.standard_normal((case.planes, *case.size))).astype(np.float32)
     kind = generator.integers(0, 50, x.shape)
     x[kind == 0], x[kind == 1] = np.nan, -np.inf
-    expected, where = _max(torch.from_numpy(x).double(), case)
-    y, index = poisoned(expected.shape), poisoned(expected.shape, np.int64)
+    expected, where = _max(torch.from_numpy(x).double(), case)  # numbers that halves have as well
     pool = _pool(case, expected.shape[1:], case.dilation)
-    launch = _forward(rung, case, pool, [x, y, index], sums=False)
-    more = [Output(index, where.numpy(), 0.0, 0.0)]
-    return Problem([x], y, expected.numpy(), [launch], atol=0.0, rtol=0.0, more=more)
+    launches, outputs = [], []
+    for step in types_of(rung):
+        y, index = in_type(poisoned(expected.shape), step), poisoned(expected.shape, np.int64)
+        launches.append(_forward(rung, case, pool, [in_type(x, step), y, index], False, step))
+        outputs += [Output(y, expected.numpy(), 0.0, 0.0), Output(index, where.numpy(), 0.0, 0.0)]
+    return Problem.of([x], outputs, launches)
 
 
 def make_max_backward(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
@@ -86,12 +102,15 @@ def make_max_backward(rung: Rung, generator: np.random.Generator, case: Case) ->
     x = np.round(2 * generator.standard_normal((case.planes, *case.size)))
     y, index = (one.numpy() for one in _max(torch.from_numpy(x), case))
     dy = generator.standard_normal(y.shape).astype(np.float32)
-    expected = np.zeros((case.planes, case.size[0] * case.size[1]))
     planes = np.broadcast_to(np.arange(case.planes)[:, None, None], y.shape)
     covers = np.isfinite(y)
-    np.add.at(expected, (planes[covers], index[covers]), dy[covers].astype(np.float64))
-    pool = _pool(case, y.shape[1:], case.dilation)
-    return _backward(rung, pool, [dy, index], expected.reshape(x.shape))
+
+    def expected(dy: Any) -> Array:
+        dx = np.zeros((case.planes, case.size[0] * case.size[1]))
+        np.add.at(dx, (planes[covers], index[covers]), double(dy).numpy()[covers])
+        return dx.reshape(x.shape)
+
+    return _backward(rung, _pool(case, y.shape[1:], case.dilation), [dy, index], expected)
 
 
 def make_avg(rung: Rung, generator: np.random.Generator, case: Case) -> Problem:
@@ -109,17 +128,30 @@ def make_avg_backward(rung: Rung, generator: np.random.Generator, case: Case) ->
     x = torch.zeros((case.planes, *case.size), dtype=torch.float64, requires_grad=True)
     y = _avg(x, case)
     dy = generator.standard_normal(tuple(y.shape)).astype(np.float32)
-    (expected,) = torch.autograd.grad(y, x, torch.from_numpy(dy).double())
-    return _backward(rung, _pool(case, y.shape[1:], (1, 1)), [dy], expected.numpy())
+
+    def expected(dy: Any) -> Array:
+        (dx,) = torch.autograd.grad(y, x, double(dy), retain_graph=True)
+        return np.asarray(dx)
+
+    return _backward(rung, _pool(case, y.shape[1:], (1, 1)), [dy], expected)
 
 
-def _backward(rung: Rung, pool: Pool, inputs: list[Array], expected: Array) -> Problem:
+def _backward(
+    rung: Rung, pool: Pool, inputs: list[Array], expected: Callable[[Any], Array]
+) -> Problem:
     """One adds to dx, a thread per output; the other writes it, a thread per input."""
-    outputs, dx = inputs[0].size, rung.output(expected.shape)
-    threads = outputs if rung.adds else dx.size
-    launch = rung.launch((*inputs, dx, pool), grid=blocks(threads, 1024), block=256)
-    bases = {"gradient": float(outputs)}
-    return Problem(inputs[:1], dx, expected, [launch], atol=5e-6, bases=bases)
+    dy, *more = inputs
+    launches, outputs = [], []
+    for step in types_of(rung):
+        typed = in_type(dy, step)
+        right = expected(typed)
+        dx = in_type(rung.output(right.shape), step)
+        grid = blocks(dy.size if rung.adds else right.size, 1024)
+        launches.append(rung.launch((typed, *more, dx, pool), step, grid=grid, block=256))
+        outputs.append(rounded_once(dx, right, 5e-6))
+    problem = Problem.of([dy], outputs, launches)
+    problem.bases["gradient"] = float(dy.size)
+    return problem
 
 
 PROBE = Case(2, (18, 66), (3, 3))

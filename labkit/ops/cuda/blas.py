@@ -10,7 +10,7 @@ from typing import Any
 from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import check_products, read, shelf, written
+from labkit.ops.cuda.launching import check_floats_or_halves, read, shelf, written
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.linear_algebra import blas as host
 from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
@@ -38,7 +38,7 @@ def product(a: TensorImpl, b: TensorImpl) -> TensorImpl:
 
     Raises   NoKernel   neither float32 nor a 16-bit float
     """
-    check_products(a, b)
+    check_floats_or_halves(a, b)
     shape = (*a.sizes[:-1], b.sizes[-1])
     out = tensor_impl.empty(shape, a.dtype, a.device)
     a, b = copy.contiguous(a), copy.contiguous(b)
@@ -80,7 +80,7 @@ def addmm(
     """`beta * self + alpha * (mat1 @ mat2)`; `self` broadcasts to [M, N]."""
     host.check_mm(mat1, mat2)
     own = view.expand(self, (mat1.sizes[0], mat2.sizes[1]))
-    check_products(self, mat1, mat2)
+    check_floats_or_halves(self, mat1, mat2)
     return _added(own, product(mat1, mat2), beta, alpha)
 
 
@@ -91,5 +91,5 @@ def baddbmm(
     """`beta * self + alpha * (batch1 @ batch2)`; `self` broadcasts to [B, M, N]."""
     host.check_bmm(batch1, batch2)
     own = view.expand(self, (*batch1.sizes[:2], batch2.sizes[2]))
-    check_products(self, batch1, batch2)
+    check_floats_or_halves(self, batch1, batch2)
     return _added(own, product(batch1, batch2), beta, alpha)

@@ -16,7 +16,7 @@ from labkit.ops.cuda.launching import (
     STEPS,
     NoKernel,
     blocks,
-    check_products,
+    check_floats_or_halves,
     empty,
     read,
     shelf,
@@ -87,7 +87,7 @@ def convolution(
     groups: int,
 ) -> TensorImpl:
     """[N, O, *out]: the input under every filter."""
-    check_products(input, weight, bias)
+    check_floats_or_halves(input, weight, bias)
     if transposed:
         raise NoKernel("its kernel is not for transposed convolutions")
     geometry, out = host.checked(
@@ -114,7 +114,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of input, weight and bias; None where `output_mask` wants none."""
-    check_products(grad_output, input, weight)
+    check_floats_or_halves(grad_output, input, weight)
     if transposed:
         raise NoKernel("its kernel is not for transposed convolutions")
     rank = weight.dim() - 2

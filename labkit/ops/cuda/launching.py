@@ -85,8 +85,8 @@ def check_floats(*tensors: TensorImpl | None) -> None:
             raise NoKernel(f"its kernel computes in float32, and got {tensor.dtype.name}")
 
 
-def check_products(*tensors: TensorImpl | None) -> None:
-    """Pass for one element type that kernels multiply, on one device; their sums are float32.
+def check_floats_or_halves(*tensors: TensorImpl | None) -> None:
+    """Pass for one element type that kernels read, on one device; their sums are float32.
 
     Raises   NoKernel       another element type, or several
              RuntimeError   tensors on several devices
@@ -96,7 +96,7 @@ def check_products(*tensors: TensorImpl | None) -> None:
     for dtype in found:
         if dtype not in STEPS or dtype is not found[0]:
             raise NoKernel(
-                f"its kernels multiply float32 or halves, all sides alike, and got {dtype.name}"
+                f"its kernels read float32 or halves, all sides alike, and got {dtype.name}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Layer norm and batch norm of float32 by the kernels of `kernels/`, and their gradients.
+"""Layer norm of float32, batch norm of float32 and halves, by the kernels of `kernels/`.
 
 Source   aten/src/ATen/native/cuda/layer_norm_kernel.cu, Normalization.cu
 """
@@ -6,13 +6,24 @@ Source   aten/src/ATen/native/cuda/layer_norm_kernel.cu, Normalization.cu
 import math
 from collections.abc import Sequence
 
+from labkit.core import dtype as dtypes
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution.windows import strides_like
-from labkit.ops.cuda.launching import NoKernel, check_floats, empty, read, shelf, written
+from labkit.ops.cuda.launching import (
+    STEPS,
+    NoKernel,
+    check_device,
+    check_floats,
+    check_floats_or_halves,
+    empty,
+    read,
+    shelf,
+    written,
+)
 from labkit.ops.cuda.layouts import laid_out, packed
 from labkit.ops.cuda.registering import device_kernel
-from labkit.ops.layers.layer_norm import check_normalized
+from labkit.ops.layers.layer_norm import check_normalized, statistics_dtype
 from labkit.ops.pointwise.pointwise import OPERATORS, wrapped_number
 from labkit.ops.tensors import copy
 
@@ -99,8 +110,25 @@ def _planes(input_: TensorImpl) -> Ints:
     return n, c, math.prod(rest)
 
 
-def _empty_as_well(input_: TensorImpl) -> tuple[TensorImpl, TensorImpl]:
-    return empty((0,), input_), empty((0,), input_)
+def _vector(length: int, input_: TensorImpl) -> TensorImpl:
+    """One number for each channel; halves have theirs in float32."""
+    return empty((length,), input_, dtypes.float32)
+
+
+def _check_images(
+    images: Sequence[TensorImpl], parameters: Sequence[Optional], saved: Sequence[Optional] = ()
+) -> None:
+    """Pass for images of one type that kernels read, and float32 for what a channel has one of.
+
+    Raises   NoKernel   another type, or halves alone, whose statistics are halves as well
+    """
+    check_floats_or_halves(*images)
+    check_device(*images, *parameters, *saved)
+    if statistics_dtype(images[0], *parameters) is not dtypes.float32:
+        raise NoKernel(f"its kernel keeps statistics in float32, not {images[0].dtype.name}")
+    given = [each for each in (*parameters, *saved) if each is not None]
+    if given:
+        check_floats(*given)
 
 
 @device_kernel("native_batch_norm")
@@ -118,26 +146,26 @@ def native_batch_norm(
 
     In training the running statistics move towards the batch's, without a new version.
     """
-    check_floats(input, weight, bias, running_mean, running_var)
+    _check_images([input], [weight, bias, running_mean, running_var])
     n, c, spatial = _planes(input)
     x, y = copy.contiguous(input), empty(input.sizes, input)
     parameters = (read(packed(weight)), read(packed(bias)))
     strides = strides_like(input, input.sizes)
     if training:
-        mean, rstd = empty((c,), input), empty((c,), input)
+        mean, rstd = _vector(c, input), _vector(c, input)
         moved = [each if each is None else written(each) for each in (running_mean, running_var)]
         outputs = [written(each) for each in (y, mean, rstd)]
-        shelf("batch_norm", "2_welford")(
+        shelf("batch_norm", "2_welford", STEPS[input.dtype])(
             (c,), (THREADS,),
             (read(x), *parameters, *moved, *outputs, n, c, spatial, momentum, eps),
         )  # fmt: skip
         return laid_out(y, strides), mean, rstd
     if running_mean is None or running_var is None:
         raise NoKernel("there are no running statistics")
-    kernel = shelf("batch_norm_inference", "2_per_plane")
+    kernel = shelf("batch_norm_inference", "2_per_plane", STEPS[input.dtype])
     running = (read(packed(running_mean)), read(packed(running_var)))
     kernel((n * c,), (64,), (read(x), *parameters, *running, written(y), n, c, spatial, eps))
-    return (laid_out(y, strides), *_empty_as_well(input))
+    return laid_out(y, strides), _vector(0, input), _vector(0, input)
 
 
 @device_kernel("native_batch_norm_backward")
@@ -154,7 +182,7 @@ def native_batch_norm_backward(
     output_mask: Sequence[bool],
 ) -> Optionals:
     """Gradients of input, weight and bias; None where `output_mask` wants none."""
-    check_floats(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
+    _check_images([grad_out, input], [weight, running_mean, running_var], [save_mean, save_invstd])
     n, c, spatial = _planes(input)
     mean, rstd = (save_mean, save_invstd) if train else (running_mean, running_var)
     if mean is None or rstd is None:
@@ -163,10 +191,10 @@ def native_batch_norm_backward(
         moved = OPERATORS["add.Tensor"].functional(rstd, wrapped_number(eps))
         rstd = OPERATORS["rsqrt"].functional(moved)
     dy, x, gamma = copy.contiguous(grad_out), copy.contiguous(input), packed(weight)
-    made = empty(input.sizes, input), empty((c,), input), empty((c,), input)
+    made = empty(input.sizes, input), _vector(c, input), _vector(c, input)
     outputs = [written(each) for each in made]
     statistics = (read(copy.contiguous(mean)), read(copy.contiguous(rstd)))
-    shelf("batch_norm_backward", "1_block_per_channel")(
+    shelf("batch_norm_backward", "1_block_per_channel", STEPS[input.dtype])(
         (c,), (THREADS,),
         (read(dy), read(x), read(gamma), *statistics, *outputs, n, c, spatial, train),
     )  # fmt: skip

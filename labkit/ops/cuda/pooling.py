@@ -1,4 +1,4 @@
-"""Max and average pooling of float32 in two dimensions by the kernels of `kernels/`.
+"""Max pooling of float32 and halves, average pooling of float32, by the kernels of `kernels/`.
 
 Source   aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu
 """
@@ -11,10 +11,12 @@ from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution.windows import Windows, strides_like, windows_over
 from labkit.ops.cuda.launching import (
+    STEPS,
     NoKernel,
     blocks,
     check_device,
     check_floats,
+    check_floats_or_halves,
     empty,
     read,
     shelf,
@@ -51,7 +53,8 @@ def _launch(op: str, rung: str, inputs: list[TensorImpl], outputs: list[TensorIm
     packed = [copy.contiguous(each) for each in inputs]
     into = [written(each) for each in outputs]
     grid = (blocks(outputs[0].numel(), PER_BLOCK),)
-    shelf(op, rung)(grid, (THREADS,), (*[read(each) for each in packed], *into, pool))
+    kernel = shelf(op, rung, STEPS[outputs[0].dtype])
+    kernel(grid, (THREADS,), (*[read(each) for each in packed], *into, pool))
 
 
 @device_kernel("max_pool2d_with_indices")
@@ -64,7 +67,7 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[TensorImpl, TensorImpl]:
     """The largest element of every window, and its position in its plane."""
-    check_floats(self)
+    check_floats_or_halves(self)
     windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode)
     if any(step > size for step, size in zip(windows.dilation, windows.sizes_in, strict=True)):
         raise NoKernel("a dilation that steps over the whole input has no rule in its kernel")
@@ -87,7 +90,7 @@ def max_pool2d_with_indices_backward(
     indices: TensorImpl,
 ) -> TensorImpl:
     """The gradient of what was pooled."""
-    check_floats(grad_output, self)
+    check_floats_or_halves(grad_output, self)
     check_device(grad_output, indices)
     windows = windows_over(self, kernel_size, stride, padding, dilation, ceil_mode)
     if grad_output.sizes != indices.sizes or indices.dtype is not dtypes.int64:
