@@ -1,6 +1,7 @@
 """Regions, lists and the weight cache, beside torch.autocast."""
 
 import threading
+import warnings
 
 import pytest
 import torch
@@ -156,6 +157,19 @@ def test_a_caller_who_names_a_dtype_gets_it():
     with amp.autocast("cuda"):
         assert x.sum().dtype is lab.float32
         assert x.sum(dtype=lab.float16).dtype is lab.float16
+
+
+@pytest.mark.parametrize("places", [(), (2, 2), (2,)], ids=str)
+def test_a_loss_of_half_scores_is_float32_on_cuda(places):
+    """Cross entropy calls `nll_loss` or `nll_loss2d` through the dispatcher, so their lists count.
+
+    As PyTorch's it names a dtype for log_softmax, which therefore stays in halves.
+    """
+    scores = lab.ones(2, 3, *places, device="cuda", dtype=lab.float16)
+    target = lab.zeros(2, *places, device="cuda", dtype=lab.int64)
+    with amp.autocast("cuda"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a log_softmax of halves goes over the host
+        assert F.cross_entropy(scores, target).dtype is lab.float32
 
 
 def test_binary_cross_entropy_is_refused_on_cuda():

@@ -13,7 +13,6 @@ Source   aten/src/ATen/native/Loss.cpp
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.layers.loss import MEAN, NONE, SUM
-from labkit.ops.layers.nll_loss import nll_loss_nd
 from labkit.ops.registration import composite
 
 Optional = TensorImpl | None
@@ -59,7 +58,7 @@ def cross_entropy_loss(
     if label_smoothing > 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     scores = aten.log_softmax.int(self, axis, self.dtype)
-    loss = nll_loss_nd(scores, target, weight, reduction, ignore_index)
+    loss = aten.nll_loss_nd.default(scores, target, weight, reduction, ignore_index)
     if label_smoothing <= 0:
         return loss
     spread = _spread_loss(scores, target, weight, reduction, ignore_index, axis)

@@ -6,7 +6,6 @@ Source   aten/src/ATen/native/LossNLL.cpp
 
 # mypy: disable-error-code="no-any-return"
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -179,7 +178,7 @@ def _nll_loss_backward(
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-def _define(name: str, images: bool) -> Callable[..., TensorImpl]:
+def _define(name: str, images: bool) -> None:
     """The operators of rows, or those of images, which PyTorch names apart."""
     options = "int reduction, SymInt ignore_index"
     kernel(
@@ -208,10 +207,9 @@ def _define(name: str, images: bool) -> Callable[..., TensorImpl]:
         forward = getattr(aten, f"{name}_forward").default
         return forward(self, target, weight, reduction, ignore_index)[0]
 
-    return loss
 
-
-nll_loss, nll_loss2d = _define("nll_loss", False), _define("nll_loss2d", True)
+_define("nll_loss", False)
+_define("nll_loss2d", True)
 
 
 @composite(
@@ -240,9 +238,9 @@ def nll_loss_nd(
         )
     options = (weight, reduction, ignore_index)
     if self.dim() <= 2:
-        return nll_loss(self, target, *options)
+        return aten.nll_loss.default(self, target, *options)
     if self.dim() == 4:
-        return nll_loss2d(self, target, *options)
+        return aten.nll_loss2d.default(self, target, *options)
     N, C, *rest = self.sizes
     if list(target.sizes[1:]) != rest:
         raise RuntimeError(f"Expected target size {[N, *rest]}, got {list(target.sizes)}")
@@ -250,5 +248,5 @@ def nll_loss_nd(
     image = aten.view.default(aten.contiguous.default(self), (N, C, *inside))
     inside = (1, -1) if target.numel() else (0, 0)
     wanted = aten.view.default(aten.contiguous.default(target), (N, *inside))
-    result = nll_loss2d(image, wanted, *options)
+    result = aten.nll_loss2d.default(image, wanted, *options)
     return aten.view.default(result, (N, *rest)) if reduction == NONE else result
