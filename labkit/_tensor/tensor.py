@@ -262,10 +262,6 @@ class Tensor(ValuesOut, Saving):
         place = self.device if device is None else ready(device)
         return cast(Tensor, moving.to(self, wanted, place, copy, memory_format))
 
-    def type_as(self, other: "Tensor") -> "Tensor":
-        """The tensor in the element type of another."""
-        return self.to(dtype=impl_of(other, "type_as").dtype)
-
     def cpu(self) -> "Tensor":
         """The tensor in host memory."""
         return self.to("cpu")

@@ -4,7 +4,6 @@ from typing import Any, Self, cast
 
 from labkit._tensor.arguments import impl_of, integer, integers
 from labkit.core.dtype import DType
-from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 
@@ -41,19 +40,10 @@ class ViewMethods(TensorImpl):
         """A view in the shape of another tensor."""
         return self._face(aten.view_as.default(self, impl_of(other, "view_as")))
 
-    def reshape_as(self, other: Any) -> Self:
-        """`reshape` to the shape of another tensor."""
-        return self._face(aten.reshape_as.default(self, impl_of(other, "reshape_as")))
-
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
         """Several dimensions as one."""
         start, end = integers((start_dim, end_dim), "flatten")
         return self._face(aten.flatten.using_ints(self, start, end))
-
-    def unflatten(self, dim: int, sizes: Any) -> Self:
-        """One dimension as several."""
-        sizes = integers((sizes,), "unflatten")
-        return self._face(aten.unflatten.int(self, integer(dim, "unflatten"), sizes))
 
     def ravel(self) -> Self:
         """One dimension, row-major."""
@@ -66,8 +56,6 @@ class ViewMethods(TensorImpl):
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Two dimensions change places."""
         return self._face(aten.transpose.int(self, *integers((dim0, dim1), "transpose")))
-
-    swapaxes = swapdims = transpose
 
     def t(self) -> Self:
         """The transpose of a matrix."""
@@ -83,38 +71,11 @@ class ViewMethods(TensorImpl):
         """The last two dimensions change places."""
         return self._face(aten.mT.default(self))
 
-    @property
-    def mH(self) -> Self:
-        """The last two dimensions of a real tensor change places."""
-        return self._face(aten.adjoint.default(self))
-
-    @property
-    def H(self) -> Self:
-        """The transpose of a real matrix."""
-        return self._face(aten.matrix_H.default(self))
-
-    def adjoint(self) -> Self:
-        """The last two dimensions of a real tensor change places."""
-        return self._face(aten.adjoint.default(self))
-
-    def movedim(self, source: Any, destination: Any) -> Self:
-        """Some dimensions go to stated places."""
-        if isinstance(source, tuple | list) != isinstance(destination, tuple | list):
-            raise TypeError("movedim(): source and destination must both be ints, or sequences")
-        sources, destinations = integers((source,), "movedim"), integers((destination,), "movedim")
-        return self._face(aten.movedim.intlist(self, sources, destinations))
-
-    moveaxis = movedim
-
     def expand(self, *sizes: Any) -> Self:
         """Dimensions of size 1, and new ones in front, stretched by a stride of 0."""
         return self._face(aten.expand.default(self, integers(sizes, "expand")))
 
     broadcast_to = expand
-
-    def expand_as(self, other: Any) -> Self:
-        """`expand` to the shape of another tensor."""
-        return self._face(aten.expand_as.default(self, impl_of(other, "expand_as")))
 
     def squeeze(self, *dim: Any) -> Self:
         """Without the dimensions of size 1: all, or those named."""
@@ -176,20 +137,6 @@ class ViewMethods(TensorImpl):
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """At most `chunks` pieces of equal size."""
         return self._faces(aten.chunk.default(self, *integers((chunks, dim), "chunk")))
-
-    def tensor_split(self, sections: Any, dim: int = 0) -> tuple[Self, ...]:
-        """Pieces of nearly equal size, or cut at stated positions."""
-        cuts = self._sections(sections, "tensor_split")
-        op = aten.tensor_split.sections if isinstance(cuts, int) else aten.tensor_split.indices
-        return self._faces(op(self, cuts, integer(dim, "tensor_split")))
-
-    @staticmethod
-    def _sections(sections: Any, function: str) -> int | Ints:
-        if isinstance(sections, TensorImpl) and sections.sizes:
-            sections = [int(each) for each in sections.raw()]
-        if isinstance(sections, tuple | list):
-            return integers((sections,), function)
-        return integer(sections, function)
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """One view per position of a dimension."""

@@ -98,30 +98,14 @@ def permute(t: Tensor, r: random.Random) -> Step:
 
 
 def transpose(t: Tensor, r: random.Random) -> Step:
-    """Two dimensions change places, under any of the names."""
-    name = r.choice(("transpose", "transpose", "swapaxes", "swapdims"))
-    return Step(name, (dim(t, r), dim(t, r)))
+    """Two dimensions change places."""
+    return Step("transpose", (dim(t, r), dim(t, r)))
 
 
 def whole_transposes(t: Tensor, r: random.Random) -> Step:
-    """`t`, `T`, `mT`, `H`, `adjoint`."""
-    name = r.choice(("t", "t", "mT", "H", "adjoint", "T"))
-    if t.is_complex() and name in ("H", "adjoint"):
-        name = "mT"  # the lab has no lazy conjugate
-    return Step(name, () if name in ("t", "adjoint") else None)
-
-
-def movedim(t: Tensor, r: random.Random) -> Step:
-    """One or several dimensions go elsewhere."""
-    name = r.choice(("movedim", "moveaxis"))
-    if r.random() < 0.5:
-        return Step(name, (dim(t, r), dim(t, r)))
-    count = r.randrange(max(t.dim(), 1) + 1)
-    places = list(range(max(t.dim(), 1)))
-    source, destination = (tuple(r.sample(places, count)) for _ in range(2))
-    if count and r.random() < WRONG:
-        destination = destination[:-1] + r.choice(((), (destination[0],), (9,)))
-    return Step(name, (source, destination))
+    """`t`, `T`, `mT`."""
+    name = r.choice(("t", "t", "mT", "T"))
+    return Step(name, () if name == "t" else None)
 
 
 def expand(t: Tensor, r: random.Random) -> Step:
@@ -144,8 +128,6 @@ def expand(t: Tensor, r: random.Random) -> Step:
         total *= old if size == -1 else size
     if total > MAX_ELEMENTS:
         return Step("unsqueeze", (0,))
-    if r.random() < 0.2 and all(size >= 0 for size in sizes):
-        return Step("expand_as", (Fresh(tuple(sizes), dtypes.uint8),))
     name = "broadcast_to" if r.random() < 0.2 else "expand"
     return Step(name, (tuple(sizes),)) if name != "expand" else sequence(name, tuple(sizes), r)
 
@@ -153,17 +135,17 @@ def expand(t: Tensor, r: random.Random) -> Step:
 def squeeze(t: Tensor, r: random.Random) -> Step:
     """All ones, one dimension, or a tuple of them."""
     kind = r.random()
-    name = "squeeze_" if r.random() < 0.1 else "squeeze"
     if kind < 0.3:
-        return Step(name)
+        return Step("squeeze")
     if kind < 0.7:
-        return Step(name, (dim(t, r),))
-    return Step(name, (tuple([dim(t, r) for _ in range(r.randrange(3))]),))
+        in_place = r.random() < 0.2
+        return Step("squeeze_" if in_place else "squeeze", (dim(t, r),))
+    return Step("squeeze", (tuple([dim(t, r) for _ in range(r.randrange(3))]),))
 
 
 def unsqueeze(t: Tensor, r: random.Random) -> Step:
     """A new dimension of size 1."""
-    return Step("unsqueeze_" if r.random() < 0.1 else "unsqueeze", (dim(t, r, extra=1),))
+    return Step("unsqueeze", (dim(t, r, extra=1),))
 
 
 def _along(t: Tensor, r: random.Random) -> tuple[int, int]:
@@ -224,15 +206,14 @@ def as_strided(t: Tensor, r: random.Random) -> Step:
         room -= stride * max(size - 1, 0)
         sizes.append(size)
         strides.append(stride)
-    in_place = r.random() < 0.1
-    if sizes and not in_place and r.random() < WRONG:
+    if sizes and r.random() < WRONG:
         at = int(r.random() * len(sizes))
         if r.random() < 0.5:
             sizes[at] = 40 if 0 in sizes else r.choice((-1, -3, 40))
         else:
             refused = sizes[at] > 1 and 0 not in sizes  # what overflows later is not modelled
             strides[at] = r.choice((-1, -3, 40, 2**62 if refused else 40))
-    if not in_place and r.random() < WRONG / 2:
+    if r.random() < WRONG / 2:
         strides.append(1)
     total = 1
     for size in sizes:
@@ -240,23 +221,7 @@ def as_strided(t: Tensor, r: random.Random) -> Step:
     if total > MAX_ELEMENTS:
         return Step("as_strided", ((), ()))
     given = (tuple(sizes), tuple(strides))
-    if in_place:
-        inside = room >= 0 and (offset is None or offset < elements)
-        if not inside:
-            return Step("unsqueeze", (0,))
-        return Step("as_strided_", given if offset is None else (*given, offset))
     return Step("as_strided", given if offset is None else (*given, near(offset, r)))
-
-
-def unflatten(t: Tensor, r: random.Random) -> Step:
-    """One dimension as several."""
-    chosen, size = _along(t, r)
-    sizes = factors(size, r) if size else [0, r.choice((0, 1, 2))]
-    if sizes and r.random() < 0.3:
-        sizes[int(r.random() * len(sizes))] = -1
-    if r.random() < WRONG:
-        sizes = r.choice(([], [2, 7], [-1, -1], [-2]))
-    return Step("unflatten", (chosen, tuple(sizes)))
 
 
 def flatten(t: Tensor, r: random.Random) -> Step:
@@ -267,7 +232,7 @@ def flatten(t: Tensor, r: random.Random) -> Step:
 def pieces(t: Tensor, r: random.Random) -> Step:
     """Any of the operations with several results."""
     chosen, size = _along(t, r)
-    kind = r.randrange(7)
+    kind = r.randrange(5)
     if kind == 0:
         return Step("split", (near(r.choice((1, 2, 3, size)), r), chosen))
     if kind == 1:
@@ -276,11 +241,6 @@ def pieces(t: Tensor, r: random.Random) -> Step:
         cut = r.randrange(size + 1)
         name = r.choice(("split", "split_with_sizes"))
         return Step(name, (r.choice(([cut, near(size - cut, r)], [size])), chosen))
-    if kind == 3:
-        return Step("tensor_split", (near(r.choice((1, 2, 3, 7)), r), chosen))
-    if kind == 4:
-        cuts = tuple([r.randrange(-size - 1, size + 2) for _ in range(r.randrange(4))])
-        return Step("tensor_split", (cuts, chosen))
     return Step("unbind", (chosen,))
 
 
@@ -324,9 +284,9 @@ def mistyped(t: Tensor, r: random.Random) -> Step:
 
 
 MAKERS: tuple[tuple[int, Maker], ...] = (
-    (10, view), (5, permute), (6, transpose), (4, whole_transposes), (4, movedim), (6, expand),
+    (10, view), (5, permute), (6, transpose), (4, whole_transposes), (6, expand),
     (5, squeeze), (5, unsqueeze), (6, select), (5, narrow), (7, slice_), (5, diagonal),
-    (5, unfold), (7, as_strided), (3, unflatten), (3, flatten), (6, pieces), (5, reinterpret),
+    (5, unfold), (7, as_strided), (3, flatten), (6, pieces), (5, reinterpret),
     (3, copies), (1, mistyped),
 )  # fmt: skip
 _WEIGHTED = [maker for weight, maker in MAKERS for _ in range(weight)]

@@ -33,10 +33,9 @@ from labkit.core.memory_format import channels_last_strides, contiguous_strides
 
 NOT_MODELLED: tuple[str, ...] = (
     "the wording of most error messages: the class of the exception is compared",
-    "lazy conjugate and negative bits: conj(), and H and adjoint() of complex tensors",
+    "lazy conjugate and negative bits: conj()",
     "as_strided and expand with a negative size beside a size of 0: PyTorch lets it through",
     "sums of strides and offsets beyond 63 bits, which only tensors without elements can have",
-    "as_strided_ that is refused: PyTorch leaves the refused sizes behind, labkit the old ones",
     "view(torch.bool) of bytes that are neither 0 nor 1",
     "the order of reads and writes when a write shows one element twice in a way PyTorch does not "
     "detect, and arithmetic on reinterpreted bytes (NaN payloads, overflow to integers)",

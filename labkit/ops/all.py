@@ -6,7 +6,6 @@ A new module adds its line.
 from labkit.ops import (  # noqa: F401
     amp_kernels,
     cpu_fallback,
-    out_overloads,
 )
 from labkit.ops.convolution import (  # noqa: F401
     adaptive_pooling,

@@ -101,11 +101,6 @@ def overwrite(self: TensorImpl, result: TensorImpl) -> TensorImpl:
     Raises   RuntimeError   `self` shows an element twice
     """
     assert_no_internal_overlap(self.sizes, self.strides)
-    return overwrite_even_repeated(self, result)
-
-
-def overwrite_even_repeated(self: TensorImpl, result: TensorImpl) -> TensorImpl:
-    """Likewise, where PyTorch takes a tensor that shows an element twice."""
     if result.numel():
         copy.store(self, result.raw())
     self.bump_version()

@@ -15,7 +15,6 @@ def repeated(m):
 
 SHOWN_TWICE = {
     "index_add_": lambda m: repeated(m).index_add_(0, index(m), m.ones(3)),
-    "index_fill_": lambda m: repeated(m).index_fill_(0, index(m), 1.0),
     "index_put_": lambda m: repeated(m).index_put_((index(m),), m.ones(3)),
     "put_": lambda m: repeated(m).put_(index(m), m.ones(3)),
     "put_ of nothing": lambda m: repeated(m).put_(index(m)[:0], m.ones(0)),
@@ -25,9 +24,6 @@ SHOWN_TWICE = {
     "scatter_ value": lambda m: repeated(m).scatter_(0, index(m), 1.0),
     "scatter_add_": lambda m: repeated(m).scatter_add_(0, index(m), m.ones(3)),
     "add_": lambda m: repeated(m).add_(1),
-    "addmm_": lambda m: repeated(m)[:2].expand(2, 2).addmm_(m.ones(2, 2), m.ones(2, 2)),
-    "gather": lambda m: m.gather(m.ones(3), 0, index(m), out=repeated(m)),
-    "cat": lambda m: m.cat([m.ones(2), m.ones(1)], out=repeated(m)),
     "exp": lambda m: m.exp(m.ones(3), out=repeated(m)),
 }
 STILL_READ = {
@@ -35,17 +31,6 @@ STILL_READ = {
     "put_": lambda m, b: b[:3].put_(index(m), b[1:4]),
     "scatter_": lambda m, b: b[:3].scatter_(0, index(m), b[1:4]),
     "masked_fill_": lambda m, b: b[:3].masked_fill_(b[1:4] > 1, 5.0),
-    "gather": lambda m, b: m.gather(b[:3], 0, index(m), out=b[1:4]),
-    "gather self": lambda m, b: m.gather(b, 0, index(m), out=b),
-    "index_select": lambda m, b: m.index_select(b, 0, index(m), out=b),
-    "take": lambda m, b: m.take(b, index(m), out=b[:3]),
-    "masked_select": lambda m, b: m.masked_select(b, b > 0, out=b[:4]),
-    "cat": lambda m, b: m.cat([b[:2], b[:2]], out=b[1:5]),
-    "stack": lambda m, b: m.stack([b[:2], b[2:4]], out=b[:4].view(2, 2)),
-    "scatter_add": lambda m, b: m.scatter_add(m.ones(3), 0, index(m), b[:3], out=b[:3]),
-    "cumsum": lambda m, b: m.cumsum(b, 0, out=b),
-    "cumsum part": lambda m, b: m.cumsum(b[:3], 0, out=b[1:4]),
-    "sort part": lambda m, b: m.sort(b[:3], out=(b[1:4], index(m)))[0],
 }
 
 

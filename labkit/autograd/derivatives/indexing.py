@@ -3,7 +3,7 @@
 from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
 FETCHED = (
-    "aten.expand_as.default(index_select(grad, dim, index), source) if source.dim() > 0 "
+    "aten.expand.default(index_select(grad, dim, index), source.sizes) if source.dim() > 0 "
     "else index_select(grad, dim, aten.squeeze.dim(index, 0))"
 )
 PUT_SELF = (
@@ -21,11 +21,6 @@ ROWS: list[Row] = [
         self="index_select_back(grad, self.sizes, dim, index)"),
     row("index_add", "IndexAddBackward0",
         self="grad", source=f"maybe_multiply({FETCHED}, alpha)"),
-    row("index_fill.int_Scalar", "IndexFillBackward0",
-        self="aten.index_fill.int_Scalar(grad, dim, index, 0)"),
-    row("index_fill.int_Tensor", "IndexFillBackward1",
-        self="aten.index_fill.int_Scalar(grad, dim, index, 0)",
-        value="index_fill_value(grad, dim, index)"),
     row("take", "TakeBackward0", self="take_backward(grad, self, index)"),
     row("put", "PutBackward0",
         self="grad if accumulate else put(grad, index, aten.zeros_like.default(source), False)",
@@ -57,5 +52,5 @@ ROWS: list[Row] = [
         grad_output="diagonal(grad, offset, dim1, dim2)"),
     row("unfold_backward", "UnfoldBackwardBackward0",
         grad_in="aten.unfold.default(grad, dim, size, step)"),
-    *not_differentiable("nonzero", "repeat_interleave.Tensor"),
+    *not_differentiable("nonzero"),
 ]  # fmt: skip

@@ -26,15 +26,8 @@ ROWS: list[Row] = [
     row("amin", "AminBackward0", self="extreme_backward(grad, self, result, dim, keepdim)"),
     row("linalg_vector_norm", "LinalgVectorNormBackward0",
         self="norm_backward(grad, self, ord, result, dim, keepdim)"),
-    row("norm.Scalar", "NormBackward0", self="norm_backward(grad, self, p, result)"),
-    row("norm.ScalarOpt_dim", "NormBackward1",
-        self="norm_backward(grad, self, p, result, dim, keepdim)"),
-    row("norm.ScalarOpt_dtype", "NormBackward2", self="norm_backward(grad, self, p, result)"),
-    row("norm.ScalarOpt_dim_dtype", "NormBackward3",
-        self="norm_backward(grad, self, p, result, dim, keepdim)"),
     row("cumsum", "CumsumBackward0", self="cumsum_backward(grad, dim)"),
     *not_differentiable(
         "argmax", "argmin", "any", "any.dim", "any.dims", "all", "all.dim", "all.dims",
-        "count_nonzero", "count_nonzero.dim_IntList",
     ),
 ]  # fmt: skip

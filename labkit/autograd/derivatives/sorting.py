@@ -1,6 +1,6 @@
 """Derivatives of sorting, triangles and diagonals: a gradient goes where the element came from."""
 
-from labkit.autograd.derivatives.row import Row, not_differentiable, row
+from labkit.autograd.derivatives.row import Row, row
 
 SELECTED = "value_selecting_reduction_backward(grad, dim, indices, self.sizes, True)"
 VALUES = (True, False)
@@ -11,5 +11,4 @@ ROWS: list[Row] = [
         differentiable_outputs=VALUES),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)"),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)"),
-    *not_differentiable("argsort"),
 ]  # fmt: skip

@@ -41,12 +41,6 @@ def take_backward(grad: Any, self: Any, index: Any) -> Any:
     return aten.put_.default(aten.zeros_like.default(self), index, grad, True)
 
 
-def index_fill_value(grad: Any, dim: int, index: Any) -> Any:
-    """The sum over the slices that were filled, each once."""
-    kept = aten.index_fill.int_Scalar(grad, dim, index, 0)
-    return aten.sum.default(aten.sub.Tensor(grad, kept))
-
-
 def embedding_double_backward(grad: Any, indices: Any, padding_idx: int) -> Any:
     """The rows that were looked up; zeros where that was the padding row."""
     rows = aten.index_select.default(grad, 0, aten.reshape.default(indices, (-1,)))

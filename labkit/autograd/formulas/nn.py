@@ -66,7 +66,7 @@ def convolution_double_backward(
             output = _added(output, aten.convolution.default(input_, on_weight, None, *window))
         if on_bias is not None:
             sizes = (1, -1, *[1] * (input_.dim() - 2))
-            shown = aten.expand_as.default(aten.reshape.default(on_bias, sizes), grad_output)
+            shown = aten.expand.default(aten.reshape.default(on_bias, sizes), grad_output.sizes)
             output = _added(output, shown)
     if needs[1] and on_weight is not None:
         wanted = (True, False, False)

@@ -67,7 +67,7 @@ def _double_backward(
         output = on_weight * normal if output is None else output + on_weight * normal
         toward = on_weight * grad_out if toward is None else toward + on_weight * grad_out
     if on_bias is not None:
-        shown = aten.expand_as.default(on_bias, grad_out)
+        shown = aten.expand.default(on_bias, grad_out.sizes)
         output = shown if output is None else output + shown
     if toward is not None:
         part = toward * rstd if over is None else _input_gradient(toward, normal, rstd, over)

@@ -6,13 +6,11 @@ Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_ad
 
 # mypy: disable-error-code="no-any-return"
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from labkit.core import dtype as dtypes
-from labkit.core.formats import convert
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
@@ -20,7 +18,6 @@ from labkit.ops.arrays import (
     in_place,
     new_raw,
     new_tensor,
-    overwrite_even_repeated,
     wide,
 )
 from labkit.ops.indexing.scatter import INDEX_TYPES
@@ -126,57 +123,6 @@ def index_add(
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-def _filled(self: TensorImpl, dim: int, index: TensorImpl, raw: Array) -> Array:
-    axis = maybe_wrap_dim(dim, self.dim())
-    if index.dtype is not dtypes.int64:
-        raise IndexError(f"index_fill_(): Expected dtype int64 for index, got {index.dtype}")
-    if index.dim() > 1:
-        raise RuntimeError(f"Index has to be a vector/scalar, got {list(index.sizes)}")
-    result = np.array(self.raw().reshape(self.sizes or (1,)))
-    entries, size = copy.values(index).reshape(-1), result.shape[axis]
-    wrong = (entries < -size) | (entries >= size)
-    if wrong.any():
-        raise IndexError(
-            f"index {entries[wrong][0]} is out of bounds for dimension {axis} with size {size}"
-        )
-    result[_slices(axis, entries)] = raw
-    return result.reshape(self.sizes)
-
-
-def _fill_raw(self: TensorImpl, value: Any) -> Array:
-    if isinstance(value, complex) and not self.dtype.is_complex:
-        raise RuntimeError(f"index_fill_(): a complex value does not fit {self.dtype}: {value}")
-    return copy.scalar_raw(value, self.dtype, check_small_floats=False)
-
-
-def _only_value(self: TensorImpl, value: TensorImpl) -> Array:
-    if value.dim():
-        raise RuntimeError(
-            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.dim()} dimension(s)."
-        )
-    return convert(value.raw(), value.dtype, self.dtype)
-
-
-@kernel("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
-def index_fill_tensor(
-    self: TensorImpl, dim: int, index: TensorImpl, value: TensorImpl
-) -> TensorImpl:
-    """`self` with the value of a 0-dim tensor in the slices with these numbers.
-
-    The overload comes first, so that a 0-dim tensor is not taken for a number.
-    """
-    raw = _filled(self, dim, index, _only_value(self, value))
-    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
-
-
-@kernel("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
-def index_fill(self: TensorImpl, dim: int, index: TensorImpl, value: Any) -> TensorImpl:
-    """`self` with one value in the slices with these numbers, which may count from the back."""
-    raw = _filled(self, dim, index, _fill_raw(self, value))
-    return new_raw(raw, self.dtype, copy.empty_like(self).strides)
-
-
 def _flat(self: TensorImpl, index: TensorImpl, name: str) -> Array:
     """Positions in the flattened tensor, counted from the front.
 
@@ -231,23 +177,9 @@ def put(
     return new_raw(result.reshape(self.sizes), self.dtype, strides)
 
 
-def _fill_in_place(functional: Callable[..., TensorImpl]) -> Callable[..., TensorImpl]:
-    """`index_fill_`, the one that PyTorch only warns of repeated elements."""
-
-    def write(self: TensorImpl, *args: Any) -> TensorImpl:
-        return overwrite_even_repeated(self, functional(self, *args))
-
-    write.__doc__ = f"`{functional.__name__}`, written into `self`."
-    return write
-
-
 for schema, write in (
     ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
      in_place(index_add)),
-    ("index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value)",
-     _fill_in_place(index_fill_tensor)),
-    ("index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value)",
-     _fill_in_place(index_fill)),
     ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
      in_place(put)),
 ):  # fmt: skip

@@ -161,12 +161,6 @@ def _index_put_impl_(
     return advanced_indexing.index_put_(self, indices, values, accumulate)
 
 
-@composite("argwhere(Tensor self) -> Tensor")
-def argwhere(self: TensorImpl) -> TensorImpl:
-    """The positions of the elements that are not zero, one per row."""
-    return aten.nonzero.default(self)
-
-
 @composite("nonzero_numpy(Tensor self) -> Tensor[]", variants="method")
 def nonzero_numpy(self: TensorImpl) -> list[TensorImpl]:
     """The positions of the elements that are not zero, one vector per dimension."""

@@ -15,7 +15,6 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
     Array,
     adopted,
-    overwrite,
     refuse_mixed,
     refuse_unless,
     wide,
@@ -171,39 +170,3 @@ def baddbmm(
     refuse_mixed("baddbmm", self, batch1, batch2)
     refuse_unless("baddbmm", self.dtype, NUMBERS)
     return adopted(_added(expanded, _product(batch1, batch2), beta, alpha), self.dtype)
-
-
-def _refuse_resize(self: TensorImpl, result: TensorImpl) -> TensorImpl:
-    if self.sizes != result.sizes:
-        raise RuntimeError(
-            f"Bad in-place call: input tensor size {list(self.sizes)} and output tensor size "
-            f"{list(result.sizes)} should match"
-        )
-    if self.dtype is not result.dtype:
-        raise RuntimeError(
-            f"result type {result.dtype.name} can't be cast to the desired output type "
-            f"{self.dtype.name}"
-        )
-    return overwrite(self, result)
-
-
-@kernel(
-    "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor(a!)"
-)
-def addmm_(
-    self: TensorImpl, mat1: TensorImpl, mat2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`addmm` written into `self`."""
-    return _refuse_resize(self, addmm(self, mat1, mat2, beta=beta, alpha=alpha))
-
-
-@kernel(
-    "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor(a!)"
-)
-def baddbmm_(
-    self: TensorImpl, batch1: TensorImpl, batch2: TensorImpl, *, beta: Any = 1, alpha: Any = 1
-) -> TensorImpl:
-    """`baddbmm` written into `self`."""
-    return _refuse_resize(self, baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))

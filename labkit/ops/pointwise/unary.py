@@ -188,17 +188,3 @@ replace_kernels("angle", _contiguous_angle)
 def square(self: TensorImpl) -> Any:
     """The number times itself."""
     return aten.pow.Tensor_Scalar(self, 2)
-
-
-@composite("square_(Tensor(a!) self) -> Tensor(a!)", variants="method")
-def square_(self: TensorImpl) -> Any:
-    """The number times itself, in place."""
-    return aten.pow_.Scalar(self, 2)
-
-
-@composite("positive(Tensor(a) self) -> Tensor(a)")
-def positive(self: TensorImpl) -> Any:
-    """The tensor itself; a bool tensor is refused."""
-    if self.dtype.kind == "bool":
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return self

@@ -141,18 +141,6 @@ def _noise(noise: TensorImpl, p: float) -> Any:
     return aten.div_.Scalar(aten.bernoulli_.float(noise, 1 - p), 1 - p)
 
 
-@composite("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", variants="function")
-def dropout_(self: TensorImpl, p: float, train: bool) -> Any:
-    """`dropout` in place."""
-    _check_probability(p)
-    if p == 0 or not train or not self.numel():
-        return self
-    if p == 1:
-        zero = aten.zeros.default([], dtype=self.dtype, device=self.device)
-        return aten.mul_.Tensor(self, zero)
-    return aten.mul_.Tensor(self, _noise(aten.empty_like.default(self), p))
-
-
 @kernel(
     "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", variants="function"
 )

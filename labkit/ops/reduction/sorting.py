@@ -15,9 +15,8 @@ from labkit.core import strides as stride_rules
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor
-from labkit.ops.aten import aten
 from labkit.ops.reduction.statistics import nan_last_order
-from labkit.ops.registration import composite, kernel
+from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 Array = NDArray[Any]
@@ -76,9 +75,3 @@ def sort_stable(
 def sort(self: TensorImpl, dim: int = -1, descending: bool = False) -> Pair:
     """The elements in order along a dimension, and where each was."""
     return sort_stable(self, stable=False, dim=dim, descending=descending)
-
-
-@composite("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")
-def argsort(self: TensorImpl, dim: int = -1, descending: bool = False) -> Any:
-    """Where the elements would come from if they were sorted."""
-    return aten.sort.default(self, dim, descending)[1]

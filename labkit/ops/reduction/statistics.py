@@ -206,46 +206,6 @@ def _norm(
     return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))
 
 
-def _old_norm(
-    self: TensorImpl, p: float | None, dim: Dims, keepdim: bool, dtype: DType | None = None
-) -> TensorImpl:
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
-        raise RuntimeError(
-            f"norm(): input dtype should be either floating point or complex. Got "
-            f"{self.dtype.name} instead."
-        )
-    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
-
-
-@kernel("norm.Scalar(Tensor self, Scalar p=2) -> Tensor")
-def norm_scalar(self: TensorImpl, p: float = 2) -> TensorImpl:
-    """The vector norm of all elements."""
-    return _old_norm(self, p, None, False)
-
-
-@kernel("norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor")
-def norm_dim(self: TensorImpl, p: float | None, dim: Dims, keepdim: bool = False) -> TensorImpl:
-    """The vector norm over some dimensions; None is 2."""
-    return _old_norm(self, p, dim, keepdim)
-
-
-@kernel(
-    "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
-    "ScalarType dtype) -> Tensor"
-)
-def norm_dim_dtype(
-    self: TensorImpl, p: float | None, dim: Dims, keepdim: bool, *, dtype: DType
-) -> TensorImpl:
-    """The vector norm over some dimensions, computed in an element type."""
-    return _old_norm(self, p, dim, keepdim, dtype)
-
-
-@kernel("norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor")
-def norm_dtype(self: TensorImpl, p: float | None, *, dtype: DType) -> TensorImpl:
-    """The vector norm of all elements, computed in an element type."""
-    return _old_norm(self, p, None, False, dtype)
-
-
 def nan_last_order(values: Array) -> Array:
     """Positions along the last dimension, by value, NaN behind everything, ties in order."""
     return np.argsort(values, axis=-1, kind="stable")

@@ -67,16 +67,3 @@ def all_dims(self: TensorImpl, dim: Dims = None, keepdim: bool = False) -> Tenso
     if is_empty_list(dim):
         return _truth_of_each(self)
     return _truth(np.logical_and, self, dim, keepdim)
-
-
-@kernel("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor")
-def count_nonzero_dims(self: TensorImpl, dim: Dims) -> TensorImpl:
-    """How many elements over some dimensions are not zero."""
-    dims = reduced_dims(self, dim)
-    return new_tensor(reduce(np.add, copy.values(self) != 0, dims, False, np.int64), dtypes.int64)
-
-
-@kernel("count_nonzero(Tensor self, int? dim=None) -> Tensor")
-def count_nonzero(self: TensorImpl, dim: int | None = None) -> TensorImpl:
-    """How many elements are not zero."""
-    return count_nonzero_dims(self, dim)

@@ -16,8 +16,7 @@ from labkit.core.memory_format import MemoryFormat, strides_for, suggest_memory_
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_raw
-from labkit.ops.aten import aten
-from labkit.ops.registration import composite, kernel
+from labkit.ops.registration import kernel
 
 Tensors = Sequence[TensorImpl]
 
@@ -107,10 +106,3 @@ def checked_stack(tensors: Tensors, dim: int) -> int:
                 f"0 and {list(each.sizes)} at entry {number}"
             )
     return axis
-
-
-@composite("concat(Tensor[] tensors, int dim=0) -> Tensor", variants="function")
-@composite("concatenate(Tensor[] tensors, int dim=0) -> Tensor", variants="function")
-def concat(tensors: Tensors, dim: int = 0) -> TensorImpl:
-    """`cat` under its other names."""
-    return aten.cat.default(tensors, dim)

@@ -116,12 +116,6 @@ def to_device(
     return to(self, dtype, device, copy, memory_format)
 
 
-@composite("type_as(Tensor self, Tensor other) -> Tensor", variants="method")
-def type_as(self: TensorImpl, other: TensorImpl) -> TensorImpl:
-    """The tensor in the element type of another, on its device."""
-    return to(self, other.dtype, other.device)
-
-
 @kernel(
     "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
     EXPLICIT,
