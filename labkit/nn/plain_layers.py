@@ -154,10 +154,6 @@ class MSELoss(Module):
 class CrossEntropyLoss(Module):
     """The mean negative log probability of the right class, from scores."""
 
-    def __init__(self, label_smoothing: float = 0.0) -> None:
-        super().__init__()
-        self.label_smoothing = label_smoothing
-
     def forward(self, x: Tensor, target: Tensor) -> Any:
         """A 0-dim tensor of [N, C] scores and [N] classes."""
-        return functional.cross_entropy(x, target, label_smoothing=self.label_smoothing)
+        return functional.cross_entropy(x, target)

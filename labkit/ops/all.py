@@ -13,7 +13,6 @@ from labkit.ops.convolution import (  # noqa: F401
     conv_layers,
     convolution,
     max_pooling,
-    padding,
 )
 from labkit.ops.cuda import all as device_kernels  # noqa: F401
 from labkit.ops.indexing import (  # noqa: F401

@@ -15,9 +15,7 @@ FAMILIES = {
         {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"},
     ),
     "convolutions": (
-        "nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d "
-        "nn.functional.conv_transpose1d nn.functional.conv_transpose2d "
-        "nn.functional.conv_transpose3d",
+        "nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d",
         {"convolution", "convolution_backward"},
     ),
     "pooling": (
@@ -25,7 +23,6 @@ FAMILIES = {
         {"max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
          "avg_pool2d_backward", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward"},
     ),
-    "padding": ("nn.functional.pad.constant constant_pad_nd", {"constant_pad_nd"}),
     "norms": (
         "nn.functional.batch_norm nn.functional.layer_norm softmax log_softmax "
         "nn.functional.softmin",

@@ -42,8 +42,6 @@ ROWS: list[Row] = [
     row("embedding", "EmbeddingBackward0",
         weight="embedding_dense_backward(grad, indices, weight.sizes[0], padding_idx, "
                "scale_grad_by_freq)"),
-    row("embedding_dense_backward", "EmbeddingDenseBackwardBackward0",
-        grad_output="embedding_double_backward(grad, indices, padding_idx)"),
     row("select_backward", "SelectBackwardBackward0",
         grad_output="aten.select.int(grad, dim, index)"),
     row("slice_backward", "SliceBackwardBackward0",

@@ -1,9 +1,8 @@
-"""Derivatives of layers: convolutions, pooling, padding, resizing, norms, softmax."""
+"""Derivatives of layers: convolutions, pooling, norms, softmax."""
 
 from labkit.autograd.derivatives.row import Row, row
 
 WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
-ZEROS = "aten.zeros_like.default(self)"
 
 
 KERNEL = "kernel_size, stride, padding, dilation, ceil_mode"
@@ -11,41 +10,22 @@ MEANS = "kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_ove
 
 ROWS: list[Row] = [
     row("convolution", "ConvolutionBackward0",
-        {"input, weight, bias": "convolution_gradients(grad, input, weight, bias.sizes, "
+        {"input, weight, bias": "convolution_backward(grad, input, weight, bias.sizes, "
                                 f"{WINDOW}, needs)"}),
-    row("convolution_backward", "ConvolutionBackwardBackward0",
-        {"grad_output, input, weight": "convolution_double_backward(grads, grad_output, input, "
-                                       f"weight, {WINDOW}, needs)"}),
     row("max_pool2d_with_indices", "MaxPool2DWithIndicesBackward0",
         self=f"max_pool2d_with_indices_backward(grad, self, {KERNEL}, result1)",
         differentiable_outputs=(True, False)),
-    row("max_pool2d_with_indices_backward", "MaxPool2DWithIndicesBackwardBackward0",
-        grad_output="max_pool_double_backward(grad, indices)", self=ZEROS),
     row("avg_pool2d", "AvgPool2DBackward0", self=f"avg_pool2d_backward(grad, self, {MEANS})"),
-    row("avg_pool2d_backward", "AvgPool2DBackwardBackward0",
-        grad_output=f"avg_pool2d(grad, {MEANS})", self=ZEROS),
     row("_adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0",
         self="_adaptive_avg_pool2d_backward(grad, self)"),
-    row("_adaptive_avg_pool2d_backward", "AdaptiveAvgPool2DBackwardBackward0",
-        grad_output="_adaptive_avg_pool2d(grad, grad_output.sizes[-2:])", self=ZEROS),
-    row("constant_pad_nd", "ConstantPadNdBackward0",
-        self="constant_pad_back(grad, pad)"),
     row("native_batch_norm", "NativeBatchNormBackward0",
-        {"input, weight, bias": "batch_norm_gradients(grad, input, weight, running_mean, "
+        {"input, weight, bias": "native_batch_norm_backward(grad, input, weight, running_mean, "
                                 "running_var, result1, result2, training, eps, needs)"},
         differentiable_outputs=(True, False, False)),
-    row("native_batch_norm_backward", "NativeBatchNormBackwardBackward0",
-        {"grad_out, input, weight": "batch_norm_double_backward(grads, grad_out, input, weight, "
-                                    "running_mean, running_var, save_mean, save_invstd, train, "
-                                    "eps, needs)"}),
     row("native_layer_norm", "NativeLayerNormBackward0",
-        {"input, weight, bias": "layer_norm_gradients(grad, input, normalized_shape, result1, "
-                                "result2, weight, bias, needs)"},
+        {"input, weight, bias": "native_layer_norm_backward(grad, input, normalized_shape, "
+                                "result1, result2, weight, bias, needs)"},
         differentiable_outputs=(True, False, False)),
-    row("native_layer_norm_backward", "NativeLayerNormBackwardBackward0",
-        {"grad_out, input, weight": "layer_norm_double_backward(grads, grad_out, input, weight, "
-                                    "mean, rstd, normalized_shape, needs)"},
-        bias="None"),
     row("_softmax", "SoftmaxBackward0",
         self="_softmax_backward_data(grad, result, dim, self.dtype)"),
     row("_log_softmax", "LogSoftmaxBackward0",
@@ -54,8 +34,6 @@ ROWS: list[Row] = [
         input="native_dropout_backward(grad, result1, "
               "1.0 if not train else 0.0 if p == 1 else 1 / (1 - p))",
         differentiable_outputs=(True, False)),
-    row("native_dropout_backward", "NativeDropoutBackwardBackward0",
-        grad_output="native_dropout_backward(grad, mask, scale)", mask="None"),
     row("_softmax_backward_data", "SoftmaxBackwardDataBackward0",
         grad_output="_softmax_backward_data(grad, output, dim, input_dtype)",
         output="softmax_double_backward(grad, grad_output, dim, output)"),

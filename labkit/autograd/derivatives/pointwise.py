@@ -67,14 +67,8 @@ BACKWARDS = [
     row("tanh_backward", "TanhBackwardBackward0",
         grad_output="tanh_backward(grad, conj(output))",
         output="conj(grad) * (-2 * conj(output) * grad_output)"),
-    row("gelu_backward", "GeluBackwardBackward0",
-        grad_output="gelu_backward(grad, self, approximate=approximate)",
-        self="gelu_double_backward(grad, grad_output, self, approximate)"),
     row("leaky_relu_backward", "LeakyReluBackwardBackward0",
         grad_output="leaky_relu_backward(grad, self, negative_slope, False)", self=ZERO),
-    row("softplus_backward", "SoftplusBackwardBackward0",
-        grad_output="softplus_backward(grad, self, beta, threshold)",
-        self="softplus_double_backward(grad * grad_output, self, beta, threshold)"),
 ]  # fmt: skip
 
 CHOICES = [

@@ -19,7 +19,7 @@ from labkit.ops.aten import aten
 
 MODULES = (
     "basics", "views", "reductions", "pointwise", "activation", "copies", "matmul", "joining",
-    "indexing", "nn", "norms", "losses",
+    "indexing", "nn", "losses",
 )  # fmt: skip
 
 

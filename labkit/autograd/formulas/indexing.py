@@ -39,13 +39,3 @@ def masked_select_back(grad: Any, sizes: Sequence[int], mask: Any) -> Any:
 def take_backward(grad: Any, self: Any, index: Any) -> Any:
     """Zeros with every gradient added at its position."""
     return aten.put_.default(aten.zeros_like.default(self), index, grad, True)
-
-
-def embedding_double_backward(grad: Any, indices: Any, padding_idx: int) -> Any:
-    """The rows that were looked up; zeros where that was the padding row."""
-    rows = aten.index_select.default(grad, 0, aten.reshape.default(indices, (-1,)))
-    rows = aten.reshape.default(rows, (*indices.sizes, grad.sizes[1]))
-    if padding_idx < 0:
-        return rows
-    padded = aten.unsqueeze.default(aten.eq.Scalar(indices, padding_idx), -1)
-    return aten.masked_fill.Scalar(rows, padded, 0)

@@ -19,12 +19,7 @@ from labkit.nn.functional.activation import (
 )
 from labkit.nn.functional.layer import (
     batch_norm,
-    conv1d,
     conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
     layer_norm,
     linear,
 )
@@ -37,19 +32,13 @@ from labkit.nn.functional.pooling import (
     adaptive_avg_pool2d,
     avg_pool2d,
     max_pool2d,
-    pad,
 )
 
 __all__ = [
     "adaptive_avg_pool2d",
     "avg_pool2d",
     "batch_norm",
-    "conv1d",
     "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "gelu",
@@ -60,7 +49,6 @@ __all__ = [
     "max_pool2d",
     "mse_loss",
     "nll_loss",
-    "pad",
     "relu",
     "sigmoid",
     "silu",

@@ -13,12 +13,7 @@ from labkit.nn.functional.faces import Tensor, face
 Optional = Tensor | None
 
 linear = face("linear")
-conv1d = face("conv1d")
 conv2d = face("conv2d")
-conv3d = face("conv3d")
-conv_transpose1d = face("conv_transpose1d")
-conv_transpose2d = face("conv_transpose2d")
-conv_transpose3d = face("conv_transpose3d")
 
 
 def batch_norm(

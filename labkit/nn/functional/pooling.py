@@ -1,11 +1,10 @@
-"""Pooling and padding.
+"""Pooling.
 
 Source   torch/nn/functional.py
 """
 
 # mypy: disable-error-code="no-any-return"
 
-from collections.abc import Sequence
 from typing import Any
 
 from labkit.nn.functional.faces import Size, Tensor, face
@@ -36,16 +35,3 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:  # noqa: A00
         for cells, size in zip(wanted, input.shape[-2:], strict=True)
     ]
     return face("adaptive_avg_pool2d")(input, cells)
-
-
-def pad(
-    input: Tensor,  # noqa: A002
-    pad: Sequence[int],
-    mode: str = "constant",
-    value: float | None = None,
-) -> Tensor:
-    """The tensor continued at its ends by a constant.
-
-    pad  amounts before and behind the last dimension, then of the one before it, ...
-    """
-    return face("pad")(input, list(pad), mode, value)

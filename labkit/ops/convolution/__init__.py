@@ -1,1 +1,1 @@
-"""Operators that look at windows of an image: convolution, pooling, padding, resampling."""
+"""Operators that look at windows of an image: convolution, pooling."""

@@ -73,7 +73,7 @@ def correlate(x: Array, weight: Array, out: Ints, geometry: Geometry) -> Array:
 
 def spread(g: Array, weight: Array, sizes: Ints, geometry: Geometry) -> Array:
     """[N, C, *sizes]: every element of g laid down through its filter. The transpose of
-    `correlate`: the gradient of its input, and a transposed convolution.
+    `correlate`: the gradient of its input.
 
     g       [N, O, *out]
     weight  [O, C / groups, *kernel]
@@ -136,8 +136,6 @@ def _check(
     weight: TensorImpl,
     bias_sizes: Sequence[int] | None,
     geometry: Geometry,
-    transposed: bool,
-    output_padding: Ints,
 ) -> None:
     """Refuse what cannot be convolved.
 
@@ -147,7 +145,6 @@ def _check(
         ("stride", geometry.stride, 1),
         ("padding", geometry.padding, 0),
         ("dilation", geometry.dilation, 1),
-        ("output_padding", output_padding, 0),
     ):
         if any(number < least for number in numbers):
             raise RuntimeError(f"{name} must be at least {least}, got {list(numbers)}")
@@ -160,14 +157,14 @@ def _check(
     groups, channels = geometry.groups, input_.sizes[1]
     if groups <= 0:
         raise RuntimeError(f"expected groups to be greater than 0, but got groups={groups}")
-    wanted = weight.sizes[0] if transposed else weight.sizes[1] * groups
+    wanted = weight.sizes[1] * groups
     if channels != wanted or weight.sizes[0] % groups:
         raise RuntimeError(
-            f"Given groups={groups}, transposed={transposed}, weight of size "
-            f"{list(weight.sizes)}, expected input {list(input_.sizes)} to have {wanted} "
-            f"channels, and filters in equal groups, but got {channels} channels"
+            f"Given groups={groups}, weight of size {list(weight.sizes)}, expected input "
+            f"{list(input_.sizes)} to have {wanted} channels, and filters in equal groups, but "
+            f"got {channels} channels"
         )
-    features = weight.sizes[1] * groups if transposed else weight.sizes[0]
+    features = weight.sizes[0]
     if bias_sizes is not None and tuple(bias_sizes) != (features,):
         raise RuntimeError(
             f"Given weight of size {list(weight.sizes)}, expected bias to be 1-dimensional with "
@@ -177,15 +174,6 @@ def _check(
         raise RuntimeError(
             f"sizes of 0 are not supported: input {list(input_.sizes)}, weight {list(weight.sizes)}"
         )
-    if transposed:
-        limits = [max(pair) for pair in zip(geometry.stride, geometry.dilation, strict=True)]
-        if any(extra >= limit for extra, limit in zip(output_padding, limits, strict=True)):
-            raise RuntimeError(
-                "output padding must be smaller than either stride or dilation, but got "
-                f"output_padding={list(output_padding)}, stride={list(geometry.stride)}, "
-                f"dilation={list(geometry.dilation)}"
-            )
-        return
     full = [s + 2 * p for s, p in zip(input_.sizes[2:], geometry.padding, strict=True)]
     reach = geometry.reach(weight.sizes[2:])
     if any(size < span for size, span in zip(full, reach, strict=True)):
@@ -195,17 +183,11 @@ def _check(
         )
 
 
-def _sizes_out(
-    spatial: Ints, kernel_size: Ints, geometry: Geometry, transposed: bool, extra: Ints
-) -> Ints:
+def _sizes_out(spatial: Ints, kernel_size: Ints, geometry: Geometry) -> Ints:
     walks = zip(
-        spatial, geometry.reach(kernel_size), geometry.stride, geometry.padding, extra, strict=True
+        spatial, geometry.reach(kernel_size), geometry.stride, geometry.padding, strict=True
     )
-    if transposed:
-        return tuple(
-            (size - 1) * step - 2 * pad + reach + more for size, reach, step, pad, more in walks
-        )
-    return tuple((size + 2 * pad - reach) // step + 1 for size, reach, step, pad, _ in walks)
+    return tuple((size + 2 * pad - reach) // step + 1 for size, reach, step, pad in walks)
 
 
 def strides_after(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
@@ -242,22 +224,23 @@ def checked(
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,
-    output_padding: Sequence[int],
     groups: int,
 ) -> tuple[Geometry, Ints]:
     """How the windows of a convolution walk, and the spatial sizes of its result.
 
-    Raises   RuntimeError   sizes that do not fit, negative numbers, several element types
+    Raises   RuntimeError          sizes that do not fit, negative numbers, several element types
+             NotImplementedError   a transposed convolution
     """
+    if transposed:
+        raise NotImplementedError("transposed convolution: labkit has the plain one")
     rank = weight.dim() - 2
     if rank < 1:
         raise RuntimeError(f"weight should have at least three dimensions, got {weight.dim()}")
-    extra = _spread_out(output_padding, rank, "output_padding")
     geometry = geometry_of(rank, stride, padding, dilation, groups)
-    _check(input_, weight, None if bias is None else bias.sizes, geometry, transposed, extra)
+    _check(input_, weight, None if bias is None else bias.sizes, geometry)
     refuse_mixed("convolution", input_, weight, bias)
     refuse_unless("slow_conv2d_cpu", input_.dtype, NUMBERS)
-    out = _sizes_out(input_.sizes[2:], weight.sizes[2:], geometry, transposed, extra)
+    out = _sizes_out(input_.sizes[2:], weight.sizes[2:], geometry)
     if any(size <= 0 for size in out):
         raise RuntimeError(
             f"Given input size per channel: {list(input_.sizes[2:])}. Calculated output size per "
@@ -282,21 +265,18 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> TensorImpl:
-    """[N, O, *out]: the input under every filter, or with `transposed` laid out through them.
+    """[N, O, *out]: the input under every filter.
 
     input   [N, C, *spatial]
-    weight  [O, C / groups, *kernel]; transposed [C, O / groups, *kernel]
+    weight  [O, C / groups, *kernel]
     bias    [O] or None
 
-    Raises   RuntimeError   sizes that do not fit, negative numbers, several element types
+    Raises   as `checked`
     """
-    geometry, out = checked(
-        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    )
+    geometry, out = checked(input, weight, bias, stride, padding, dilation, transposed, groups)
     rank = len(out)
     with np.errstate(all="ignore"):
-        run = spread if transposed else correlate
-        result = run(wide(input), wide(weight), out, geometry)
+        result = correlate(wide(input), wide(weight), out, geometry)
         if bias is not None:
             result = result + wide(bias).reshape(-1, *[1] * rank)
     return new_tensor(result, input.dtype, strides_after(result.shape, input, weight))
@@ -331,11 +311,10 @@ def convolution_backward(
     with np.errstate(all="ignore"):
         if output_mask[0]:
             sizes = input.sizes[2:]
-            grad = (correlate if transposed else spread)(g, w, sizes, geometry)
+            grad = spread(g, w, sizes, geometry)
             made[0] = new_tensor(grad, input.dtype, strides_after(grad.shape, input, weight))
         if output_mask[1]:
-            ends = (x, g) if transposed else (g, x)
-            grad = weight_gradient(*ends, weight.sizes[2:], geometry)
+            grad = weight_gradient(g, x, weight.sizes[2:], geometry)
             made[1] = new_tensor(grad, weight.dtype, strides_after(grad.shape, input, weight))
         if output_mask[2]:
             over = (0, *range(2, g.ndim))

@@ -90,9 +90,7 @@ def convolution(
     check_floats_or_halves(input, weight, bias)
     if transposed:
         raise NoKernel("its kernel is not for transposed convolutions")
-    geometry, out = host.checked(
-        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    )
+    geometry, out = host.checked(input, weight, bias, stride, padding, dilation, transposed, groups)
     sizes = _sizes(input, weight, out, geometry)
     y = empty((input.sizes[0], weight.sizes[0], *out), input)
     _output(copy.contiguous(input), copy.contiguous(weight), packed(bias), y, sizes)

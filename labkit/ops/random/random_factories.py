@@ -97,20 +97,6 @@ _define(
 )
 
 
-@kernel(
-    "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, "
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
-    "Tensor",
-    EXPLICIT,
-    variants="function",
-)
-def normal(
-    mean: float, std: float, size: Any, *, generator: Generator | None = None, **options: Any
-) -> TensorImpl:
-    """Normal numbers of one mean and one standard deviation."""
-    return _filled(empty(size, **options), "normal_", mean, std, generator=generator)
-
-
 # -- dropout --------------------------------------------------------------------------------------
 
 
