@@ -54,7 +54,6 @@ from labkit.ops.reduction import (  # noqa: F401
     reduction,
     scan,
     softmax,
-    sorting,
     statistics,
     truth,
 )

@@ -24,9 +24,9 @@ SHAPES = (
     "a[1]", "a[:, 1:3]", "a[::2]", "a[..., None]", "a.diagonal()", "a.unfold(1, 2, 1)",
     "a.split(2, 1)[1]", "a.chunk(2)[0]", "a.unbind(0)[1]", "a.flatten()", "a.clone()",
     "a.as_strided((2, 2), (1, 2), 1)", "a.as_strided((3, 3), (1, 1))", "a.cumsum(1)",
-    "a.max(1)[0]", "a.min()", "a.sort(1)[0]", "a.tril()",
+    "a.max(1)[0]", "a.min()", "a.tril()",
     "a.clamp(-0.5, 0.5)", "m.where(a > 0, a, a * 3)",
-    "m.cat([a, a * 2], 1)", "m.stack([a, a * 2])", "a.repeat(2, 2)", "a.flip(0)",
+    "m.cat([a, a * 2], 1)", "m.stack([a, a * 2])", "a.flip(0)",
 )  # fmt: skip
 
 
@@ -120,9 +120,7 @@ def test_views_and_writes_by_finite_differences(function):
     assert gradgradcheck(function, x)
 
 
-@pytest.mark.parametrize(
-    "function", [lambda x: lab.softmax(x, 0), lambda x: x.std(), lambda x: x.sort()[0]]
-)
+@pytest.mark.parametrize("function", [lambda x: lab.softmax(x, 0), lambda x: x.std()])
 def test_second_derivatives_by_finite_differences(function):
     x = _random(6)
     assert gradcheck(function, x)

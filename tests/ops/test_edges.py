@@ -108,13 +108,9 @@ def test_joining_nothing_is_refused_as_torch_refuses_it(name):
     assert_beside(lambda m: getattr(m, name)([]))
 
 
-def test_several_outputs_are_taken_in_the_schemas_order():
-    def sort(m):
-        values, indices = m.sort(m.tensor([3.0, 1.0]), out=(m.empty(0), m.empty(0, dtype=m.int64)))
-        return values.tolist(), indices.tolist()
-
-    assert_beside(sort)
-
-
 def test_more_dimensions_than_numpy_has_are_refused_by_name():
     assert "as many dimensions as this tensor: 65" in refusal(lambda m: m.zeros([1] * 65), lab)
+
+
+def test_a_gradient_through_out_is_refused():
+    assert_beside(lambda m: m.mul(a := m.ones(2).requires_grad_(), a, out=m.empty(2)).tolist())

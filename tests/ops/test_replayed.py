@@ -36,16 +36,15 @@ FAMILIES = {
          "nll_loss2d_forward", "nll_loss2d_backward"},
     ),
     "joining": (
-        "cat stack repeat flip",
-        {"cat", "stack", "repeat", "flip"},
+        "cat stack flip",
+        {"cat", "stack", "flip"},
     ),
     "indexing": (
-        "gather scatter scatter_add index_select index_add take put "
-        "masked_select masked_scatter masked_fill index_put __getitem__ nn.functional.embedding "
+        "gather scatter scatter_add index_select index_add "
+        "masked_fill index_put __getitem__ nn.functional.embedding "
         "unfold select diagonal",
         {"gather", "scatter.src", "scatter.value", "scatter_add",
-         "index_select", "index_add", "take", "put", "masked_select",
-         "masked_scatter", "masked_scatter_backward", "masked_fill.Scalar", "masked_fill.Tensor",
+         "index_select", "index_add", "masked_fill.Scalar", "masked_fill.Tensor",
          "index_put", "embedding", "embedding_dense_backward", "select_backward",
          "slice_backward", "diagonal_backward", "unfold_backward"},
     ),

@@ -3,19 +3,18 @@ import random
 import pytest
 import torch
 
-import labkit.ops.reduction.scan
-import labkit.ops.reduction.sorting  # noqa: F401
-from labkit.ops.aten import aten
-from tests.ops.differential import COMPUTING, Fuzz, difference, random_tensor, run_samples, to_lab
+import labkit.ops.reduction.membership
+import labkit.ops.reduction.scan  # noqa: F401
+from tests.ops.differential import COMPUTING, Fuzz, random_tensor, run_samples
 from tests.seeds import seeds
 
 A = torch.ops.aten
-NAMES = ["cumsum", "sort", "isin"]
+NAMES = ["cumsum", "isin"]
 
 
 def test_torchs_samples_of_sorting_and_scanning():
     replayed = run_samples(NAMES, NAMES)
-    assert sum(replayed.seen.values()) > 170
+    assert sum(replayed.seen.values()) > 40
     # Long rows of small types hold equals, for which PyTorch's own sort promises no order.
     found = [each for each in replayed.failures if "(8000,)" not in each]
     assert not found, "\n".join(found[:5])
@@ -25,11 +24,9 @@ def arguments(r, x):
     """One random call of each family: the overloads to choose from, arguments, keywords."""
     ndim = max(x.dim(), 1)
     dim = r.randrange(-ndim - 1, ndim + 1) if r.random() < 0.1 else r.randrange(-ndim, ndim)
-    yes = r.random() < 0.5
     dtypes = [None, None, torch.float64, torch.float32, torch.bool]
     found = [
         ((A.cumsum.default,), (dim,), {"dtype": r.choice(dtypes)}),
-        ((A.sort.stable,), (), {"stable": True, "dim": dim, "descending": yes}),
     ]
     operators, args, kwargs = r.choice(found)
     yield operators, (x, *args), kwargs
@@ -48,14 +45,3 @@ def test_random_sorting_and_scanning(seed):
     assert fuzz.answered > 450
     assert fuzz.refused > 100
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
-
-
-@pytest.mark.parametrize("length", [0, 1, 16, 17, 300])
-@pytest.mark.parametrize("descending", [False, True])
-def test_sort_is_stable_even_unasked(length, descending):
-    """PyTorch promises no order among equals then, so its stable sort is the measure."""
-    r = random.Random(length)
-    x = torch.tensor([r.choice((1.0, 2.0, float("nan"))) for _ in range(length)])
-    found = aten.sort.default(to_lab(x), 0, descending)
-    wanted = x.sort(stable=True, descending=descending)
-    assert difference(found, tuple(wanted)) == ""

@@ -10,7 +10,7 @@ from labkit.autograd.derivatives.row import Row
 
 FAMILIES = (
     "arithmetic", "pointwise", "comparison", "reductions", "views", "copies", "matmul", "nn",
-    "losses", "indexing", "joining", "sorting", "creation",
+    "losses", "indexing", "joining", "creation",
 )  # fmt: skip
 """Modules of this package; each has a list `ROWS`."""
 

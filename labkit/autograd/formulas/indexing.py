@@ -8,7 +8,6 @@ Source   torch/csrc/autograd/FunctionsManual.cpp  scatter_reduce_backward, index
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.core.strides import broadcast_shapes
 from labkit.ops.aten import aten
 
 
@@ -26,16 +25,3 @@ def index_select_back(grad: Any, sizes: Sequence[int], dim: int, index: Any) -> 
 def gather_back(grad: Any, sizes: Sequence[int], dim: int, index: Any) -> Any:
     """Zeros with every gradient added in its place."""
     return aten.scatter_add_.default(aten.new_zeros.default(grad, sizes), dim, index, grad)
-
-
-def masked_select_back(grad: Any, sizes: Sequence[int], mask: Any) -> Any:
-    """Zeros with the gradients, one after the other, under the mask."""
-    shape = broadcast_shapes(tuple(sizes), mask.sizes)
-    zeros = aten.expand.default(aten.new_zeros.default(grad, sizes), shape)
-    zeros = aten.clone.default(zeros) if tuple(sizes) != shape else zeros
-    return aten.masked_scatter_.default(zeros, mask, grad)
-
-
-def take_backward(grad: Any, self: Any, index: Any) -> Any:
-    """Zeros with every gradient added at its position."""
-    return aten.put_.default(aten.zeros_like.default(self), index, grad, True)

@@ -38,25 +38,3 @@ def stack_backward(grad: Any, dim: int, dtypes: Sequence[DType]) -> list[Any]:
     """To each tensor its slice."""
     slices = aten.unbind.int(grad, dim)
     return [_for_type(each, dtype) for each, dtype in zip(slices, dtypes, strict=True)]
-
-
-def repeat_backward(grad: Any, repeats: Sequence[int], sizes: Sequence[int]) -> Any:
-    """The sum over all copies.
-
-    Every repeated dimension is seen as two, copies and elements, and the first is summed.
-    """
-    if 0 in repeats:
-        return aten.zeros.default(sizes, dtype=grad.dtype, device=grad.device)
-    extra = grad.dim() - len(sizes)
-    if extra:
-        grad = aten.sum.dim_IntList(grad, tuple(range(extra)))
-    split: list[int] = []
-    copies: list[int] = []
-    for count, size in zip(repeats[extra:], sizes, strict=True):
-        if count != 1:
-            copies.append(len(split))
-            split.append(count)
-        split.append(size)
-    if copies:
-        grad = aten.sum.dim_IntList(aten.reshape.default(grad, split), copies)
-    return grad

@@ -1,7 +1,6 @@
-"""Slices along a dimension fetched, added to and filled, by their numbers.
+"""Slices along a dimension fetched and added to, by their numbers.
 
-Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add, index_fill, take,
-         put
+Source   aten/src/ATen/native/TensorAdvancedIndexing.cpp  index_select, index_add
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from labkit.core import dtype as dtypes
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import (
@@ -123,64 +121,8 @@ def index_add(
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-def _flat(self: TensorImpl, index: TensorImpl, name: str) -> Array:
-    """Positions in the flattened tensor, counted from the front.
-
-    Raises   RuntimeError   an index that is not int64
-             IndexError     a position out of range
-    """
-    if index.dtype is not dtypes.int64:
-        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {index.dtype}")
-    entries, count = copy.values(index), self.numel()
-    if count == 0 and entries.size:
-        raise IndexError(f"{name}(): tried to take from an empty tensor {list(self.sizes)}")
-    wrong = (entries < -count) | (entries >= count)
-    if wrong.any():
-        raise IndexError(
-            f"out of range: tried to access index {entries[wrong].flat[0]} on a tensor of {count} "
-            "elements."
-        )
-    return np.where(entries < 0, entries + count, entries)
-
-
-@kernel("take(Tensor self, Tensor index) -> Tensor")
-def take(self: TensorImpl, index: TensorImpl) -> TensorImpl:
-    """The elements at positions of the flattened tensor; shaped as `index`."""
-    entries = _flat(self, index, "take")
-    return new_raw(self.raw().reshape(-1)[entries], self.dtype)
-
-
-@kernel("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
-def put(
-    self: TensorImpl, index: TensorImpl, source: TensorImpl, accumulate: bool = False
-) -> TensorImpl:
-    """`self` with elements of `source` at positions of the flattened tensor, or added there."""
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{self.dtype} and source.dtype = {source.dtype}"
-        )
-    if source.numel() != index.numel():
-        raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
-        )
-    entries = _flat(self, index, "put_").reshape(-1)
-    strides = copy.empty_like(self).strides
-    if accumulate:
-        total = np.array(wide(self).reshape(-1))
-        with np.errstate(all="ignore"):
-            np.add.at(total, entries, wide(source).reshape(-1))
-        return new_tensor(total.reshape(self.sizes), self.dtype, strides)
-    result = np.array(self.raw().reshape(-1))
-    result[entries] = source.raw().reshape(-1)
-    return new_raw(result.reshape(self.sizes), self.dtype, strides)
-
-
-for schema, write in (
-    ("index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
-     in_place(index_add)),
-    ("put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)",
-     in_place(put)),
-):  # fmt: skip
-    kernel(f"{schema} -> Tensor(a!)", variants="method")(write)
+kernel(
+    "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
+    "Tensor(a!)",
+    variants="method",
+)(in_place(index_add))

@@ -15,8 +15,7 @@ from labkit.core.memory_format import Ints
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, in_place, new_raw, new_tensor, wide
-from labkit.ops.aten import aten
-from labkit.ops.registration import composite, kernel
+from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 INDEX_TYPES = (dtypes.int32, dtypes.int64)
@@ -144,34 +143,7 @@ def scatter_add(self: TensorImpl, dim: int, index: TensorImpl, src: TensorImpl) 
     return new_tensor(result.reshape(self.sizes), self.dtype)
 
 
-scatter_src_ = kernel(
-    "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-    variants="method",
-)(in_place(scatter_src))
-scatter_value_ = kernel(
-    "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-    variants="method",
-)(in_place(scatter_value))
 scatter_add_ = kernel(
     "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     variants="method",
 )(in_place(scatter_add))
-
-
-@composite(
-    "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, "
-    "bool keepdim) -> Tensor",
-    variants="",
-)
-def value_selecting_reduction_backward(
-    grad: TensorImpl, dim: int, indices: TensorImpl, sizes: tuple[int, ...], keepdim: bool
-) -> TensorImpl:
-    """Zeros with every gradient in the place its value was taken from.
-
-    Source   aten/src/ATen/native/ReduceOps.cpp  value_selecting_reduction_backward_symint
-    """
-    if not keepdim and len(sizes) > 0:
-        grad = aten.unsqueeze.default(grad, dim)
-        indices = aten.unsqueeze.default(indices, dim)
-    zeros = aten.new_zeros.default(grad, sizes)
-    return aten.scatter_.src(zeros, dim, indices, grad)

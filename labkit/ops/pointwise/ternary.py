@@ -208,9 +208,3 @@ def where_scalar_self(condition: TensorImpl, self: complex, other: TensorImpl) -
 def where_scalars(condition: TensorImpl, self: complex, other: complex) -> Any:
     """One of two numbers."""
     return aten.where.self(condition, wrapped_number(self), wrapped_number(other))
-
-
-@composite("where(Tensor condition) -> Tensor[]", variants="function")
-def where_nonzero(condition: TensorImpl) -> Any:
-    """The places that are not 0, one tensor per dimension."""
-    return aten.nonzero_numpy.default(condition)

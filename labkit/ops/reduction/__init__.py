@@ -1,1 +1,1 @@
-"""Operators that look along dimensions: sums, scans, sorting, statistics."""
+"""Operators that look along dimensions: sums, scans, statistics."""

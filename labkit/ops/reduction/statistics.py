@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints
+from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
 from labkit.ops.aten import aten
@@ -184,6 +185,15 @@ def linalg_vector_norm(
     return _norm("linalg.vector_norm", self, order, dim, keepdim, dtype)
 
 
+def _refuse_empty(name: str, self: TensorImpl, order: float, dim: Dims) -> None:
+    named = [dim] if isinstance(dim, int) else dim or range(self.dim())
+    if any(self.sizes and self.sizes[maybe_wrap_dim(each, self.dim())] == 0 for each in named):
+        raise RuntimeError(
+            f"{name} cannot compute the {order:g} norm on an empty dimension because the "
+            f"operation does not have an identity: sizes {list(self.sizes)}, dims {list(named)}"
+        )
+
+
 def _norm(
     name: str, self: TensorImpl, order: float, dim: Dims, keepdim: bool, dtype: DType | None
 ) -> TensorImpl:
@@ -192,20 +202,11 @@ def _norm(
     order = float(order)
     if dtype is not None:
         _check_norm_dtype(name, dtype, self.dtype)
+    if order < 0 or math.isinf(order):
+        _refuse_empty(name, self, order, dim)
     dims = reduced_dims(self, dim)
-    nothing = any(self.sizes[each] == 0 for each in dims) if dims else False
-    if nothing and (order < 0 or math.isinf(order)):
-        raise RuntimeError(
-            f"{name} cannot compute the {order:g} norm on an empty dimension because the "
-            f"operation does not have an identity: sizes {list(self.sizes)}, dims {list(dims)}"
-        )
     chosen = dtype or self.dtype
     refuse_float8("norm_kernel", chosen)
     with np.errstate(all="ignore"):
         magnitudes = np.abs(wide(in_dtype(self, chosen))).astype(np.float64)
     return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))
-
-
-def nan_last_order(values: Array) -> Array:
-    """Positions along the last dimension, by value, NaN behind everything, ties in order."""
-    return np.argsort(values, axis=-1, kind="stable")

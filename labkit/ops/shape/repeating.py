@@ -1,8 +1,6 @@
-"""Elements repeated, rolled round and turned about.
+"""Elements turned about.
 
-Source   aten/src/ATen/native/TensorShape.cpp  repeat
-         aten/src/ATen/native/Repeat.cpp
-         aten/src/ATen/native/TensorTransformations.cpp
+Source   aten/src/ATen/native/TensorTransformations.cpp
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -16,24 +14,6 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_raw
 from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
-
-
-@kernel("repeat(Tensor self, SymInt[] repeats) -> Tensor", variants="method")
-def repeat(self: TensorImpl, repeats: Sequence[int]) -> TensorImpl:
-    """The whole tensor repeated along every dimension; new ones come in front.
-
-    Raises   RuntimeError   fewer numbers than dimensions, or a negative one
-    """
-    if len(repeats) < self.dim():
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
-            f"tensor, got {list(repeats)} for {self.dim()} dimensions"
-        )
-    padded = (1,) * (len(repeats) - self.dim()) + self.sizes
-    sizes = [size * count for size, count in zip(padded, repeats, strict=True)]
-    if any(size < 0 for size in sizes) or any(count < 0 for count in repeats):
-        raise RuntimeError(f"Trying to create tensor with negative dimension: {sizes}")
-    return new_raw(np.tile(self.raw(), tuple(repeats)), self.dtype)
 
 
 @kernel("flip(Tensor self, int[] dims) -> Tensor")
