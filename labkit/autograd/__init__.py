@@ -5,7 +5,7 @@ Differs  Backward only: forward-mode differentiation (torch.autograd.forward_ad)
 """
 
 from labkit.autograd import graph
-from labkit.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from labkit.autograd.anomaly import detect_anomaly
 from labkit.autograd.backward import GradientEdge, backward, grad
 from labkit.autograd.checkpoint import CheckpointError, checkpoint
 from labkit.autograd.derivatives import derivatives
@@ -43,6 +43,5 @@ __all__ = [
     "no_grad",
     "once_differentiable",
     "recording",
-    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -78,24 +78,7 @@ def check_nan(node: Node, results: Any) -> None:
                 )
 
 
-class set_detect_anomaly:
-    """Anomaly mode is on or off from now on; after a `with`, as it was before.
-
-    Source   torch/autograd/anomaly_mode.py  set_detect_anomaly
-    """
-
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = (ANOMALY.enabled, ANOMALY.check_nan)
-        ANOMALY.switch(mode, check_nan)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_exception: object) -> None:
-        ANOMALY.switch(*self._before)
-
-
-class detect_anomaly(set_detect_anomaly):
+class detect_anomaly:
     """Inside the `with`, anomaly mode is on.
 
     check_nan  NaN among a node's results is an error
@@ -104,9 +87,6 @@ class detect_anomaly(set_detect_anomaly):
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        before = (ANOMALY.enabled, ANOMALY.check_nan)
-        super().__init__(ANOMALY.enabled, check_nan)
-        self._before = before
         self._check_nan = check_nan
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
@@ -115,4 +95,8 @@ class detect_anomaly(set_detect_anomaly):
         )
 
     def __enter__(self) -> None:
+        self._before = (ANOMALY.enabled, ANOMALY.check_nan)
         ANOMALY.switch(True, self._check_nan)
+
+    def __exit__(self, *_exception: object) -> None:
+        ANOMALY.switch(*self._before)

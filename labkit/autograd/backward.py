@@ -4,12 +4,10 @@ Source   torch/autograd/__init__.py
          torch/csrc/autograd/python_engine.cpp  THPEngine_run_backward
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labkit.autograd.engine.engine import execute
-from labkit.autograd.formulas.basics import zeros_like
 from labkit.autograd.node import Edge, InputMetadata, Node
 from labkit.autograd.variables import variable
 from labkit.autograd.variables.retain import retain_grad
@@ -40,7 +38,6 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Every leaf the tensors were computed from has its gradient added to `grad`.
@@ -54,18 +51,6 @@ def backward(
     Raises   RuntimeError   PyTorch's reasons, in its words
     Source   torch/autograd/__init__.py  backward
     """
-    if grad_variables is not None:
-        warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        if grad_tensors is not None:
-            raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
-                "`backward()`. Please only use `grad_tensors`."
-            )
-        grad_tensors = grad_variables
     wanted = _inputs(inputs, "backward")
     if inputs is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
@@ -81,66 +66,29 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
     *,
-    materialize_grads: bool = False,
+    allow_unused: bool = False,
 ) -> Any:
     """The gradients of the outputs with respect to each input; no `grad` changes.
 
     inputs             tensors, GradientEdges, or a dict of them (then the result is one)
     grad_outputs       per output, the gradient to start from; not needed for one element
     allow_unused       None for an input that was not used, instead of an error
-    materialize_grads  zeros for an input that was not used
 
     Raises   RuntimeError   PyTorch's reasons, in its words
     Source   torch/autograd/__init__.py  grad
-    Differs  no `is_grads_batched`, which runs under vmap
+    Differs  no `is_grads_batched`, `only_inputs`, `materialize_grads`
     """
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-            "allow_unused=False."
-        )
-    if allow_unused is None:
-        allow_unused = materialize_grads
     roots = _several(outputs)
     wanted = _inputs(inputs, "grad")
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
-            "accumulate gradient for other parts of the graph, please use "
-            "torch.autograd.backward.",
-            FutureWarning,
-            stacklevel=2,
-        )
     keep = create_graph if retain_graph is None else retain_graph
     grads = make_grads(roots, _grads(grad_outputs, len(roots)))
     result = _run(roots, grads, keep, create_graph, wanted, allow_unused, accumulate_grad=False)
-    if materialize_grads:
-        result = _materialized(result, wanted, create_graph)
     if isinstance(inputs, dict):
         return dict(zip(inputs, result, strict=True))
     return tuple(result)
-
-
-def _materialized(result: list[Any], wanted: tuple[Any, ...], create_graph: bool) -> list[Any]:
-    if any(
-        r is None and not isinstance(w, TensorImpl) for r, w in zip(result, wanted, strict=True)
-    ):
-        raise RuntimeError(
-            "materialize_grads cannot be used when the given input is a GradientEdge"
-        )
-    made = []
-    for gradient, tensor in zip(result, wanted, strict=True):
-        if gradient is None:
-            gradient = zeros_like(tensor)
-            if create_graph:
-                variable.meta_of(gradient).requires_grad = True
-        made.append(gradient)
-    return made
 
 
 def _several(values: Any) -> tuple[Any, ...]:

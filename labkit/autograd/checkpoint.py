@@ -4,17 +4,13 @@ Source   torch/utils/checkpoint.py
 """
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from labkit.autograd.backward import backward
-from labkit.autograd.function import Function
-from labkit.autograd.grad_mode import enable_grad, no_grad
+from labkit.autograd.grad_mode import enable_grad
 from labkit.autograd.graph import saved_tensors_hooks
 from labkit.autograd.state import STATE
-from labkit.autograd.variables import variable
 from labkit.autograd.variables.saved_variable import SavedVariable, save
 from labkit.core.device import CPU
 from labkit.core.generator import default_generator
@@ -152,96 +148,20 @@ def _more_saved(before: int, now: int) -> CheckpointError:
     )
 
 
-class CheckpointFunction(Function):
-    """The re-entrant kind: its backward runs a backward of its own.
-
-    Source   torch/utils/checkpoint.py  CheckpointFunction
-    """
-
-    @staticmethod
-    def forward(ctx: Any, run_function: Any, *args: Any) -> Any:
-        """Compute without recording; keep the arguments."""
-        if not any(variable.requires_grad(arg) for arg in args if isinstance(arg, TensorImpl)):
-            warnings.warn(
-                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-            )
-        ctx.run_function = run_function
-        ctx.random = _RandomState(args)
-        ctx.arguments = [None if isinstance(arg, TensorImpl) else arg for arg in args]
-        ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, TensorImpl)]
-        ctx.save_for_backward(*[args[i] for i in ctx.places])
-        with no_grad():
-            return run_function(*args)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Compute again, recorded, and run backward through that."""
-        if STATE.task.exec_info is not None:
-            raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
-                "passing an `inputs` parameter to .backward(). To resolve this error, you can "
-                "either set use_reentrant=False, or call .backward() without passing the `inputs` "
-                "argument."
-            )
-        arguments = list(ctx.arguments)
-        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            detached = tensor.shallow_copy_and_detach(tensor.version_counter)
-            if variable.requires_grad(tensor):
-                variable.meta_of(detached).requires_grad = True
-            arguments[place] = detached
-        with ctx.random.again(), enable_grad():
-            outputs = ctx.run_function(*arguments)
-        several = outputs if isinstance(outputs, tuple) else (outputs,)
-        pairs = [
-            (output, grad)
-            for output, grad in zip(several, grads, strict=True)
-            if isinstance(output, TensorImpl) and variable.requires_grad(output)
-        ]
-        if not pairs:
-            raise RuntimeError(
-                "none of output has requires_grad=True, this checkpoint() is not necessary"
-            )
-        backward([output for output, _ in pairs], [grad for _, grad in pairs])
-        found = tuple(
-            arg.autograd_meta.grad
-            if isinstance(arg, TensorImpl) and arg.autograd_meta is not None
-            else None
-            for arg in arguments
-        )
-        return (None, *found)
-
-
-def checkpoint(
-    function: Callable[..., Any],
-    *args: Any,
-    use_reentrant: bool | None = None,
-    **kwargs: Any,
-) -> Any:
+def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, keeping for backward what went in and nothing between.
 
     The second computation draws the same random numbers, and ends when all that is needed is there.
 
-    use_reentrant   True: backward runs a backward of its own. False: saved tensors are computed
-                    again when the first of them is asked for
+    use_reentrant   False: saved tensors are computed again when the first of them is asked for
 
-    Raises   ValueError       keyword arguments with use_reentrant=True
-             CheckpointError  (in backward) the second computation was not like the first
+    Raises   NotImplementedError   use_reentrant=True, PyTorch's older way
+             CheckpointError       (in backward) the second computation was not like the first
     Source   torch/utils/checkpoint.py  checkpoint
     Differs  PyTorch's options for the second computation are not there
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-            "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
-            "exception. use_reentrant=False is recommended, but if you need to preserve the "
-            "current default behavior, you can pass use_reentrant=True.",
-            stacklevel=2,
-        )
-        use_reentrant = True
     if use_reentrant:
-        if kwargs:
-            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        return CheckpointFunction.apply(function, *args)
+        raise NotImplementedError("checkpoint(use_reentrant=True): labkit has the other way, False")
     if not STATE.grad:
         return function(*args, **kwargs)
     random = _RandomState(args)

@@ -38,37 +38,12 @@ class _Decorator:
         if inspect.isclass(function):
             raise TypeError(f"cannot decorate the class {function.__name__}; decorate its methods")
         if inspect.isgeneratorfunction(function):
-            return self._generator(function)
+            raise TypeError(f"cannot decorate the generator {function.__name__}; use `with` in it")
 
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with self._again():
                 return function(*args, **kwargs)
-
-        return inside
-
-    def _generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A generator function whose body runs inside, and whose caller does not."""
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            generator = function(*args, **kwargs)
-            step, value = generator.send, None
-            while True:
-                try:
-                    with self._again():
-                        produced = step(value)
-                except StopIteration as stop:
-                    return stop.value
-                try:
-                    value = yield produced
-                    step = generator.send
-                except GeneratorExit:
-                    with self._again():
-                        generator.close()
-                    raise
-                except BaseException as error:
-                    value, step = error, generator.throw
 
         return inside
 

@@ -70,27 +70,18 @@ def gradcheck(
 def gradgradcheck(
     function: Callable[..., Any],
     inputs: Any,
-    grad_outputs: Any = None,
     *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
     """True when every second derivative agrees with differences of the first ones.
-
-    grad_outputs   gradients to start from; None: fixed pseudo-random numbers
 
     Raises   as `gradcheck`
     Source   torch/autograd/gradcheck.py  gradgradcheck
     """
     given = (inputs,) if isinstance(inputs, TensorImpl) else tuple(inputs)
     outputs = _differentiable(function(*given))
-    if grad_outputs is None:
-        random = np.random.default_rng(0)
-        starts = [_random_like(output, random) for output in outputs]
-    else:
-        starts = [grad_outputs] if isinstance(grad_outputs, TensorImpl) else list(grad_outputs)
+    random = np.random.default_rng(0)
+    starts = [_random_like(output, random) for output in outputs]
     count = len(given)
 
     def first(*args: Any) -> Any:
@@ -106,9 +97,7 @@ def gradgradcheck(
         )  # fmt: skip
         return tuple(each for each in found if each is not None)
 
-    return gradcheck(
-        first, (*given, *starts), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
-    )
+    return gradcheck(first, (*given, *starts), raise_exception=raise_exception)
 
 
 def _random_like(tensor: TensorImpl, random: np.random.Generator) -> TensorImpl:

@@ -24,7 +24,6 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
         *,
         amsgrad: bool = False,
-        maximize: bool = False,
     ) -> None:
         check_at_least("learning rate", lr)
         check_at_least("epsilon value", eps)
@@ -36,7 +35,7 @@ class Adam(Optimizer):
                 )
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize,
+            "amsgrad": amsgrad,
         }  # fmt: skip
         super().__init__(params, defaults)
 
@@ -48,8 +47,6 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = lab.zeros_like(parameter)
         state["step"] += 1
-        if group["maximize"]:
-            grad = -grad
         if group["weight_decay"] and self.decoupled:
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
         elif group["weight_decay"]:

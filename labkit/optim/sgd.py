@@ -17,27 +17,21 @@ class SGD(Optimizer):
         params: Iterable[Any],
         lr: float = 1e-3,
         momentum: float = 0.0,
-        dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
-        *,
-        maximize: bool = False,
     ) -> None:
         check_at_least("learning rate", lr)
         check_at_least("momentum value", momentum)
         check_at_least("weight_decay value", weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        if nesterov and momentum <= 0:
+            raise ValueError("Nesterov momentum requires a momentum")
         defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
+            "lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov,
         }  # fmt: skip
         super().__init__(params, defaults)
 
     def _update(self, parameter: Any, grad: Any, state: dict[str, Any], group: Group) -> None:
         momentum = group["momentum"]
-        if group["maximize"]:
-            grad = -grad
         if group["weight_decay"]:
             grad = grad.add(parameter, alpha=group["weight_decay"])
         if momentum:
@@ -45,7 +39,7 @@ class SGD(Optimizer):
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.clone()
             else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+                buffer.mul_(momentum).add_(grad)
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         descend(parameter, grad, group["lr"])
 

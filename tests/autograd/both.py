@@ -22,7 +22,7 @@ TORCH = SimpleNamespace(
         numbers, dtype=torch.float64, requires_grad=requires_grad
     ),
     Function=torch.autograd.Function,
-    anomaly=torch.autograd.set_detect_anomaly,
+    anomaly=torch.autograd.detect_anomaly,
     backward=torch.autograd.backward,
     checkpoint=torch.utils.checkpoint.checkpoint,
     enable_grad=torch.enable_grad,
@@ -37,7 +37,7 @@ TORCH = SimpleNamespace(
 LAB = SimpleNamespace(
     tensor=_lab_tensor,
     Function=lab_autograd.Function,
-    anomaly=lab_autograd.set_detect_anomaly,
+    anomaly=lab_autograd.detect_anomaly,
     backward=lab_autograd.backward,
     checkpoint=lab_autograd.checkpoint,
     enable_grad=lab_autograd.enable_grad,

@@ -71,33 +71,6 @@ def test_what_a_hook_may_return():
     assert_same(program)
 
 
-def test_hooks_on_several_gradients():
-    def program(m, log):
-        a = m.tensor([1.0], True)
-        b = m.tensor([2.0], True)
-        c = a * b
-        d = b * 3
-        m.graph.register_multi_grad_hook((a, c, d), lambda gs: log("all", list(gs)))
-        m.graph.register_multi_grad_hook((a, c, d), lambda g: log("any", g), mode="any")
-        (c + d).sum().backward()
-        (a * 2).sum().backward()
-
-    assert_same(program)
-
-
-def test_a_hook_on_several_gradients_does_not_count_the_root():
-    def program(m, log):
-        w = m.tensor([2.0], True)
-        h = w * 3
-        m.graph.register_multi_grad_hook((h, w), lambda gs: log("both", list(gs)))
-        m.graph.register_multi_grad_hook((h,), lambda gs: log("root alone", list(gs)))
-        h.backward(retain_graph=True)
-        h.backward(retain_graph=True)
-        h.sum().backward()
-
-    assert_same(program)
-
-
 def test_hooks_stay_with_the_value_they_were_registered_on():
     def program(m, log):
         x = m.tensor([1.0, 2.0], True)
@@ -117,21 +90,6 @@ def test_hooks_stay_with_the_value_they_were_registered_on():
         a.register_hook(lambda g: log("a", g))
         (a * 2).sum().backward()
         log(v.grad)
-
-    assert_same(program)
-
-
-def test_a_multi_grad_hook_waits_only_for_what_a_later_backward_reaches():
-    def program(m, log):
-        a, b, c, d = (m.tensor([float(i)], True) for i in range(1, 5))
-        m.graph.register_multi_grad_hook(
-            (a, b, c, d), lambda grads: log([grad is not None for grad in grads])
-        )
-        loss = (b * c).sum()
-        loss.backward(inputs=(b, c), retain_graph=True)
-        loss.backward(inputs=(a, d), retain_graph=True)
-        loss.backward(inputs=(a, c), retain_graph=True)
-        loss.backward()
 
     assert_same(program)
 

@@ -120,8 +120,7 @@ def test_a_saved_number_does_not_stop_the_recording(library):
     assert texts(view, "accumulation") == ["x.grad becomes what arrived"]
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
-@pytest.mark.parametrize("library", [lab, torch])
+@pytest.mark.parametrize(("library", "reentrant"), [(lab, False), (torch, False), (torch, True)])
 def test_checkpoints_compute_again_inside_the_recording(library, reentrant):
     if library is torch:
         from torch.utils.checkpoint import checkpoint
