@@ -17,9 +17,7 @@ from labkit.ops.convolution import (  # noqa: F401
 from labkit.ops.cuda import all as device_kernels  # noqa: F401
 from labkit.ops.indexing import (  # noqa: F401
     advanced_indexing,
-    index_along,
     masked,
-    scatter,
 )
 from labkit.ops.layers import (  # noqa: F401
     batch_norm,

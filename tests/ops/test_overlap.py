@@ -14,15 +14,12 @@ def repeated(m):
 
 
 SHOWN_TWICE = {
-    "index_add_": lambda m: repeated(m).index_add_(0, index(m), m.ones(3)),
     "index_put_": lambda m: repeated(m).index_put_((index(m),), m.ones(3)),
     "masked_fill_": lambda m: repeated(m).masked_fill_(index(m) > 0, 1.0),
-    "scatter_add_": lambda m: repeated(m).scatter_add_(0, index(m), m.ones(3)),
     "add_": lambda m: repeated(m).add_(1),
     "exp": lambda m: m.exp(m.ones(3), out=repeated(m)),
 }
 STILL_READ = {
-    "index_add_ self": lambda m, b: b[:3].index_add_(0, index(m), b[:3]),
     "masked_fill_": lambda m, b: b[:3].masked_fill_(b[1:4] > 1, 5.0),
 }
 
@@ -37,7 +34,3 @@ def test_memory_that_is_shown_twice(write):
 @pytest.mark.parametrize("write", STILL_READ.values(), ids=STILL_READ)
 def test_memory_that_is_still_to_be_read(write):
     assert_beside(lambda m: write(m, m.arange(5.0)).tolist())
-
-
-def test_the_index_itself_is_not_overwritten():
-    assert_beside(lambda m: (i := index(m)).index_add_(0, i, i.flip(0)).tolist())

@@ -1,11 +1,7 @@
-"""Derivatives of gathering, scattering and indexing, and of the operators they are made of."""
+"""Derivatives of indexing, and of the operators it is made of."""
 
 from labkit.autograd.derivatives.row import Row, not_differentiable, row
 
-FETCHED = (
-    "aten.expand.default(index_select(grad, dim, index), source.sizes) if source.dim() > 0 "
-    "else index_select(grad, dim, aten.squeeze.dim(index, 0))"
-)
 PUT_SELF = (
     "grad if accumulate else index_put(grad, indices, aten.zeros_like.default(values), False)"
 )
@@ -17,17 +13,6 @@ ROWS: list[Row] = [
         self=PUT_SELF, values="aten.index.Tensor(grad, indices)"),
     row("_index_put_impl_", "IndexPutImplBackward0",
         self=PUT_SELF, values="aten.index.Tensor(grad, indices)"),
-    row("index_select", "IndexSelectBackward0",
-        self="index_select_back(grad, self.sizes, dim, index)"),
-    row("index_add", "IndexAddBackward0",
-        self="grad", source=f"maybe_multiply({FETCHED}, alpha)"),
-    row("gather", "GatherBackward0", self="gather_back(grad, self.sizes, dim, index)"),
-    row("scatter.src", "ScatterBackward0",
-        self="aten.scatter.value(grad, dim, index, 0)", src="gather(grad, dim, index)"),
-    row("scatter.value", "ScatterBackward1",
-        self="aten.scatter.value(grad, dim, index, 0)"),
-    row("scatter_add", "ScatterAddBackward0",
-        self="grad", src="gather(grad, dim, index)"),
     row("embedding", "EmbeddingBackward0",
         weight="embedding_dense_backward(grad, indices, weight.sizes[0], padding_idx, "
                "scale_grad_by_freq)"),

@@ -10,7 +10,7 @@ ROWS: list[Row] = [
         self="bmm(grad, conj(aten.transpose.int(mat2, 1, 2)))",
         mat2="bmm(conj(aten.transpose.int(self, 1, 2)), grad)"),
     row("mv", "MvBackward0",
-        self="aten.ger.default(grad, conj(vec))",
+        self="aten.reshape.default(grad, (-1, 1)) * conj(vec)",
         vec="mv(t(conj(self)), grad)"),
     row("dot", "DotBackward0",
         self="grad * conj(tensor)",

@@ -14,8 +14,6 @@ ROWS: list[Row] = [
         self="mean_backward(grad, self.sizes, dim, keepdim)"),
     row("var.correction", "VarBackward0",
         self="var_backward(grad, self, dim, correction, keepdim)"),
-    row("std.correction", "StdBackward0",
-        self="std_backward(grad, self, result, dim, correction, keepdim)"),
     row("max", "MaxBackward1", self="evenly_distribute_backward(grad, self, result)"),
     row("min", "MinBackward1", self="evenly_distribute_backward(grad, self, result)"),
     row("max.dim", "MaxBackward0", self=SELECTED,
@@ -28,6 +26,6 @@ ROWS: list[Row] = [
         self="norm_backward(grad, self, ord, result, dim, keepdim)"),
     row("cumsum", "CumsumBackward0", self="cumsum_backward(grad, dim)"),
     *not_differentiable(
-        "argmax", "argmin", "any", "any.dim", "any.dims", "all", "all.dim", "all.dims",
+        "argmax", "any", "any.dim", "any.dims", "all", "all.dim", "all.dims",
     ),
 ]  # fmt: skip

@@ -85,17 +85,6 @@ def var_backward(grad: Any, self: Any, dims: Dims, correction: float | None, kee
     return (2.0 / freedom) * grad * (self - centre)
 
 
-def std_backward(
-    grad: Any, self: Any, result: Any, dims: Dims, correction: float | None, keepdim: bool
-) -> Any:
-    """That of the variance, over twice the deviation; nothing where that is zero.
-
-    Source   torch/csrc/autograd/FunctionsManual.cpp  std_backward
-    """
-    grad = aten.masked_fill.Scalar(grad / (result * 2), aten.eq.Scalar(result, 0), 0)
-    return var_backward(grad, self, dims, correction, keepdim)
-
-
 def evenly_distribute_backward(grad: Any, self: Any, value: Any) -> Any:
     """The gradient of an extreme, shared by all elements that are it.
 
@@ -114,11 +103,21 @@ def value_selecting_reduction_backward(
 
     Source   aten/src/ATen/native/ReduceOps.cpp  value_selecting_reduction_backward_symint
     """
-    if not keepdim and sizes:
+    if not sizes:
+        return grad
+    if not keepdim:
         grad = aten.unsqueeze.default(grad, dim)
         indices = aten.unsqueeze.default(indices, dim)
-    nothing = zeros(sizes, grad.dtype, grad.device)
-    return aten.scatter.src(nothing, dim, indices, grad)
+    rank = len(sizes)
+    grid = [
+        aten.reshape.default(
+            aten.arange.default(size, device=grad.device),
+            [-1 if i == at else 1 for i in range(rank)],
+        )
+        for at, size in enumerate(sizes)
+    ]
+    grid[maybe_wrap_dim(dim, rank)] = indices
+    return aten.index_put.default(zeros(sizes, grad.dtype, grad.device), grid, grad)
 
 
 def extreme_backward(grad: Any, self: Any, result: Any, dims: Dims, keepdim: bool) -> Any:

@@ -141,17 +141,15 @@ def as_strided_backward(
     storage = zeros([max(ends)], grad.dtype, grad.device)
     if _may_overlap(out_sizes, out_strides):
         places = _places(max(ends), out_sizes, out_strides, offset - shared, grad.device)
-        storage = aten.index_add.default(
-            storage, 0, aten.reshape.default(places, [-1]), aten.reshape.default(grad, [-1])
-        )
+        storage = aten.index_put.default(storage, [places], grad, True)
     else:
         target = aten.as_strided.default(storage, out_sizes, out_strides, offset - shared)
         aten.copy_.default(target, grad)
     if _may_overlap(in_sizes, in_strides):
         places = _places(max(ends), in_sizes, in_strides, base_offset - shared, grad.device)
-        flat = aten.reshape.default(places, [-1])
         count = zeros([max(ends)], grad.dtype, grad.device)
-        storage = storage / aten.index_add.default(count, 0, flat, _ones(flat, grad.dtype))
+        once = _ones(places, grad.dtype)
+        storage = storage / aten.index_put.default(count, [places], once, True)
     return aten.as_strided.default(storage, list(sizes), list(strides), base_offset - shared)
 
 

@@ -5,15 +5,15 @@ Source   aten/src/ATen/native/Embedding.cpp, Onehot.cpp
 
 import numpy as np
 
+from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_raw, new_tensor, wide
-from labkit.ops.indexing.scatter import INDEX_TYPES
 from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 
 def _check_indices(name: str, indices: TensorImpl) -> None:
-    if indices.dtype not in INDEX_TYPES:
+    if indices.dtype not in (dtypes.int32, dtypes.int64):
         raise RuntimeError(
             f"{name}: Expected indices to be int32 or int64, but got {indices.dtype}"
         )

@@ -140,19 +140,3 @@ def linear(
     if input.dim() == 2:
         return aten.addmm.default(bias, input, transposed)
     return aten.add_.Tensor(matmul(input, transposed), bias)
-
-
-@composite("outer(Tensor self, Tensor vec2) -> Tensor")
-def outer(self: TensorImpl, vec2: TensorImpl) -> TensorImpl:
-    """Every element of the one by every element of the other, [N, M]."""
-    for name, vec in (("self", self), ("vec2", vec2)):
-        if vec.dim() != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vec.dim()}-D")
-    column = aten.reshape.default(self, (self.sizes[0], 1))
-    return aten.mul.Tensor(column, vec2)
-
-
-@composite("ger(Tensor self, Tensor vec2) -> Tensor")
-def ger(self: TensorImpl, vec2: TensorImpl) -> TensorImpl:
-    """`outer` under its old name."""
-    return outer(self, vec2)

@@ -262,28 +262,17 @@ def min_dim(self: TensorImpl, dim: int, keepdim: bool = False) -> tuple[TensorIm
     return _with_indices("min", self, dim, keepdim)
 
 
-def _argument(name: str, self: TensorImpl, dim: int | None, keepdim: bool) -> TensorImpl:
-    if self.dtype.is_complex or self.dtype.kind == "bool":
-        raise RuntimeError(f"{name}(): does not support {self.dtype.name} input")
-    if dim is not None:
-        _, found, dim = _first_extreme(name, self, dim)
-        kept = np.expand_dims(found, dim) if keepdim and self.sizes else found
-        return new_tensor(kept, dtypes.int64)
-    if not self.numel():
-        raise IndexError(nothing_to_choose_from(name))
-    refuse_float8(f"{name}_cpu", self.dtype)
-    flat = copy.values(self).ravel()
-    index = flat.argmax() if name == "argmax" else flat.argmin()
-    return new_tensor(np.full((1,) * self.dim() if keepdim else (), index), dtypes.int64)
-
-
 @kernel("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor")
 def argmax(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> TensorImpl:
     """Where the largest element is first, in row-major order or along a dimension."""
-    return _argument("argmax", self, dim, keepdim)
-
-
-@kernel("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor")
-def argmin(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> TensorImpl:
-    """Where the smallest element is first, in row-major order or along a dimension."""
-    return _argument("argmin", self, dim, keepdim)
+    if self.dtype.is_complex or self.dtype.kind == "bool":
+        raise RuntimeError(f"argmax(): does not support {self.dtype.name} input")
+    if dim is not None:
+        _, found, dim = _first_extreme("argmax", self, dim)
+        kept = np.expand_dims(found, dim) if keepdim and self.sizes else found
+        return new_tensor(kept, dtypes.int64)
+    if not self.numel():
+        raise IndexError(nothing_to_choose_from("argmax"))
+    refuse_float8("argmax_cpu", self.dtype)
+    index = copy.values(self).ravel().argmax()
+    return new_tensor(np.full((1,) * self.dim() if keepdim else (), index), dtypes.int64)

@@ -85,40 +85,16 @@ def var(
     return new_tensor(variance, dtypes.to_real(self.dtype))
 
 
-@kernel(
-    "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, "
-    "bool keepdim=False) -> Tensor"
-)
-def std(
-    self: TensorImpl, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> TensorImpl:
-    """The standard deviation over some dimensions."""
-    variance = _variance(self, dim, correction, keepdim)
-    return new_tensor(np.sqrt(variance), dtypes.to_real(self.dtype))
-
-
 @composite("var(Tensor self, bool unbiased=True) -> Tensor")
 def var_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
     """The variance of all elements."""
     return aten.var.correction(self, None, correction=int(unbiased))
 
 
-@composite("std(Tensor self, bool unbiased=True) -> Tensor")
-def std_unbiased(self: TensorImpl, unbiased: bool = True) -> Any:
-    """The standard deviation of all elements."""
-    return aten.std.correction(self, None, correction=int(unbiased))
-
-
 @composite("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor")
 def var_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
     """The variance over some dimensions."""
     return aten.var.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@composite("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor")
-def std_dim(self: TensorImpl, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Any:
-    """The standard deviation over some dimensions."""
-    return aten.std.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 def _power_mean(values: Array, order: float, dims: Ints, keepdim: bool) -> Array:

@@ -3,13 +3,10 @@
 Source   aten/src/ATen/native/TensorFactories.cpp, RangeFactories.cpp
 """
 
-import math
 from typing import Any
 
-import numpy as np
-
 from labkit.core import dtype as dtypes
-from labkit.core import promotion, tensor_impl
+from labkit.core import tensor_impl
 from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints, MemoryFormat, strides_for
@@ -218,74 +215,3 @@ kernel(
     EXPLICIT,
     variants="function",
 )(_arange)
-
-
-def _spaced(start: complex, end: complex, steps: int, dtype: DType) -> Any:
-    """Equal steps, counted from whichever end is nearer, so that both ends are exact."""
-    if not dtype.is_complex and (isinstance(start, complex) or isinstance(end, complex)):
-        raise RuntimeError(f"linspace: expected dtype to be complex, got {dtype.name}")
-    wide = np.complex128 if dtype.is_complex else np.float64
-    if dtype.is_integral:  # PyTorch cuts the ends off first
-        start, end = math.trunc(start.real), math.trunc(end.real)
-    places = np.arange(steps)
-    if steps == 1:
-        return np.full(1, start, wide)
-    step = (end - start) / (steps - 1) if steps else 0
-    return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
-
-
-def _check_steps(steps: int) -> None:
-    if steps < 0:
-        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
-
-
-def _spaced_dtype(dtype: DType | None, *ends: complex) -> DType:
-    if dtype is not None:
-        return dtype
-    if any(isinstance(end, complex) for end in ends):
-        return promotion.default_complex_dtype()
-    return get_default_dtype()
-
-
-def _stored(values: Any, dtype: DType, options: dict[str, Any]) -> TensorImpl:
-    result = empty(values.shape, dtype=dtype, **options)
-    if values.size:
-        copy.write(result, values)
-    return result
-
-
-@kernel(
-    f"linspace(Scalar start, Scalar end, int steps, {OPTIONS}) -> Tensor",
-    EXPLICIT,
-    variants="function",
-)
-def linspace(
-    start: complex, end: complex, steps: int, *, dtype: DType | None = None, **options: Any
-) -> TensorImpl:
-    """So many numbers in equal steps, both ends included."""
-    _check_steps(steps)
-    chosen = _spaced_dtype(dtype, start, end)
-    return _stored(_spaced(start, end, steps, chosen), chosen, options)
-
-
-@kernel(f"eye(SymInt n, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
-def eye(n: int, **options: Any) -> TensorImpl:
-    """A square matrix with ones on the diagonal."""
-    return eye_m(n, n, **options)
-
-
-@kernel(f"eye.m(SymInt n, SymInt m, {OPTIONS}) -> Tensor", EXPLICIT, variants="function")
-def eye_m(
-    n: int,
-    m: int,
-    *,
-    dtype: DType | None = None,
-    layout: Any = None,
-    device: Device | None = None,
-    pin_memory: bool | None = None,
-) -> TensorImpl:
-    """Ones on the diagonal, zeros elsewhere."""
-    refuse_other_memory(layout, pin_memory)
-    if n < 0 or m < 0:
-        raise RuntimeError(f"n and m must be greater or equal to 0, got {n} and {m}")
-    return tensor_new.eye(n, m, dtype, device or CPU)

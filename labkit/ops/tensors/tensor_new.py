@@ -172,13 +172,6 @@ def arange(start: float, end: float, step: float, dtype: DType | None) -> Tensor
     return impl
 
 
-def eye(rows: int, columns: int, dtype: DType | None, device: Device) -> TensorImpl:
-    """Ones where row and column agree, zeros elsewhere."""
-    impl = tensor_impl.empty((rows, columns), dtype or promotion.get_default_dtype(), device)
-    copy.write(impl, np.eye(rows, columns))
-    return impl
-
-
 def from_numpy(array: Any) -> TensorImpl:
     """The memory of a NumPy array as a tensor: a write through either is seen by both.
 
