@@ -214,7 +214,7 @@ class Tensor(ValuesOut, Saving):
         self._storage = Storage(TensorImpl.storage(source).impl)
         self._storage_offset, self._array = source.storage_offset(), None
         self.sizes, self.strides, self.dtype = source.sizes, source.strides, source.dtype
-        self._key_set = source._key_set
+        self._key_set, self.device = source._key_set, source.device
 
     def __getitem__(self, item: Any) -> "Tensor":
         return self._face(indexing.getitem(self, item))

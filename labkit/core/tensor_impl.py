@@ -82,6 +82,7 @@ def key_set_on(device: Device) -> DispatchKeySet:
 class TensorImpl:
     """Sizes, strides and an offset (all in elements) over a storage of bytes.
 
+    device             where the storage is
     base               the tensor that this one is a view of, itself never a view; or None
     version_counter    shared by all views of one tensor
     __dict__           attributes that a caller sets, as on PyTorch's Python objects
@@ -95,7 +96,7 @@ class TensorImpl:
 
     __slots__ = (
         "__dict__", "__weakref__", "_array", "_array_memory", "_key_set", "_storage",
-        "_storage_offset", "_version_counter", "autograd_meta", "base", "dtype",
+        "_storage_offset", "_version_counter", "autograd_meta", "base", "device", "dtype",
         "is_wrapped_number", "sizes", "strides",
     )  # fmt: skip
 
@@ -107,6 +108,7 @@ class TensorImpl:
     _version_counter: VersionCounter | None
     autograd_meta: Any
     base: "TensorImpl | None"
+    device: Device
     dtype: DType
     is_wrapped_number: bool
     sizes: Ints
@@ -126,7 +128,8 @@ class TensorImpl:
         self._storage_offset = storage_offset
         self._version_counter = version_counter
         self._array = self._array_memory = None
-        self._key_set = key_set_on(storage.device)
+        self.device = storage.device
+        self._key_set = key_set_on(self.device)
         self.autograd_meta = None
         self.dtype = dtype
         self.sizes = sizes
@@ -163,11 +166,6 @@ class TensorImpl:
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
-
-    @property
-    def device(self) -> Device:
-        """Where the storage is."""
-        return CPU if self._storage is None else self._storage.device
 
     @property
     def version(self) -> int:
@@ -369,6 +367,7 @@ def from_array(
     self._array_memory = None
     self._storage_offset = 0
     self._key_set = _LOCAL.key_sets["cpu"]
+    self.device = CPU
     self.dtype = dtype
     self.sizes = sizes
     self.strides = strides
