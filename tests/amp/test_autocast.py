@@ -27,7 +27,7 @@ def test_every_listed_operator_of_labkit_has_a_kernel_and_no_other():
         listed = {f"aten::{name}" for names in lists.values() for name in names.split()}
         with_kernel = {name for name, op in operators.items() if KEYS[device_type] in op.kernels}
         assert with_kernel == listed & operators.keys()
-        assert len(with_kernel) > 20
+        assert len(with_kernel) >= 14
 
 
 def test_no_operator_is_listed_twice():
