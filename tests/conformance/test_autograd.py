@@ -10,7 +10,7 @@ from labkit.conformance.autograd import opinfo, order, programs, training
 from labkit.nn import functional
 from tests.seeds import seeds
 
-ENTRIES = ["mul", "var", "nn.functional.conv2d", "nn.functional.layer_norm", "index_select"]
+ENTRIES = ["mul", "var", "nn.functional.conv2d", "nn.functional.layer_norm", "flip"]
 
 
 @pytest.fixture(autouse=True)

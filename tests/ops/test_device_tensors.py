@@ -98,7 +98,7 @@ def test_random_numbers_follow_a_seed_and_start_again():
     assert lab.randn(5, device="cuda").tolist() != first[0]
     lab.manual_seed(7)
     assert lab.randn(5).tolist() != first[0]  # the host has a generator of its own kind
-    np.testing.assert_allclose(lab.randn(10_000, device="cuda").cpu().std().item(), 1, atol=0.05)
+    np.testing.assert_allclose(lab.randn(10_000, device="cuda").cpu().var().item(), 1, atol=0.1)
 
 
 def test_the_emulators_memory_is_not_shared_with_others():
