@@ -72,3 +72,8 @@ def test_what_labkit_has_not_is_listed():
     assert "linalg.eigh" in tally.unsupported
     assert not tally.compared
     assert autograd.NOT_MODELLED
+
+
+def test_a_property_that_labkit_has_not_is_left_out_as_a_function_is():
+    tally = opinfo.run(3, "small", "mH")
+    assert (tally.different, tally.unsupported) == ({}, {"mH": "labkit has no Tensor.mH"})

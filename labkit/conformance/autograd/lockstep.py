@@ -169,6 +169,8 @@ class Lockstep(TorchFunctionMode):  # type: ignore[misc]
             attribute = name.split(".")[-2]
             if attribute in _OBSERVED:
                 return func(*args, **kwargs)
+            if not hasattr(lab.Tensor, attribute):
+                raise Unsupported(f"labkit has no Tensor.{attribute}")
             return self._both(attribute, func, lambda x: getattr(x, attribute), args, kwargs)
         if name.endswith(".__set__"):
             raise Unsupported(f"setting {name}")
