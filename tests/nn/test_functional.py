@@ -140,3 +140,8 @@ def test_bad_arguments_raise_torchs_class(case):
         call(torch, theirs, name, arrays, options)
     with pytest.raises(expected.type, match=r".{12}"):
         call(lab, ours, name, arrays, options)
+
+
+def test_a_word_for_a_padding_is_refused_by_name():
+    with pytest.raises(NotImplementedError, match="given as numbers"):
+        ours.conv2d(lab.ones(1, 1, 3, 3), lab.ones(1, 1, 3, 3), padding="same")

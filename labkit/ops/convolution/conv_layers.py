@@ -38,3 +38,13 @@ def conv2d(
         batch, weight, bias, stride, padding, dilation, False, (0, 0), groups
     )
     return result if input.dim() == 4 else aten.squeeze.dim(result, 0)
+
+
+@composite(
+    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], "
+    'str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor',
+    variants="function",
+)
+def conv2d_padding(*args: Any, **kwargs: Any) -> Any:
+    """Raises   NotImplementedError   always: paddings are numbers here."""
+    raise NotImplementedError("conv2d: padding is given as numbers here, not as 'same' or 'valid'")
