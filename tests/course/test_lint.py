@@ -151,6 +151,13 @@ FIRST, MEASURE = '# %% id="first"', '# %% tags=["backstage"] id="measure"'
 EARLY = 'early = course.predict("?", {1: "a", 2: "b"})\nearly'
 REVEAL, RULE = "guess.reveal(len(owners))", "# **Rule 1. A view owns nothing.**"
 HOLDS, OWNERS = "places[0] == places[1]", "owners = {"
+RUN = '# %% id="run"\n'
+HIDDEN = """# %% tags=["backstage"] id="hidden"
+from math import pi
+helper, finished_total, guessed = a, b, 1
+def local(inside): return inside
+
+"""
 EARLY_TABLE = '# %%\ncourse.checked({"D1-2.3-c": a == b})\n\n'
 
 BROKEN = [
@@ -171,6 +178,7 @@ BROKEN = [
     ("4 margin notes", TASK, NOTE * 3 + TASK),
     ("note in cell note has", "# > You may read", f"# > {LONG}"),
     ("does not stand apart", "# > You may read", "# You may read"),
+    ("run uses helper, which a hidden cell makes", RUN, f"{HIDDEN}{RUN}helper\n"),
     ("words up to cell rule", RULE, f"# {LONG}"),
     ("the task in cell task has", "# Write `total", f"# {LONG} {LONG}\n# Write `total"),
     ("is of level 4", "# ## Who owns", "# #### Who owns"),
@@ -212,6 +220,24 @@ def test_a_broken_promise_is_said(said, before, after):
     assert before in CHAPTER
     problems = found(CHAPTER.replace(before, after, 1))
     assert any(said in problem for problem in problems), problems
+
+
+def test_a_name_may_be_said_or_known_otherwise():
+    for before, line in (
+        ("The `helper` is new.", "helper"),
+        ("A call: `helper(3).more`.", "helper"),
+        ("", "pi, finished_total, course, show"),
+        ("", "inside = 1\ninside"),
+    ):
+        text = CHAPTER.replace(RULE, f"# {before}\n#\n{RULE}" if before else RULE)
+        text = text.replace(RUN, f"{HIDDEN}{RUN}{line}\n")
+        assert found(text) == []
+    text = CHAPTER.replace(RUN, f"{HIDDEN}{RUN}")
+    assert found(text.replace(REVEAL, "guess.reveal(len(owners), how=guessed)")) == []
+    fenced = text.replace(RULE, f"# ```text\n# helper\n# ```\n#\n{RULE}").replace(
+        REVEAL, f"helper\n{REVEAL}"
+    )
+    assert len(found(fenced)) == 1
 
 
 def test_a_stub_may_be_asked_where_its_absence_is_caught():

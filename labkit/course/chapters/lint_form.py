@@ -10,6 +10,7 @@ from labkit.course import exercises
 from labkit.course.chapters.chapter import Part, parts_of, reading_minutes, statements
 from labkit.course.chapters.lint_claims import claim_table_problems
 from labkit.course.chapters.lint_kept import kept_problems
+from labkit.course.chapters.lint_names import name_problems
 from labkit.course.chapters.lint_predictions import prediction_problems
 from labkit.course.exercise import Exercise
 from labkit.course.notebook_form import Notebook
@@ -43,6 +44,7 @@ def chapter_problems(notebook: Notebook, asked: list[str]) -> Iterator[str]:
     yield from prediction_problems(parts)
     yield from claim_table_problems(parts, about["claims"])
     yield from kept_problems(parts)
+    yield from name_problems(parts)
 
 
 def _known(asked: list[str]) -> list[Exercise]:

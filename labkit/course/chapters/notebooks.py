@@ -15,7 +15,8 @@ What a chapter holds, in order (the lint asks all of it):
    question or a failure, and one line. Goals, claims and anchors stay in the metadata.
 2. The puzzle in two to four sentences, then one visible cell of at most six lines with a picture or
    a real error. At most six visible lines of imports in all; helpers go into a cell tagged
-   `backstage`, whose source is hidden.
+   `backstage`, whose source is hidden. A name that only such a cell makes is said in backticks
+   before visible code uses it, or right below.
 3. Loops of *question, predict, run, look, rule*, through which one artefact grows. Nothing visible
    is longer than twelve lines of eighty columns, and at most ninety words stand between two things
    to do or see.
