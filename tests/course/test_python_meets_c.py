@@ -90,6 +90,20 @@ def as_floats(x, sums):
     return sums[torch.float32](packed.data_ptr(), packed.numel())
 
 
+@answers.wrong("tensor_to_c", "rounds doubles to floats")
+def rounds(x, sums):
+    if x.dtype not in sums:
+        raise TypeError
+    packed = x.to(torch.float32).contiguous()
+    return sums[torch.float32](packed.data_ptr(), packed.numel())
+
+
+@answers.wrong("tensor_to_c", "refuses with another error")
+def another_error(x, sums):
+    packed = x.contiguous()
+    return sums[x.dtype](packed.data_ptr(), packed.numel())
+
+
 @answers.wrong("tensor_to_c", "counts the elements of the storage")
 def counts_all(x, sums):
     if x.dtype not in sums:
@@ -260,6 +274,14 @@ def test_an_error_that_is_no_refusal_is_shown_in_its_own_words():
     evidence = next(one for one in outcomes(exercise, counts_rows, 7) if one.failures).failures[0]
     assert "len() of a 0-d tensor" in evidence.got
     assert "your own code" in first_hint(exercise, counts_rows)
+
+
+def test_a_hint_about_a_type_names_the_type():
+    exercise = answers.exercises["tensor_to_c"]
+    assert "Refuse it with a TypeError" in first_hint(exercise, another_error)
+    assert "Refuse it with a TypeError" in first_hint(exercise, casts)
+    assert "Take the one of x.dtype" in first_hint(exercise, rounds)
+    assert "Take the one of x.dtype" in first_hint(exercise, as_floats)
 
 
 test_answers = answers.tests()

@@ -13,6 +13,9 @@ from labkit.course.exercise import Rng, handed_out
 Step = tuple[Any, ...]
 ELEMENTS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 
+BEYOND_FLOATS = 2**25
+"""Around it a float32 holds no odd number, and a double holds each."""
+
 # --- sums over an address
 
 
@@ -55,10 +58,12 @@ def drive_sum(answer: Any, x: torch.Tensor) -> Any:
 
 
 def a_tensor(rng: Rng, size: int, kinds: tuple[str, ...], dtypes: Any) -> tuple[torch.Tensor]:
-    """A tensor of small whole numbers, laid out in one of these ways."""
+    """A tensor of whole numbers, laid out in one of these ways; no float32 holds all doubles."""
     kind = rng.choice(kinds)
     sizes = (rng.randint(2, 3), rng.randint(2, 4))
     x = rng.tensor({"number": (), "empty": (0, 3)}.get(kind, sizes), rng.choice(dtypes))
+    if x.dtype == torch.float64:
+        x = x + BEYOND_FLOATS
     if kind == "turned":
         x = x.t()
     elif kind == "gaps":

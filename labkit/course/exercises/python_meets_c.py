@@ -147,6 +147,10 @@ tensor_to_c = Exercise(
     banned=("torch.sum", "torch.Tensor.sum", "torch.Tensor.tolist", "torch.Tensor.item"),
     hints=(
         Hint(
+            "There is no C function for this type. Refuse it with a TypeError.",
+            stage="refused",
+        ),
+        Hint(
             "NaN: C was given an address whose memory is gone already. Who held the tensor that "
             "lay there, and until when?",
             when=_is_nan,
@@ -156,18 +160,13 @@ tensor_to_c = Exercise(
             when=lambda e: e.kind == "raised",
         ),
         Hint(
-            "C walks from the address on, element by element. This tensor's elements do not lie "
-            "so: make them, first.",
-            when=lambda e: not _is_nan(e) and not e.inputs[0].is_contiguous(),
-        ),
-        Hint(
             "sums has one function for each type that C can read. Take the one of x.dtype.",
             when=lambda e: not _is_nan(e) and e.inputs[0].dtype == torch.float64,
         ),
         Hint(
-            "There is no C function for this type. Refuse it with a TypeError: nobody asked you to "
-            "change the numbers.",
-            stage="refused",
+            "C walks from the address on, element by element. This tensor's elements do not lie "
+            "so: make them, first.",
+            when=lambda e: not _is_nan(e) and not e.inputs[0].is_contiguous(),
         ),
         "x.contiguous() has the elements side by side, and may be a new tensor: give it a name.",
     ),
@@ -178,6 +177,8 @@ tensor_to_c = Exercise(
         "silently casts integers to float",
         "reads doubles as floats",
         "counts the elements of the storage",
+        "rounds doubles to floats",
+        "refuses with another error",
         FIRST,
     ),
 )
