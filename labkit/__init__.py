@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
         if function is not None:
             globals()[name] = function
             return function
-    raise importlib.import_module("labkit.core.missing").missing("labkit", name)
+    raise importlib.import_module("labkit.core.missing").missing("module 'labkit'", name)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -6,7 +6,7 @@ What Python's arguments need is written here; every other method is made from an
 Source   torch/_tensor.py
 """
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from labkit.core import tensor_impl
 from labkit.core.device import Device
 from labkit.core.dtype import DType
 from labkit.core.memory_format import MemoryFormat
+from labkit.core.missing import missing
 from labkit.core.promotion import get_default_dtype, result_type
 from labkit.core.storage import Storage
 from labkit.core.strides import maybe_wrap_dim
@@ -86,6 +87,12 @@ class Tensor(ValuesOut, Saving):
 
     def __init__(self, *data: Any) -> None:
         """Nothing: the object is complete."""
+
+    if not TYPE_CHECKING:  # a type checker should say what is not there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Asked for what is not there: an error that says where it is to be had."""
+            raise missing("'Tensor' object", name)
 
     @property
     def impl(self) -> TensorImpl:

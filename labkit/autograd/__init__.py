@@ -21,6 +21,7 @@ from labkit.autograd.grad_mode import (
 from labkit.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from labkit.autograd.kernels.install import install
 from labkit.autograd.recording import recording
+from labkit.core.missing import refuse_others
 
 __all__ = [
     "CheckpointError",
@@ -45,3 +46,5 @@ __all__ = [
     "recording",
     "set_grad_enabled",
 ]
+
+__getattr__ = refuse_others(__name__)

@@ -10,6 +10,7 @@ from labkit.autograd.backward import GradientEdge
 from labkit.autograd.node import Node
 from labkit.autograd.state import STATE
 from labkit.autograd.variables import variable
+from labkit.core.missing import refuse_others
 from labkit.core.tensor_impl import TensorImpl
 
 
@@ -48,3 +49,5 @@ __all__ = [
     "get_gradient_edge",
     "saved_tensors_hooks",
 ]
+
+__getattr__ = refuse_others(__name__)

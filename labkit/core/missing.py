@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 
-def missing(module: str, name: str) -> AttributeError:
-    """The error of a name that the module does not have."""
-    text = f"module {module!r} has no attribute {name!r}"
+def missing(holder: str, name: str) -> AttributeError:
+    """The error of a name that its holder does not have: "module 'labkit'", "'Tensor' object"."""
+    text = f"{holder} has no attribute {name!r}"
     if name.startswith("_"):
         return AttributeError(text)
     return AttributeError(
@@ -19,6 +19,6 @@ def refuse_others(module: str) -> Callable[[str], NoReturn]:
     """The `__getattr__` of a module that has all its names already."""
 
     def __getattr__(name: str) -> NoReturn:
-        raise missing(module, name)
+        raise missing(f"module {module!r}", name)
 
     return __getattr__
