@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
@@ -76,7 +75,7 @@ def twin_of(value: torch.Tensor) -> TensorImpl:
     plain = value.detach()
     if plain.is_conj() or plain.is_neg():
         raise Unsupported("a lazy conjugate or negative view")
-    raw = np.frombuffer(bytes(plain.untyped_storage()), np.uint8)
+    raw = torch.empty(0, dtype=torch.uint8).set_(plain.untyped_storage()).numpy()
     storage = Storage.allocate(raw.size)
     if raw.size:
         storage.bytes(True)[:] = raw
