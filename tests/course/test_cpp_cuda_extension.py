@@ -104,6 +104,12 @@ def fake_kernel(gates, old):
     return old.new_empty(old.shape), old.new_empty(old.shape)
 
 
+@answers.right("fake_kernel")
+def as_the_cpp_is_written(gates, old):
+    before = old.contiguous()  # one with a single row or column is returned as it is
+    return torch.empty_like(before), torch.empty_like(before)
+
+
 answers.wrong("fake_kernel", "keeps the strides of old")(
     lambda gates, old: (torch.empty_like(old), torch.empty_like(old))
 )

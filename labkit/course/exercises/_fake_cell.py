@@ -25,7 +25,7 @@ def _described(outputs: Any, inputs: Any = ()) -> Any:
     return {
         "results": len(outputs),
         "shapes": [tuple(x.shape) for x in outputs],
-        "strides": [x.stride() for x in outputs],
+        "contiguous": [x.is_contiguous() for x in outputs],
         "dtypes": [x.dtype for x in outputs],
         "devices": [x.device.type for x in outputs],
         "memory": "shared" if shared else OWN,
@@ -80,7 +80,7 @@ fake_kernel = Exercise(
         Hint(
             "The strides are old's own. The C++ kernel makes contiguous results, whatever strides "
             "its inputs have.",
-            when=_other("strides"),
+            when=_other("contiguous"),
         ),
         Hint(
             "The C++ makes two new tensors. Here two lie in the same memory: is a tensor returned "

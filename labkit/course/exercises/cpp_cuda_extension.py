@@ -371,7 +371,7 @@ lltm_cuda_rung = Exercise(
         ),
         Hint(
             "The compiled kernel reads a number of gates from memory more than once. Keep it in a "
-            "variable.",
+            "variable. Or have two threads the same i? The size of a block is blockDim.x.",
             when=lambda e: (
                 e.value["h and cell"] == RIGHT["h and cell"]
                 and e.value["reads of gates from memory, for each number"] > 1
