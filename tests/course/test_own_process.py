@@ -50,3 +50,11 @@ def test_a_process_that_ends_is_told_with_the_case_it_was_asked(end, how):
     with pytest.raises(Ended, match=how) as raised:
         in_own_process(EXERCISE, ask)
     assert (raised.value.number, raised.value.inputs) == (5, ("second",))
+
+
+def test_a_check_that_fails_itself_says_why():
+    def ask(note):
+        raise FileNotFoundError("no film here")
+
+    with pytest.raises(RuntimeError, match=r"the check itself failed:(?s:.)*no film here"):
+        in_own_process(EXERCISE, ask)

@@ -4,6 +4,7 @@ import contextlib
 import random
 import threading
 
+from labkit.course.checks import picture_of
 from labkit.course.exercises._device_programs import fewer_steps, fewer_turns
 from tests.course.answers import Answers, first_hint, smallest
 
@@ -330,7 +331,10 @@ def test_the_hints_name_the_mistake():
     assert "of shape ()" in first_hint(answers.exercises["steps"], by_stride_places)
     assert "x.stride()" in first_hint(answers.exercises["steps"], without_gaps)
     assert "too many" in first_hint(answers.exercises["given_back"], by_maker)
-    assert "with this index" in first_hint(answers.exercises["guard_and_generator"], SeedsCurrent)
+    guard = answers.exercises["guard_and_generator"]
+    assert "with this index" in first_hint(guard, SeedsCurrent)
+    assert "finally lets it go on" in first_hint(guard, Swallows)
+    assert "What runs in any case" in first_hint(guard, LeavesItThere)
 
 
 def test_the_hints_of_an_allocator_name_the_memory_or_the_return():
@@ -340,6 +344,14 @@ def test_the_hints_of_an_allocator_name_the_memory_or_the_return():
     assert "return" in first_hint(exercise, SilentView)
     assert "each block once" in first_hint(exercise, CountsViews)
     assert "not before, and not later" in first_hint(exercise, FreesAtOnce)
+
+
+def test_a_picture_is_drawn_where_it_shows_what_is_wrong():
+    exercise = answers.exercises["allocator_under_torch"]
+    drawn = picture_of(exercise, smallest(exercise, FreesAtOnce))
+    assert "wrong" in str(drawn.get_state())
+    for answer in (OneWayBack, FromTheDevice, CountsViews):
+        assert picture_of(exercise, smallest(exercise, answer)) is None
 
 
 def test_a_failing_program_has_a_few_steps():

@@ -40,8 +40,8 @@ def test_a_torch_operator_lets_others_run():
 
 
 def test_a_call_that_waits_lets_others_run():
-    event = threading.Event()
-    assert meanwhile(lambda: event.wait(0.05)) > 0
+    event = threading.Event()  # on a busy machine the other one may be late
+    assert any(meanwhile(lambda: event.wait(0.05)) for _ in range(100))
 
 
 def test_what_the_call_raises_comes_out_and_all_is_as_before():

@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -41,16 +42,19 @@ def in_own_process(exercise: Exercise, ask: Callable[[Note], Found]) -> Found:
     ask   gets a function to call with the number and the inputs of every case, before it is asked
 
     Raises   Ended          the child did not live to return
+             RuntimeError   `ask` raised something else; the text has its traceback
              NotAttempted   as `ask` does
     """
     with tempfile.TemporaryDirectory() as folder:
-        noted, told = Path(folder) / "noted", Path(folder) / "told"
+        noted, told, broken = (Path(folder) / name for name in ("noted", "told", "broken"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the kernel has other threads
             child = os.fork()
         if child == 0:
-            _child(ask, folder, noted, told)
+            _child(ask, folder, noted, told, broken)
         status = _waited(child)
+        if status and broken.exists():
+            raise RuntimeError(f"the check itself failed:\n{broken.read_text(encoding='utf-8')}")
         if status:
             number, inputs = pickle.loads(noted.read_bytes())
             raise Ended(number, inputs, _in_words(status))
@@ -60,7 +64,9 @@ def in_own_process(exercise: Exercise, ask: Callable[[Note], Found]) -> Found:
     return found  # type: ignore[no-any-return]
 
 
-def _child(ask: Callable[[Note], Found], folder: str, noted: Path, told: Path) -> None:
+def _child(
+    ask: Callable[[Note], Found], folder: str, noted: Path, told: Path, broken: Path
+) -> None:
     """Ask, tell, and end here: nothing of the parent's is closed or flushed."""
     try:
         faulthandler.disable()
@@ -70,6 +76,9 @@ def _child(ask: Callable[[Note], Found], folder: str, noted: Path, told: Path) -
             found = ask(lambda *case: _write(noted, case))
         except NotAttempted:
             told.write_bytes(pickle.dumps(None))
+        except Exception:
+            broken.write_text(traceback.format_exc(), encoding="utf-8")
+            os._exit(1)
         else:
             told.write_bytes(_pickled(found))
         os._exit(0)

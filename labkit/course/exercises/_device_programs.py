@@ -164,7 +164,10 @@ def drive_tensors(answer: Any, program: list[Step], counts: bool) -> Any:
 
 
 def held_picture(case: Case, got: Any, right: Any) -> Any:
-    """A row for each storage, a column for each step: 1 while its block is in use."""
+    """A row for each storage, a column for each step: 1 while its block is in use.
+
+    None where that is right, and something else is wrong.
+    """
     from labkit.widgets.cuda.tile_view import TileView
 
     program = case.inputs[0]
@@ -172,6 +175,8 @@ def held_picture(case: Case, got: Any, right: Any) -> Any:
     yours, wanted = (
         _held(program, rows, value["addresses"], value[ASKED]) for value in (got, right)
     )
+    if np.array_equal(yours, wanted):
+        return None
     status = np.where(yours == wanted, "right", "wrong")
     plain = np.full(wanted.shape, "right")
     return TileView(
@@ -212,6 +217,7 @@ def asks_differ(word: str) -> Callable[[Evidence], bool]:
 # --- threads that change device
 
 THREADS = 2
+SWALLOWED = "the error was swallowed"
 
 
 def thread_program(rng: Rng, size: int, *extra: str) -> list[Step]:
@@ -328,7 +334,7 @@ class _Worker:
             error = ValueError("of the program")
             try:
                 if self.open.pop().__exit__(ValueError, error, None):
-                    return "the error was swallowed"
+                    return SWALLOWED
             except ValueError as raised:
                 if raised is not error:
                     raise

@@ -10,6 +10,7 @@ import torch
 
 from labkit.course.exercise import Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._device_programs import (
+    SWALLOWED,
     Step,
     asks_differ,
     drive_tensors,
@@ -308,6 +309,11 @@ guard_and_generator = Exercise(
     hints=(
         Hint("Leaving restores what was current on entering, whatever that was.", stage="nested"),
         Hint(
+            "The error of the block ends in yours. A finally lets it go on.",
+            when=lambda e: SWALLOWED in e.value.values(),
+            stage="errors",
+        ),
+        Hint(
             "An error went through the block, and the device before it is not back. What runs in "
             "any case?",
             stage="errors",
@@ -323,6 +329,7 @@ guard_and_generator = Exercise(
             stage="streams",
         ),
         Hint(
+            "draw() takes the generator of the device that is current in its thread. "
             "seed(index, number) is about the device with this index, whichever is current.",
             when=lambda e: any(step[1] == "seed" for step in e.inputs[0]),
             stage="generators",
