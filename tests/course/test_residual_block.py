@@ -116,7 +116,7 @@ def block(*, skip=True, mask="y", keeps=(), around="shortcut", last=True, betwee
         if moves == "again" and first.training:
             move(first, saved_1)
             move(second, saved_2)
-        fixed = constants and not first.training
+        fixed = constants == "always" or (constants and not first.training)
         shown = branch if mask == "branch" else hidden if mask == "hidden" else y
         d_sum = dy * (shown > 0) if last and shown.shape == dy.shape else dy.clone()
         if writes:
@@ -158,6 +158,7 @@ for why, how in {
     "moves the statistics again in backward": {"moves": "again"},
     "swaps the shares of old and new": {"share": 0.9},
     "takes the batch's formula in evaluation": {"constants": False},
+    "takes mean and variance for constants in training": {"constants": "always"},
     "takes every image for a square": {"square": True},
 }.items():
     answers.wrong("residual_backward", why)(block(**how))
@@ -192,6 +193,7 @@ test_answers = answers.tests()
         ("residual_backward", block(moves="again"), "block_back leaves them alone"),
         ("residual_backward", block(moves="always"), "Only training moves them"),
         ("residual_backward", block(constants=False), "has to be told"),
+        ("residual_backward", block(constants="always"), "must not be told"),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, answer, words):

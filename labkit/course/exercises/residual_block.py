@@ -243,9 +243,9 @@ def _running_is(*which: int) -> Callable[[Any], bool]:
     return fits
 
 
-def _batch_formula(e: Any) -> bool:
-    """Evaluation, and a part's weights are wrong although its scale and shift are right."""
-    return not e.inputs[3] and any(
+def _told_wrongly(e: Any) -> bool:
+    """Whether a part's weights are wrong although its scale and shift are right."""
+    return any(
         same(e.value[name][1:], e.right[name][1:]) and not same(e.value[name], e.right[name])
         for name in NAMES
     )
@@ -295,7 +295,9 @@ residual_backward = Exercise(
              "of what they were and 0.1 of the batch's. block_back leaves them alone.",
              when=_running_is(0, 1)),
         Hint("In evaluation mean and variance are constants, and a part's back has to be told.",
-             when=_batch_formula),
+             when=lambda e: not e.inputs[3] and _told_wrongly(e)),
+        Hint("In training mean and variance depend on the batch: back must not be told that they "
+             "are constants.", when=lambda e: e.inputs[3] and _told_wrongly(e)),
         Hint("y is not right. The sum is branch + shortcut(x), and ReLU comes last.",
              when=_bad("y")),
         Hint("What goes into second.back is not right: the gradient of the sum is dy where y is "
@@ -320,7 +322,8 @@ residual_backward = Exercise(
         "gives the shortcut the gradient of y", "statistics from biased variance",
         "never moves the statistics", "moves the statistics in evaluation",
         "moves the statistics again in backward", "swaps the shares of old and new",
-        "takes the batch's formula in evaluation", "takes every image for a square",
+        "takes the batch's formula in evaluation",
+        "takes mean and variance for constants in training", "takes every image for a square",
     ),
     picture=_block_picture,
 )  # fmt: skip
