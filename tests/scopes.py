@@ -5,10 +5,8 @@ waits for ever once the last worker is given a file of one test: a worker begins
 knows which comes after, or that none does.
 """
 
-from collections import Counter
 from contextlib import suppress
 
-import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -46,18 +44,6 @@ class WholeFiles(LoadScopeScheduling):
     def _waits(self, node):
         """One test is not begun before the next is known."""
         return self._pending_of(self.assigned_work[node]) < 2
-
-
-@pytest.hookimpl(trylast=True)  # what is deselected is gone by then
-def pytest_collection_modifyitems(config, items):
-    """Without pytest-xdist's order, files of many tests first, they come last.
-
-    A file of one or two tests starts a server, sets up a whole lab or trains: it takes long and
-    waits much. At the end, with nothing left for the other worker, that would be idle time.
-    """
-    if not config.getoption("loadscopereorder"):
-        number = Counter(item.location[0] for item in items)
-        items.sort(key=lambda item: number[item.location[0]])
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -60,8 +60,7 @@ def unit(size: str) -> Step:
     """Every test that needs no browser; unless the size is full, each at one seed."""
     marks = "not browser" if size == "full" else "not browser and not full"
     workers = parallel(min(max(os.cpu_count() or 2, 2), 6))  # each holds a torch (250 MB)
-    order = "--no-loadscope-reorder"  # files of few tests, which wait, first: tests/scopes.py
-    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *workers, order)
+    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *workers)
     return Step(f"unit: every test that needs no browser, {size}", (command,))
 
 

@@ -1,7 +1,6 @@
 """All steps run, whatever fails; the end says which failed, and what to count."""
 
 import re
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -139,21 +138,3 @@ def test_notebooks_stay_on_one_worker_and_cannot_hang():
     assert "loadscope" in run
     assert "--nbval-cell-timeout=600" in run  # a first cell may build the emulator, under load
     assert "tests.warm_kernels" in run
-
-
-def test_files_of_many_tests_come_last(tmp_path):
-    """What takes long alone is not left to the end, where the other worker would be idle."""
-    number_of_tests = {"test_a.py": 3, "test_b.py": 1, "test_c.py": 2, "test_d.py": 1}
-    for name, number in number_of_tests.items():
-        text = "".join(f"def test_{i}(): pass\n" for i in range(number))
-        (tmp_path / name).write_text(text + "def test_full(): pass\n", encoding="utf-8")
-    (tmp_path / "pytest.ini").touch()
-    given = [str(tmp_path) if word == "tests" else word for word in steps.unit("small").commands[0]]
-    given[given.index("-m", 2) : given.index("-m", 2) + 2] = ["-k", "not full"]
-    given[given.index("-n") + 1] = "1"
-    done = subprocess.run(
-        [sys.executable, *given[1:], "-v", "-p", "no:cacheprovider"],
-        cwd=ROOT, capture_output=True, text=True, timeout=240, check=True,
-    )  # fmt: skip
-    run = re.findall(r"PASSED \S*(test_.\.py)", done.stdout)
-    assert run == ["test_b.py", "test_d.py", *["test_c.py"] * 2, *["test_a.py"] * 3]
