@@ -9,10 +9,11 @@ Differs  a GPU's kernels are not heard of here: PyTorch's own tracer of that GPU
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from labkit.cuda.driver import Driver
 from labkit.cuda.emulator.driver import EmulatorDriver
+from labkit.cuda.emulator.queue import Work
 
 NANOSECONDS = 1000
 KINDS = {"kernel": b"k", "memcpy": b"c", "memset": b"f"}
@@ -41,24 +42,24 @@ class Tracing:
         self.work: list[Traced] = []
         self._correlation = correlation
         self._ends: dict[tuple[int, int], int] = {}
-        self._queues = [one.queue for one in drivers if isinstance(one, EmulatorDriver)]
-        for index, queue in enumerate(self._queues):
-            vars(queue)["enqueue"] = self._heard(index, queue.enqueue)
+        queues = [one.queue for one in drivers if isinstance(one, EmulatorDriver)]
+        self._listeners = [
+            (queue, partial(self._heard, index)) for index, queue in enumerate(queues)
+        ]
+        for queue, listener in self._listeners:
+            queue.listeners.append(listener)
 
     def stopped(self) -> list[Traced]:
         """What was written down; nothing is any more."""
-        for queue in self._queues:
-            del vars(queue)["enqueue"]  # the class's own is there again
+        for queue, listener in self._listeners:
+            queue.listeners.remove(listener)
         return self.work
 
-    def _heard(self, device: int, enqueue: Callable[..., Any]) -> Callable[..., Any]:
-        def enqueued(stream: int, kind: str, name: str, *how: Any) -> Any:
-            if kind in KINDS:
-                began = max(time.time_ns(), self._ends.get((device, stream), 0))
-                self._ends[device, stream] = ended = began + NANOSECONDS
-                self.work.append(
-                    Traced(name, KINDS[kind], device, stream, began, ended, self._correlation())
-                )
-            return enqueue(stream, kind, name, *how)
-
-        return enqueued
+    def _heard(self, device: int, work: Work) -> None:
+        if work.kind in KINDS:
+            began = max(time.time_ns(), self._ends.get((device, work.stream), 0))
+            self._ends[device, work.stream] = ended = began + NANOSECONDS
+            kind, correlation = KINDS[work.kind], self._correlation()
+            self.work.append(
+                Traced(work.name, kind, device, work.stream, began, ended, correlation)
+            )

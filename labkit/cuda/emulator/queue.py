@@ -71,6 +71,8 @@ class WorkQueue:
         self._completed = 0
         self.log: deque[Work] = deque(maxlen=10_000)
         """Every piece of work enqueued, newest last."""
+        self.listeners: list[Callable[[Work], None]] = []
+        """Called with each piece of work when it is enqueued."""
 
     def reseed(self, seed: int | None) -> None:
         """Choose orders by this seed from now on."""
@@ -131,6 +133,8 @@ class WorkQueue:
         self._pending[work.id] = work
         self._last[stream] = work
         self.log.append(work)
+        for each in self.listeners:
+            each(work)
         if len(self._pending) > _PENDING_LIMIT:
             self._execute(next(iter(self._pending.values())))
         return work
