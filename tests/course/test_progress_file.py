@@ -259,3 +259,9 @@ def test_a_digest_follows_closures_helpers_and_classes():
     other = type("A", (), {"f": lambda self: 2})
     assert digest(one) != digest(other)
     assert digest({"a": make(1)}) != digest({"a": make(2)})
+
+
+def test_a_table_that_holds_itself_has_a_digest():
+    namespace = {}
+    exec("table = []\ntable += [table] * 1000\ndef answer(): return table", namespace)
+    assert len(digest(namespace["answer"])) == 12

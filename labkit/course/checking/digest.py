@@ -35,6 +35,8 @@ def _parts(value: Any, seen: set[int], depth: int) -> list[str]:
         seen.add(id(value))
         members = sorted((k, v) for k, v in vars(value).items() if not k.startswith("__dict"))
         return [p for k, v in members for p in (k, *_parts(v, seen, depth + 1))]
+    if isinstance(value, list | dict):
+        seen.add(id(value))  # a table may hold itself
     if isinstance(value, list | tuple):
         return [part for item in value for part in _parts(item, seen, depth + 1)]
     if isinstance(value, dict):
