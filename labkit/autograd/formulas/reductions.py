@@ -102,6 +102,7 @@ def value_selecting_reduction_backward(
     """Zeros with the gradient where the selected elements were.
 
     Source   aten/src/ATen/native/ReduceOps.cpp  value_selecting_reduction_backward_symint
+    Differs  PyTorch scatters; labkit has no scatter, and writes by an index for each dimension
     """
     if not sizes:
         return grad

@@ -1,4 +1,4 @@
-"""A tensor shown differently from now on: `squeeze_` and its kin, which move no byte.
+"""A tensor shown differently from now on: `squeeze_`, which moves no byte.
 
 Source   aten/src/ATen/native/TensorShape.cpp
 """
