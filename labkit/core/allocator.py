@@ -107,8 +107,8 @@ class CPUAllocator:
         return DataPtr(address.value, Device("cpu"), address.value, self._free)
 
 
-_DEFAULT: tuple[int, Allocator] = (0, CPUAllocator())
-_allocators: dict[str, tuple[int, Allocator]] = {"cpu": _DEFAULT}
+_DEFAULT: Allocator = CPUAllocator()
+_allocators: dict[str, tuple[int, Allocator]] = {"cpu": (0, _DEFAULT)}
 _copies: dict[str, CopyFunction] = {}
 
 
@@ -124,7 +124,7 @@ def set_allocator(device_type: str, allocator: Allocator, priority: int = 0) -> 
 
 def serves_host_by_default() -> bool:
     """True while host memory comes from the C library: nobody counts or watches it."""
-    return _allocators["cpu"] is _DEFAULT
+    return _allocators["cpu"][1] is _DEFAULT
 
 
 def has_allocator(device_type: str) -> bool:

@@ -53,6 +53,16 @@ def test_a_lower_priority_does_not_replace_an_allocator(monkeypatch):
     assert allocators.get_allocator("lab") == "same"
 
 
+def test_host_memory_is_served_by_default_again_once_the_allocator_is_put_back(monkeypatch):
+    monkeypatch.setattr(allocators, "_allocators", dict(allocators._allocators))
+    usual = allocators.get_allocator("cpu")
+    assert allocators.serves_host_by_default()
+    allocators.set_allocator("cpu", CPUAllocator())
+    assert not allocators.serves_host_by_default()
+    allocators.set_allocator("cpu", usual)
+    assert allocators.serves_host_by_default()
+
+
 def test_a_device_nobody_serves_is_named():
     with pytest.raises(RuntimeError, match=r"'lab'.*set_allocator"):
         allocators.get_allocator("lab")
