@@ -1,7 +1,10 @@
 """The order in which nodes run, and how deep a graph may be."""
 
+import functools
+import multiprocessing
 import random
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import torch
@@ -167,6 +170,24 @@ def _nested(m, depth):
     return x.grad
 
 
+def in_a_process(body):
+    """The test starts threads of PyTorch's engine: after that, no fork of its process may
+    differentiate, which exercises of the course do."""
+
+    @functools.wraps(body)
+    def test():
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=spawn) as process:
+            process.submit(_body_of, body.__name__).result()
+
+    return test
+
+
+def _body_of(name):
+    globals()[name].__wrapped__()
+
+
+@in_a_process
 def test_backward_calls_inside_one_another_need_no_recursion():
     def program(m, log):
         log(_nested(m, 300) == 2.0**300)
@@ -174,6 +195,7 @@ def test_backward_calls_inside_one_another_need_no_recursion():
     assert_same(program)
 
 
+@in_a_process
 def test_a_thread_that_takes_over_is_in_the_same_state():
     def program(m, log):
         class Deep(m.Function):

@@ -153,7 +153,7 @@ def test_answers_are_run_and_entered_into_nbgrader_s_book(room, tmp_path, capsys
     earned = {(row["learner"], row["exercise"]): int(row["points"]) for row in rows}
     assert {name: earned[name, "strides.needed"] for name, _ in earned} == {
         "ana": 0, "crash": 1, "mallory": 1,
-    }  # fmt: skip
+    }, rows  # fmt: skip
     assert not any(earned[name, "strides.cut_out"] for name, _ in earned)
     remarks = {row["learner"]: row["remark"] for row in rows}
     assert remarks["crash"] == "cut: the kernel died"
