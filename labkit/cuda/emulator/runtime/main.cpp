@@ -182,12 +182,16 @@ int main(int argc, char** argv) {
     cuemu::memory = atoi(argv[2]);
     void* address = reinterpret_cast<void*>(strtoull(argv[3], nullptr, 0));
     const size_t reserved = strtoull(argv[4], nullptr, 0), arena = strtoull(argv[5], nullptr, 0);
-    const int fixed = MAP_FIXED_NOREPLACE | MAP_NORESERVE;
-    if (mmap(address, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0) != address) return 5;
-    if (mmap(address, arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, cuemu::memory, 0) != address) return 5;
-    cuemu::device_low = reinterpret_cast<uint64_t>(address);
-    cuemu::device_high = cuemu::device_low + reserved;
-    cuemu::device_mapped_high = cuemu::device_low + arena;
+    const int both = PROT_READ | PROT_WRITE, mine = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (mmap(address, reserved, PROT_NONE, mine | MAP_FIXED_NOREPLACE, -1, 0) != address) return 5;
+    if (mmap(address, arena, both, MAP_SHARED | MAP_FIXED, cuemu::memory, 0) != address) return 5;
+    // As on a GPU, a program's first array is not the first thing in memory.
+    constexpr size_t kBefore = 2u << 20;
+    void* const low = static_cast<char*>(address) - kBefore;
+    if (mmap(low, kBefore, both, mine | MAP_FIXED_NOREPLACE, -1, 0) != low) return 5;
+    cuemu::device_low = reinterpret_cast<uint64_t>(low);
+    cuemu::device_high = reinterpret_cast<uint64_t>(address) + reserved;
+    cuemu::device_mapped_high = reinterpret_cast<uint64_t>(address) + arena;
     cuemu::install_fault_handlers(cuemu::wire);
     cuemu::start_pool(static_cast<unsigned>(atoi(argv[6])));
     cuemu::watch_parent(cuemu::wire);
