@@ -241,3 +241,28 @@ extern "C" __global__ void passed_round_a_ring(const float* x, float* y) {
     }
     y[threadIdx.x] = sum;
 }
+
+//: clean 3 64 f:192 z:1
+extern "C" __global__ void summed_by_compare_and_swap(const float* x, float* y) {
+    int* bits = (int*)y;
+    int seen = *bits, tried;  // stale or not: a swap that fails shows the newest
+    do {
+        tried = seen;
+        seen = atomicCAS(bits, tried, __float_as_int(__int_as_float(tried) + x[blockIdx.x * 64 + threadIdx.x]));
+    } while (seen != tried);
+}
+
+//: clean 1 64 i:64 z:2
+extern "C" __global__ void greatest_read_again_before_each_swap(const int* x, int* y) {
+    __shared__ unsigned long long best;
+    if (threadIdx.x == 0) best = 0;
+    __syncthreads();
+    const unsigned long long mine = (unsigned long long)x[threadIdx.x] << 32 | threadIdx.x;
+    unsigned long long seen;
+    do {
+        seen = best;
+        __syncwarp();  // every lane has read before the first swaps
+    } while (__any_sync(0xffffffffu, atomicCAS(&best, seen, seen < mine ? mine : seen) != seen));
+    __syncthreads();
+    if (threadIdx.x < 2) y[threadIdx.x] = (int)(best >> 32 * threadIdx.x);
+}

@@ -181,3 +181,24 @@ extern "C" __global__ void double_buffer_one_barrier_short(const float* x, float
     __syncthreads();
     y[t] = s[1][t];
 }
+
+//: race 1 64 z:1 z:64
+extern "C" __global__ void kept_what_others_swap(int* y, int* order) {
+    int seen = *y, tried;
+    do {
+        tried = seen;
+        seen = atomicCAS(y, tried, tried + 1);
+    } while (seen != tried);
+    order[threadIdx.x] = *y;  // BUG
+}
+
+//: race 2 64 i:128 z:1
+extern "C" __global__ void swapped_for_a_guess(const int* x, int* y) {
+    const int seen = *y;  // BUG
+    atomicCAS(y, 0, seen + x[blockIdx.x * 64 + threadIdx.x] + 1);
+}
+
+//: race 1 64 z:2
+extern "C" __global__ void room_checked_before_it_is_taken(int* y) {
+    if (y[0] < 40) atomicAdd(&y[0], 1);  // BUG
+}

@@ -85,6 +85,9 @@ void __ubsan_handle_divrem_overflow(const void*, uintptr_t, uintptr_t) {
     if (Tracer* t = Tracer::active) t->divides_by_zero(CUEMU_HERE);
     raise(SIGFPE);  // what x86-64 does at the division, and arm64 does not
 }
+void cuemu_trace_compared(void* address, int size, uint64_t expected) {
+    if (Tracer* t = Tracer::active) t->compared(address, static_cast<unsigned>(size), expected);
+}
 void cuemu_trace_atomic(void* address, int size, const void* site) {
     if (Tracer* t = Tracer::active) t->access(address, static_cast<unsigned>(size), cuemu::kAtomic, site);
 }

@@ -47,12 +47,13 @@ void Tracer::describe_place(Finding& finding, uint64_t address, Space space) con
     }
 }
 
-void Tracer::report_race(const Conflict& conflict, uint64_t address, unsigned size, Space space, Access access, uint64_t pc) {
+void Tracer::report_race(const Race& race) {
+    const auto& [conflict, address, pc, size, space, access, block, thread] = race;
     const uint64_t other = conflict.earlier.pc;
     Finding* finding = add("race", std::max(pc, other), std::min(pc, other));
     if (!finding) return;
     finding->pc = pc, finding->other_pc = other;
-    finding->block = cuemu_state.block_idx, finding->thread = cuemu_state.thread_idx;
+    finding->block = block, finding->thread = thread;
     finding->other_block = block_index(conflict.block), finding->other_thread = thread_index(conflict.earlier.thread);
     finding->has_other = true;
     finding->address = address, finding->size = size, finding->access = access, finding->space = space;

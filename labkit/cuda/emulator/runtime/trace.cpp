@@ -141,6 +141,7 @@ void Tracer::block_begins(Executor& e) {
 
 void Tracer::block_ends(Executor& e) {
     settle();
+    report_unconfirmed(nullptr);
     if (!recording_) return;
     for (unsigned w = 0; w < e.warp_count; ++w) replay(w);
     recording_ = false;
@@ -153,6 +154,7 @@ void Tracer::thread_begins(Thread& thread) {
 
 void Tracer::thread_ends(Executor& e, Thread& thread) {
     settle();
+    report_unconfirmed(&thread);
     if (recording_ && e.warps[thread.warp()].alive == 0) replay(thread.warp());
 }
 
@@ -264,18 +266,42 @@ void Tracer::check_race(uint64_t address, unsigned size, Space space, Access acc
     const unsigned thread = executor->current->index;
     if (access == kAtomic) shadow_.atomic(thread, address);
     if (!shadow_.access(address, size, space == kShared, thread, access != kRead, access == kAtomic, static_cast<uint32_t>(pc), conflict)) return;
+    const Race race{conflict, address, pc, size, space, access, cuemu_state.block_idx, cuemu_state.thread_idx};
     if (access == kWrite && conflict.earlier_wrote && !conflict.earlier.atomic && size <= 16) {
-        Pending& pending = pending_.emplace_back(Pending{conflict, address, pc, {0, 0}, size, space});
+        Pending& pending = pending_.emplace_back(Pending{race, {0, 0}});
         memcpy(pending.old, reinterpret_cast<const void*>(address), size);
         return;
     }
-    report_race(conflict, address, size, space, access, pc);
+    if (access == kRead ? conflict.earlier.atomic : access == kAtomic && !conflict.earlier_wrote) {
+        const unsigned reader = access == kRead ? thread : conflict.earlier.thread;
+        const bool here = access == kRead || conflict.block == executor->block_linear;
+        if (here && executor->threads[reader].wait != Wait::kDone) {
+            unconfirmed_.push_back({race, reader, load(address, size)});
+            return;
+        }
+    }
+    report_race(race);
+}
+
+void Tracer::compared(void* pointer, unsigned size, uint64_t expected) {
+    std::erase_if(unconfirmed_, [&](const Unconfirmed& one) {
+        return one.reader == executor->current->index && one.race.address == reinterpret_cast<uint64_t>(pointer) &&
+               one.race.size == size && one.value == expected;
+    });
+}
+
+void Tracer::report_unconfirmed(const Thread* of) {
+    std::erase_if(unconfirmed_, [&](const Unconfirmed& one) {
+        if (of && one.reader != of->index) return false;
+        report_race(one.race);
+        return true;
+    });
 }
 
 void Tracer::settle() {
     for (const Pending& pending : pending_) {
-        if (memcmp(reinterpret_cast<const void*>(pending.address), pending.old, pending.size) == 0) continue;
-        report_race(pending.conflict, pending.address, pending.size, pending.space, kWrite, pending.pc);
+        const auto* now = reinterpret_cast<const void*>(pending.race.address);
+        if (memcmp(now, pending.old, pending.race.size) != 0) report_race(pending.race);
     }
     pending_.clear();
     if (log_waits_) {
@@ -319,6 +345,7 @@ void Tracer::adversary_before(uint64_t address, unsigned size, Space space, Acce
 
 void Tracer::barrier_completes(Executor& e, unsigned arrived) {
     settle();
+    report_unconfirmed(nullptr);
     if (!recording_) return;
     const Thread* first = nullptr;
     for (unsigned t = 0; t < e.thread_count; ++t) {

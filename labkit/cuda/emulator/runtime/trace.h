@@ -85,6 +85,15 @@ struct LogEntry {  // one access at a watched site, for playing a race back
     bool stale;
 };
 
+struct Race {
+    Conflict conflict;
+    uint64_t address, pc;
+    unsigned size;
+    Space space;
+    Access access;
+    uint3 block, thread;
+};
+
 class Tracer {
    public:
     Tracer(Launch& launch, const char* request);
@@ -92,6 +101,7 @@ class Tracer {
 
     // `goes_on`: one more piece of the access announced last
     void access(void* address, unsigned size, Access access, const void* site, bool goes_on = false);
+    void compared(void* address, unsigned size, uint64_t expected);  // by a compare-and-swap to come
     void basic_block(const void* site);
     void function(int step);
 
@@ -122,7 +132,8 @@ class Tracer {
     Finding* add(const char* kind, uint64_t pc, uint64_t other_pc);
     Finding* add_here(const char* kind, uint64_t pc, uint64_t other_pc = 0);
     void describe_place(Finding& finding, uint64_t address, Space space) const;
-    void report_race(const Conflict& conflict, uint64_t address, unsigned size, Space space, Access access, uint64_t pc);
+    void report_race(const Race& race);
+    void report_unconfirmed(const Thread* of);  // nullptr: of every thread
     void replay(unsigned warp);
     void count_request(const Event* const* heads, uint32_t mask);
     Site& site_for(uint64_t pc, Access access, Space space, uint8_t size);
@@ -158,12 +169,16 @@ class Tracer {
     uint64_t random_state_ = 0;
 
     struct Pending {  // a second write to the same place: harmless if it wrote the same value
-        Conflict conflict;
-        uint64_t address, pc, old[2];
-        unsigned size;
-        Space space;
+        Race race;
+        uint64_t old[2];
     };
     std::vector<Pending> pending_;
+    struct Unconfirmed {  // a read beside an atomic: harmless if the reader's compare-and-swap meets its value
+        Race race;
+        unsigned reader;
+        uint64_t value;
+    };
+    std::vector<Unconfirmed> unconfirmed_;
     std::vector<LogEntry> log_;
     bool log_waits_ = false;
     struct Restore {  // the adversary showed this thread an older value

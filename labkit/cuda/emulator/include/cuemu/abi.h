@@ -71,6 +71,7 @@ uint64_t cuemu_clock();
 [[noreturn]] void cuemu_trap();
 void cuemu_fence(int scope);  // 0 block, 1 device, 2 system
 void cuemu_trace_atomic(void* address, int size, const void* site);
+void cuemu_trace_compared(void* address, int size, uint64_t expected);  // by the atomic that follows
 }
 
 #ifdef __clang__

@@ -5,8 +5,10 @@
 namespace cuemu {
 #ifdef CUEMU_TRACE
 #define CUEMU_ATOMIC_TOLD(p) cuemu_trace_atomic((void*)(p), sizeof(*(p)), __builtin_return_address(0))
+#define CUEMU_COMPARED_TOLD(p, expected) cuemu_trace_compared((void*)(p), sizeof(*(p)), (expected))
 #else
 #define CUEMU_ATOMIC_TOLD(p) ((void)0)
+#define CUEMU_COMPARED_TOLD(p, expected) ((void)0)
 #endif
 
 template <class T, class F> CUEMU_QUIET T atomic_update(T* address, F next) {
@@ -59,6 +61,7 @@ CUEMU_FETCH(fetch_or, __atomic_fetch_or)
 CUEMU_FETCH(fetch_xor, __atomic_fetch_xor)
 CUEMU_FETCH(exchange, __atomic_exchange_n)
 template <class T> CUEMU_QUIET T compare_swap(T* address, T expected, T wanted) {
+    CUEMU_COMPARED_TOLD(address, (typename cuemu::Raw<sizeof(T)>::type)expected);
     CUEMU_ATOMIC_TOLD(address);
     __atomic_compare_exchange_n(address, &expected, wanted, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
