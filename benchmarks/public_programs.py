@@ -7,16 +7,19 @@ is run by `labkit run` in a copy of its folder, and is one of
 
     passed         it ended with status 0 and printed nothing that the list says it must not, or
                    it printed the line (`until`) that says that it has checked its results, and was
-                   interrupted there, before it measures how fast it is
+                   interrupted there, before it measures how fast it is (one with `smaller`
+                   sizes does that, too)
     waived         it says itself that this device cannot run it
     refused        the emulator named what it does not do
     not_compiled   a compiler's error, which is the emulator's fault
-    failed         another status, a signal, or a line it must not print
+    failed         another status, a signal, a line it must not print, or a launch that broke off
     too_long       more processor time than --cpu, its compilers' included
     skipped        for the reason in the list
 
 The list says what is expected, where it has been seen, and which findings (`defects`, patterns)
-have been read and are right; another verdict or finding is marked with `!`.
+have been read and are right; another verdict or finding is marked with `!`. A program that takes
+no sizes runs with `smaller` ones, patterns and what is written instead; `each` holds the arguments
+of several runs, a row each.
 
 With --files, every .cu file of the suites is compiled by itself and nothing runs: `compiled`,
 `refused` and `not_compiled`, and `elsewhere` for a file that includes what neither the suite nor
@@ -48,17 +51,36 @@ QUIET_S = 120.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+BROKEN_OFF = {"fault", "misaligned", "assert", "trap", "abort", "arithmetic", "stack", "died",
+              "deadlock", "timeout"}  # fmt: skip
+"""Findings behind which a launch has not done its work, whatever the program goes on to say."""
+
+
 def programs():
-    """Every program of the list, with what its suite says for all."""
+    """Every run of every program of the list, with what its suite says for all."""
     for suite, told in json.loads(LIST.read_text(encoding="utf-8")).items():
         for program in told["programs"]:
             folder = program["folder"]
-            name = program.get("name", folder.rpartition("/")[2])
-            yield {**told, "suite": suite, "name": name, **program}
+            one = {**told, "suite": suite, "name": folder.rpartition("/")[2], **program}
+            for given in program.get("each", ()):
+                yield one | {"name": f"{one['name']} {given}", "arguments": given.split()}
+            if "each" not in program:
+                yield one
+
+
+def shrunk(program, folder):
+    """The sizes that files of its folder hold are the list's smaller ones."""
+    for file in folder.rglob("*"):
+        if file.suffix not in (*SOURCES, ".cuh", ".h"):
+            continue
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+        for pattern, instead in program["smaller"].items():
+            text = re.sub(pattern, instead, text)
+        file.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def command(program, root, folder, found, trace):
-    """`labkit run` with the program's files, read where they are."""
+    """`labkit run` with the program's files, which lie in a folder."""
     names = program.get("sources")
     files = (
         [folder / name for name in names]
@@ -118,7 +140,12 @@ def limited(words, folder, output, limit_s, until):
     return process.returncode, used
 
 
-def told_apart(program, status, text, found):
+def known(program, finding):
+    """Has somebody read this finding, and found it right?"""
+    return any(re.search(pattern, finding) for pattern in program.get("defects", ()))
+
+
+def told_apart(program, text, found):
     """(verdict, why) of a program that ended."""
     refusal = re.search(r"the emulator does not run [^.\n]*|the emulator has no \w+", text)
     if not found:
@@ -126,12 +153,16 @@ def told_apart(program, status, text, found):
         if refusal:
             return "refused", refusal[0]
         return "not_compiled", error[0] if error else text[-200:]
-    if status == program.get("waived_status"):
+    if found["status"] == program.get("waived_status"):
         return "waived", last_line(text)
     never = program.get("never")
     line = re.search(f"^.*{never}.*$", text, re.MULTILINE) if never else None
-    done = "until" in program and re.search(program["until"], text)
-    if (done or found["status"] == 0) and not line:
+    for one in found["findings"]:
+        about = f"{one['file']}:{one['line']} {one['kind']}"
+        if one["kind"] in BROKEN_OFF and not known(program, about):
+            return "failed", about
+    done = re.search(program["until"], text) if "until" in program else found["status"] == 0
+    if done and not line:
         return "passed", ""
     if refusal:
         return "refused", refusal[0]
@@ -156,20 +187,23 @@ def examine(program, checkouts, trace, limit_s, outputs):
         here, out = Path(scratch, "here"), Path(scratch, "out")
         shutil.copytree(folder, here, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         found = Path(scratch, "found.json")
+        if "smaller" in program:
+            shrunk(program, here)
+            folder = here
         with out.open("wb") as output:
             words = command(program, root, folder, found, trace)
-            until = program.get("until")
+            until = None if "smaller" in program else program.get("until")
             status, used = limited(words, here, output, limit_s, until)
         text = out.read_text(encoding="utf-8", errors="replace")
         told = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
     if outputs:
         (outputs / f"{row['name'].replace('/', '.')}.txt").write_text(text, encoding="utf-8")
-    verdict, why = told_apart(program, told.get("status"), text, told)
+    verdict, why = told_apart(program, text, told)
     if status is None:
         verdict, why = "too_long", f"ended after {used:.0f} s of processor time"
     kept = [f"{one['file']}:{one['line']} {one['kind']}: {one['message']}" for one in
             told.get("findings", [])]  # fmt: skip
-    kept = [one.replace(f"{root}/", "") for one in kept]
+    kept = [one.replace(f"{root}/", "").replace(f"{here}/", "") for one in kept]
     return row | {"verdict": verdict, "why": why, "cpu_s": round(used, 1), "findings": kept}
 
 
@@ -266,8 +300,7 @@ def main():
             f"{mark} {row['name']:43} {row['verdict']:13} {seconds}  {row['why'][:110]}", flush=True
         )
         for finding in row["findings"]:
-            read = any(re.search(known, finding) for known in program.get("defects", ()))
-            print(f"{' ' if read else '!'}   {finding[:160]}", flush=True)
+            print(f"{' ' if known(program, finding) else '!'}   {finding[:160]}", flush=True)
     print(summary(rows, "passed"))
     if arguments.json:
         written(rows, arguments.json)
