@@ -4,7 +4,7 @@ A node stands for one operator call of the forward pass. Gradients of the call's
 inputs; `apply` turns them into gradients of the call's inputs, and each goes along one edge to
 input number `input_nr` of the next node.
 
-Source   torch/csrc/autograd/function.h  Node
+Source   torch/csrc/autograd/node.h  Node
          torch/csrc/autograd/edge.h  Edge
 """
 
@@ -65,7 +65,7 @@ class Node:
     Attributes that a node rarely has are defaults of the class, so that making one sets only
     what differs.
 
-    Source   torch/csrc/autograd/function.h  Node
+    Source   torch/csrc/autograd/node.h  Node
     """
 
     sequence_nr: int = 0
@@ -136,7 +136,7 @@ class Node:
         grads   per input of this node, None for a gradient that is zero
         needs   per edge, something true when that gradient is wanted
 
-        Source   torch/csrc/autograd/function.h  Node::apply
+        Source   torch/csrc/autograd/node.h  Node::apply
         """
         raise NotImplementedError(self.name())
 

@@ -98,7 +98,7 @@ class DispatchKeySet:
 
         What a layer leaves to the layers below it: `op.redispatch(ks & full_after(mine), ...)`.
 
-        Source   c10/core/DispatchKeySet.h  DispatchKeySet(FullAfter, DispatchKey)
+        Source   c10/core/DispatchKeySet.h  DispatchKeySet::DispatchKeySet
         """
         functionality = DispatchKey.parse(key).functionality
         below = (1 << (NUM_BACKENDS + max(functionality.value - 1, 0))) - 1

@@ -18,7 +18,7 @@ class DType:
     raw       the NumPy type that carries the bytes unchanged; an unsigned integer where NumPy
               has no such number (`labkit.core.formats` then reads and writes the values)
 
-    Source   c10/core/ScalarType.h  ScalarType
+    Source   torch/headeronly/core/ScalarType.h  ScalarType
     """
 
     name: str

@@ -12,7 +12,7 @@ _CHANNELS_LAST = {4: (1, 3, 2, 0), 5: (1, 4, 3, 2, 0)}
 class MemoryFormat(Enum):
     """How a new tensor's dimensions are ordered in memory.
 
-    Source   c10/core/MemoryFormat.h  MemoryFormat
+    Source   torch/headeronly/core/MemoryFormat.h  MemoryFormat
     """
 
     contiguous_format = 0

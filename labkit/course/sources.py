@@ -14,10 +14,14 @@ from pathlib import Path
 NEWER = frozenset({"torch/csrc/autograd/node.h"})
 """Files of 2.13 that the wheel of 2.11 does not have yet."""
 PINNED = Path(__file__).with_name("pytorch_files.txt")
-SOURCE = re.compile(r"^\s*Source\s+(?P<text>.*)$")
+SOURCE = re.compile(r"^( *)Source\s+(.*(?:\n\1 {4,}\S.*)*)", re.MULTILINE)
 FILE = re.compile(
     r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.(?:h|hpp|c|cc|cpp|cu|cuh|py|pyi|yaml|md|txt)\b"
 )
+DECLARED = (
+    r"\b(struct|class|enum|union|using)\s[^;{{}}()=]*\b{0}\b[^;()]*[{{=]|\b{0}(\(| =)|#define {0}\b"
+)
+"""A name in C++, where it is more than mentioned."""
 SHIPPED_AS = {
     "torch/": "torch/",
     "torchgen/": "torchgen/",
@@ -56,7 +60,8 @@ def installed_file(path: str) -> Path | None:
 def anchor_problem(anchor: str) -> str:
     """What is wrong with "path" or "path symbol"; "" when nothing is.
 
-    The symbol's last part must occur in the file where the installed torch has it.
+    The symbol's last part must occur in the file where the installed torch has it; a type, or
+    another name that begins as types do, must be declared there.
     """
     path, _, symbol = anchor.strip().partition(" ")
     found = installed_file(path)
@@ -67,13 +72,17 @@ def anchor_problem(anchor: str) -> str:
     if not re.fullmatch(r"\w+", name) or found.is_dir():
         return ""
     words = found.read_text(encoding="utf-8", errors="replace")
-    return "" if name in words else f"{path} does not mention {name!r}"
+    is_type = path.endswith(".h") and name[0].isupper()
+    has_it = re.search(DECLARED.format(name) if is_type else rf"\b{name}\b", words)
+    return "" if has_it else f"{path} does not have {name!r}"
 
 
 def docstring_anchors(module: Path) -> Iterator[str]:
-    """Every file named on the `Source` lines of a module's docstrings."""
+    """Every file, and every symbol behind one, of the `Source` lines in a module's docstrings."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for line in node.value.splitlines():
-                if found := SOURCE.match(line):
-                    yield from FILE.findall(found["text"])
+            for _, text in SOURCE.findall(node.value):
+                for file, behind in re.findall(rf"({FILE.pattern})([^/]*)(?!\S)", text):
+                    for each in map(str.strip, re.split("[,;\n]", behind.strip())):
+                        beside = f"{Path(file).parent}/{each}"
+                        yield beside if FILE.fullmatch(beside) else f"{file} {each}"

@@ -219,7 +219,7 @@ class Schema:
     def unstack(self, stack: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """A stack as a call would be written: without the defaults at its end.
 
-        Source   torch/csrc/utils/pybind.cpp  parseIValuesToPyArgsKwargs
+        Source   torch/csrc/autograd/python_variable.h  parseIValuesToPyArgsKwargs
         """
         values = zip(self.arguments, stack, strict=True)
         given = [(argument, value, not _is_default(argument, value)) for argument, value in values]

@@ -58,7 +58,7 @@ class PrivatePools:
     def new_id(self) -> MempoolId:
         """The id of a pool that there is once somebody holds it.
 
-        Source   c10/core/CachingDeviceAllocator.h  MemPool::graph_pool_handle
+        Source   aten/src/ATen/cuda/MemPool.h  MemPool::graph_pool_handle
         """
         self._created += 1
         return (0, self._created)
@@ -158,5 +158,5 @@ def _discard(table: RobinHoodTable[PrivatePool], mempool_id: MempoolId) -> None:
 
 
 def _mempool_key(mempool_id: MempoolId) -> int:
-    """Source   c10/core/CachingDeviceAllocator.h  c10::MempoolIdHash."""
+    """Source   c10/core/Allocator.h  c10::MempoolIdHash."""
     return mempool_id[0] or mempool_id[1]

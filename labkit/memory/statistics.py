@@ -17,7 +17,7 @@ class Stat:
 
     freed   since the last reset: what was there, plus what came, less what is left
 
-    Source   c10/core/CachingDeviceAllocator.h, c10/core/Allocator.h  Stat
+    Source   c10/core/Allocator.h  Stat
     """
 
     __slots__ = ("allocated", "at_reset", "current", "peak")
@@ -74,7 +74,7 @@ class PoolStat(Stat):
 class StatArray:
     """A figure of the small pools and of the large ones, and the peak of their sum.
 
-    Source   c10/core/CachingDeviceAllocator.h  StatArray
+    Source   c10/core/Allocator.h  StatArray
     """
 
     def __init__(self) -> None:

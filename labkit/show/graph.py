@@ -36,7 +36,7 @@ def graph(
 
     Raises   TypeError    neither a tensor nor a node; `module` with a root that is no function
              ValueError   the tensor has no graph: nothing recorded it
-    Source   torch/csrc/autograd/function.h  Node, Edge
+    Source   torch/csrc/autograd/node.h  Node
     """
     if roots and all(is_operators(root) for root in roots):
         return operators(roots, title, simple)

@@ -23,7 +23,7 @@ from labkit.torch_shim.native import Answer, Verb
 class Module(ModuleType):
     """`torch.lab`: the least that PyTorch asks of an accelerator's module.
 
-    Source   torch/utils/backend_registration.py  _register_device_module
+    Source   torch/__init__.py  _register_device_module
     """
 
     def __init__(self) -> None:

@@ -97,6 +97,23 @@ def test_an_anchor_to_nowhere_is_seen():
     assert not anchor_problem("tools/autograd/derivatives.yaml")
 
 
+def test_a_type_that_is_only_mentioned_is_seen():
+    assert anchor_problem("c10/core/DispatchKeySet.h TensorImpl")
+    assert not anchor_problem("c10/core/DispatchKeySet.h DispatchKeySet")
+
+
+def test_symbols_and_neighbours_of_a_source_line_are_anchors(tmp_path):
+    module = tmp_path / "module.py"
+    lines = ("c10/core/Device.h  Device, Device::is_cpu", "torch/nn/modules/linear.py, conv.py")
+    module.write_text('"""A word.\n\nSource   ' + "\n         ".join(lines) + '\n"""\n')
+    assert list(docstring_anchors(module)) == [
+        "c10/core/Device.h Device",
+        "c10/core/Device.h Device::is_cpu",
+        "torch/nn/modules/linear.py ",
+        "torch/nn/modules/conv.py",
+    ]
+
+
 def test_pinned_files_are_not_also_installed():
     from labkit.course.sources import installed_file
 

@@ -4,7 +4,8 @@ A binary heap moved exactly as libstdc++ moves one. For nodes with numbers of th
 would do; among AccumulateGrad nodes, whose numbers are all equal, the order in which they come
 out is nothing but the moves of the heap, and PyTorch's can be predicted only by making the same.
 
-Source   torch/csrc/autograd/engine.h  ReadyQueue; std::push_heap, std::pop_heap of libstdc++
+Source   torch/csrc/autograd/engine.h  ReadyQueue
+         libstdc++ stl_heap.h  push_heap and pop_heap
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Autograd kernels of operators that have no row: they compute, and refuse to be differentiated.
 
 Source   torch/csrc/autograd/autograd_not_implemented_fallback.cpp
-         torch/csrc/autograd/functions/utils.h  NotImplemented
+         torch/csrc/autograd/functions/basic_ops.h  NotImplemented
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -198,7 +198,7 @@ def gradient_edge(tensor: TensorImpl | None) -> Any:
 def compute_requires_grad(tensors: Iterable[TensorImpl | None]) -> bool:
     """True when a call of these tensors is recorded.
 
-    Source   torch/csrc/autograd/variable.h  compute_requires_grad
+    Source   torch/csrc/autograd/functions/utils.h  compute_requires_grad
     """
     return any(map(requires_grad, tensors))
 
@@ -250,7 +250,7 @@ def set_gradient_edge(tensor: TensorImpl, edge: Edge) -> None:
 def add_input(node: Node, tensor: TensorImpl) -> int:
     """The node takes gradients of one more tensor; which number that input has.
 
-    Source   torch/csrc/autograd/function.h  Node::add_input_metadata
+    Source   torch/csrc/autograd/node.h  Node::add_input_metadata
     """
     metadata = InputMetadata(tensor.sizes, tensor.dtype, tensor.device)
     node.input_metadata = (*node.input_metadata, metadata)
@@ -274,6 +274,6 @@ def set_history(tensor: TensorImpl, node: Node) -> None:
 def can_require_grad(dtype: Any) -> bool:
     """True for the element types that have derivatives.
 
-    Source   torch/csrc/autograd/autograd_meta.cpp  isDifferentiableType
+    Source   torch/csrc/autograd/variable.h  isDifferentiableType
     """
     return bool(dtype.is_floating_point or dtype.is_complex)

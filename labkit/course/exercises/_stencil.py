@@ -1,6 +1,6 @@
 """One element's difference along a row, in C++: a loop of the CPU's around it, and a CUDA kernel.
 
-Source   c10/macros/Macros.h  C10_HOST_DEVICE
+Source   torch/headeronly/macros/Macros.h  C10_HOST_DEVICE
 """
 
 import itertools

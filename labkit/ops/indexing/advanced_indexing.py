@@ -93,7 +93,7 @@ class AdvancedIndex:
     sizes    of the indexed dimensions, in the order of `indices`
     strides  of the indexed dimensions, elements
 
-    Source   aten/src/ATen/native/TensorAdvancedIndexing.h  AdvancedIndex
+    Source   aten/src/ATen/native/IndexingUtils.h  AdvancedIndex
     """
 
     src: TensorImpl

@@ -5,7 +5,7 @@ PyTorch has no vectors for it; with AVX2 it goes through short polynomials for l
 cosine with fused multiply-adds.
 
 Source   aten/src/ATen/native/cpu/DistributionTemplates.h  NormalFill16
-         the polynomials: S. Moshier, Cephes, single precision logf, sinf, cosf
+         Cephes by S. Moshier for the polynomials: logf and sinf and cosf in single precision
 """
 
 import ctypes

@@ -36,7 +36,7 @@ def refuse_other_memory(layout: Any, pin_memory: bool | None) -> None:
 def scalar_type(dtype: Any, otherwise: DType) -> DType:
     """A `ScalarType` argument: 4, as schemas spell their default of int64, is that type.
 
-    Source   c10/core/ScalarType.h  ScalarType::Long
+    Source   torch/headeronly/core/ScalarType.h  ScalarType
     """
     if dtype is None:
         return otherwise
