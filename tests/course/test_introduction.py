@@ -12,11 +12,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from labkit.course.checks import failing_cases
+from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Case
 from labkit.course.exercises import _two_processes, introduction
 from labkit.course.exercises._never_right import TOO_SLOW
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("introduction")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -78,10 +78,14 @@ def with_the_leaf(start):
 @answers.right("graph_or_no_graph")
 def graph_or_no_graph(program):
     """Two flags per name: requires_grad, has a grad_fn."""
-    return walked(program, lambda blocks, line: blocks + (1 if line == "enter" else -1))
+    return walked(program)
 
 
-def walked(program, counted):
+def count_blocks(blocks, line):
+    return blocks + (1 if line == "enter" else -1)
+
+
+def walked(program, counted=count_blocks, **otherwise):
     """The answers, with the open blocks as `counted` says after an enter or exit."""
     tensors, blocks, found = {}, 0, []
     for name, *rest in program:
@@ -89,23 +93,23 @@ def walked(program, counted):
             blocks = counted(blocks, name)
         else:
             result, *inputs = rest
-            tensors[result] = described(name, inputs, tensors, blocks == 0)
+            tensors[result] = described(name, inputs, tensors, blocks == 0, **otherwise)
             found.append(tensors[result][2])
     return found
 
 
-def described(name, inputs, tensors, recording):
+def described(name, inputs, tensors, recording, refuses=True, renames=True, counts=any, flag=1):
     """(dtype, requires_grad, has a grad_fn) of a new tensor."""
     if name == "leaf":
         dtype, asks = inputs
-        if asks and dtype not in FLOATS:
+        if refuses and asks and dtype not in FLOATS:
             raise RuntimeError(f"{dtype} tensors have no gradients")
         return dtype, asks, False
-    if name == "to" and tensors[inputs[0]][0] == inputs[1]:
+    if renames and name == "to" and tensors[inputs[0]][0] == inputs[1]:
         return tensors[inputs[0]]
     sources = [tensors[x] for x in inputs[: 1 if name == "to" else None]]
     dtype = inputs[1] if name == "to" else result_dtype(name, [source[0] for source in sources])
-    asked = any(source[1] for source in sources)
+    asked = counts(source[flag] for source in sources)
     recorded = recording and asked and dtype in FLOATS and name != "detach"
     return dtype, recorded, recorded
 
@@ -164,6 +168,26 @@ def ignores_integers(program):
             requires[rest[0]] = asked
             found.append(asked)
     return found
+
+
+@answers.wrong("graph_or_no_graph", "refuses no leaf")
+def refuses_none(program):
+    return walked(program, refuses=False)
+
+
+@answers.wrong("graph_or_no_graph", "asks for a grad_fn of an input")
+def from_a_grad_fn(program):
+    return walked(program, flag=2)
+
+
+@answers.wrong("graph_or_no_graph", "wants every input to ask")
+def all_inputs_ask(program):
+    return walked(program, counts=all)
+
+
+@answers.wrong("graph_or_no_graph", "makes a cast to the same dtype anew")
+def casts_always(program):
+    return walked(program, renames=False)
 
 
 @answers.wrong("graph_or_no_graph", "executes the program with torch (banned by a recording mode)")
@@ -398,6 +422,24 @@ def test_an_answer_that_waits_for_ever_is_stopped_and_leaves_nothing():
 def sleep_for_a_minute(number):
     number(0)
     multiprocessing.Event().wait(60)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stage", "hint"),
+    [
+        (refuses_none, "dtypes", "raise RuntimeError"),
+        (from_a_grad_fn, "products", "One input that asks is enough"),
+        (all_inputs_ask, "products", "One input that asks is enough"),
+        (casts_always, "to and detach", "returns that very tensor"),
+        (out_at_once, "no_grad", "the first `exit` closes one"),
+    ],
+)
+def test_a_mistake_fails_in_its_stage_and_earns_its_hint(answer, stage, hint):
+    exercise = answers.exercises["graph_or_no_graph"]
+    for seed in (7, 8, 9):
+        first = next(one for one in outcomes(exercise, answer, seed) if one.failures)
+        assert first.name == stage
+        assert hint in first_hint(exercise, answer, seed)
 
 
 def test_the_picture_of_a_program_marks_the_first_wrong_name():

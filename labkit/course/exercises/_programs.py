@@ -16,8 +16,11 @@ ONE_INPUT = ("exp", "sum", "detach", "argmax")
 TWO_INPUTS = ("add", "mul", "gt")
 
 
-def a_program(rng: Rng, size: int, *left_out: str) -> tuple[Program]:
-    """Leaves and operations of all kinds but some, in and out of blocks that may be nested."""
+def a_program(rng: Rng, size: int, *left_out: str, refused: float = 0.02) -> tuple[Program]:
+    """Leaves and operations of all kinds but some, in and out of blocks that may be nested.
+
+    refused  how probable it is that a leaf without a floating-point dtype asks
+    """
     lines: list[Line] = []
     dtypes: dict[str, str] = {}
     depth = 0
@@ -26,7 +29,7 @@ def a_program(rng: Rng, size: int, *left_out: str) -> tuple[Program]:
         name = "abcdefghijklmnopqrstuvwxyz"[len(dtypes)]
         dtypes[name] = rng.choice(FLOATS if rng.chance(0.7) else INTEGERS)
         asks = rng.chance(0.75) and dtypes[name] in FLOATS
-        asks = asks or rng.chance(0.02 + 0.04 * (size == 0))  # an integer one is refused
+        asks = asks or rng.chance(refused + 0.04 * (size == 0))
         lines.append(("leaf", name, dtypes[name], asks))
 
     leaf()
@@ -159,6 +162,11 @@ def only_products(rng: Rng, size: int) -> tuple[Program]:
         known = [line[1] for line in lines]
         lines.append((rng.choice(("mul", "add")), name, rng.choice(known), rng.choice(known)))
     return (tuple(lines),)
+
+
+def refused_or_not(rng: Rng, size: int) -> tuple[Program]:
+    """Operations in all dtypes, no cast; some of the leaves that are no floats ask."""
+    return a_program(rng, size, "to", "detach", "enter", refused=0.2)
 
 
 def drawn(case: Case, got: Any, right: Any) -> Any:

@@ -1,6 +1,6 @@
 """Introduction: who records a graph, how long the tape gets, and a sum over processes."""
 
-from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._programs import (
@@ -12,6 +12,7 @@ from labkit.course.exercises._programs import (
     only_leaves,
     only_products,
     recorded,
+    refused_or_not,
     shorter_programs,
     wrong_at,
 )
@@ -96,8 +97,8 @@ graph_or_no_graph = Exercise(
     stages=(
         Stage("leaves", case=only_leaves),
         Stage("products", case=only_products),
-        Stage("dtypes", case=lambda rng, size: a_program(rng, size, "to", "detach", "enter")),
-        Stage("to and detach", case=lambda rng, size: a_program(rng, size, "enter")),
+        Stage("dtypes", case=refused_or_not),
+        Stage("to and detach", case=lambda rng, size: a_program(rng, size, "enter"), cases=60),
         Stage("no_grad"),
     ),
     picture=drawn,
@@ -110,6 +111,10 @@ graph_or_no_graph = Exercise(
     minutes=15,
     banned=LIBRARIES,
     hints=(
+        Hint(
+            "A leaf that asks and is no float is refused: raise RuntimeError, as PyTorch does.",
+            when=lambda evidence: isinstance(evidence.right, Raises),
+        ),
         "A graph needs three things: recording on, a floating-point result, an input that asks. "
         "Which one is missing in: {input}",
         Hint(
@@ -130,6 +135,14 @@ graph_or_no_graph = Exercise(
             when=lambda evidence: any(line[0] == "detach" for line in evidence.inputs[0]),
         ),
         Hint(
+            "One input that asks is enough. A leaf may ask, though it has no grad_fn of its own.",
+            when=lambda evidence: (
+                not any(line[0] == "enter" for line in evidence.inputs[0])
+                and wrong_at("mul", "add", "exp", "sum")(evidence)
+                and evidence.value.count(True) < evidence.right.count(True)
+            ),
+        ),
+        Hint(
             "What counts is the line itself: it is recorded only where no block is open. Of two "
             "open blocks, the first `exit` closes one.",
             when=lambda evidence: any(line[0] == "enter" for line in evidence.inputs[0]),
@@ -143,6 +156,10 @@ graph_or_no_graph = Exercise(
         "ignores no_grad",
         "takes the first exit for the end of all blocks",
         "ignores integer dtypes",
+        "refuses no leaf",
+        "asks for a grad_fn of an input",
+        "wants every input to ask",
+        "makes a cast to the same dtype anew",
         "executes the program with torch (banned by a recording mode)",
         FIRST,
         "catches every exception and returns a default",
