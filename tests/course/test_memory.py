@@ -76,6 +76,14 @@ for why, answer in [
         with_ends(lambda x, start, width: (0, (distance(x) + 1) * width)),
     ),
     (
+        "takes every element for four bytes",
+        with_ends(lambda x, start, width: (start * 4, (start + distance(x) + 1) * 4)),
+    ),
+    (
+        "answers with addresses",
+        with_ends(lambda x, start, width: (x.data_ptr(), x.data_ptr() + (distance(x) + 1) * width)),
+    ),
+    (
         "an empty tensor touches something",
         lambda x: byte_range(x) if x.numel() else (x.storage_offset() * x.itemsize,) * 2,
     ),
@@ -94,6 +102,26 @@ for why, answer in [
             "byte_range",
             with_ends(lambda x, start, width: (start * width, (start + distance(x)) * width)),
             "Only the end differs",
+        ),
+        (
+            "byte_range",
+            with_ends(lambda x, start, width: (start * width, (start + x.numel()) * width)),
+            "side by side",
+        ),
+        (
+            "byte_range",
+            with_ends(lambda x, start, width: (start * 4, (start + distance(x) + 1) * 4)),
+            "not 4",
+        ),
+        (
+            "byte_range",
+            with_ends(lambda x, start, width: (x.data_ptr(), x.data_ptr() + x.nbytes)),
+            "an address",
+        ),
+        (
+            "bytes_held",
+            lambda ts: sum({t.data_ptr(): whole(t) for t in ts}.values()),
+            "where the tensor begins",
         ),
     ],
 )

@@ -73,6 +73,31 @@ def _in_elements(evidence: Evidence) -> bool:
     return width > 1 and tuple(evidence.value) == ends
 
 
+def _ends(evidence: Evidence) -> tuple[torch.Tensor, int, int]:
+    """The tensor, and both ends of a wrong answer; (-1, -1) where it has no two."""
+    (x,), value = evidence.inputs, evidence.value
+    pair = isinstance(value, tuple) and len(value) == 2
+    return (x, *value) if pair and all(isinstance(end, int) for end in value) else (x, -1, -1)
+
+
+def _by_count(evidence: Evidence) -> bool:
+    """The answer ends where that many elements side by side would end."""
+    x, first, end = _ends(evidence)
+    return end >= 0 and end - first == x.numel() * x.itemsize
+
+
+def _four_bytes_each(evidence: Evidence) -> bool:
+    x, *ends = _ends(evidence)
+    return x.itemsize != 4 and [end * x.itemsize for end in ends] == [
+        end * 4 for end in evidence.right
+    ]
+
+
+def _is_address(evidence: Evidence) -> bool:
+    x, first, _ = _ends(evidence)
+    return bool(first > 1 << 20 > x.untyped_storage().nbytes())
+
+
 bytes_held = Exercise(
     id="memory.bytes_held",
     case=_some_tensors,
@@ -84,7 +109,8 @@ bytes_held = Exercise(
     minutes=4,
     hints=(
         Hint(
-            "Too much. Two of the tensors read one storage: count it once.",
+            "Too much. Two of the tensors read one storage: count it once. storage(t) is where it "
+            "begins; t.data_ptr() is where the tensor begins.",
             when=lambda e: _too_much(e) and _share(*e.inputs),
         ),
         Hint(
@@ -164,6 +190,20 @@ byte_range = Exercise(
             when=_in_elements,
         ),
         Hint(
+            "An element of x has x.itemsize bytes, and these are not 4.",
+            when=_four_bytes_each,
+        ),
+        Hint(
+            "That is an address. Count the bytes from the start of the storage: before x lie "
+            "x.storage_offset() elements.",
+            when=_is_address,
+        ),
+        Hint(
+            "You count the elements of x as if they lay side by side. Its last place comes from "
+            "sizes and strides: reach(x) has it.",
+            when=_by_count,
+        ),
+        Hint(
             "Only the end differs. It is one past the last byte of the last element.",
             when=lambda e: isinstance(e.value, tuple) and e.value[:1] == e.right[:1],
         ),
@@ -174,6 +214,8 @@ byte_range = Exercise(
         "ends at the first byte of the last element",
         "takes numel for the distance",
         "leaves out the offset",
+        "takes every element for four bytes",
+        "answers with addresses",
         "an empty tensor touches something",
     ),
 )
