@@ -19,7 +19,7 @@ Source   torch/autograd/function.py
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from labkit.autograd import function_outputs
 from labkit.autograd.anomaly import note_forward
@@ -40,7 +40,10 @@ from labkit.autograd.variables.variable import (
     requires_grad,
     set_history,
 )
+from labkit.core.missing import missing
 from labkit.core.tensor_impl import TensorImpl
+
+LEFT_OUT = ("setup_context", "vjp", "jvp")
 
 
 class FunctionCtx(Node):
@@ -57,8 +60,6 @@ class FunctionCtx(Node):
     materialize_grads = True
     to_save: tuple[Any, ...] | None = None
     saved: list[SavedVariable | None] | None = None
-    non_differentiable: tuple[Any, ...] = ()
-    dirty_tensors: tuple[Any, ...] = ()
     _released = False
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -67,20 +68,6 @@ class FunctionCtx(Node):
         Source   torch/autograd/function.py  FunctionCtx.save_for_backward
         """
         self.to_save = tensors
-
-    def mark_dirty(self, *args: Any) -> None:
-        """These inputs were written in place; each must be an output as well.
-
-        Source   torch/autograd/function.py  FunctionCtx.mark_dirty
-        """
-        self.dirty_tensors = args
-
-    def mark_non_differentiable(self, *args: Any) -> None:
-        """These outputs get no gradient.
-
-        Source   torch/autograd/function.py  FunctionCtx.mark_non_differentiable
-        """
-        self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward gets None, instead of zeros, for an output nobody used.
@@ -101,6 +88,9 @@ class FunctionCtx(Node):
             return tuple(self.to_save or ())
         return tuple(None if each is None else each.unpack(self) for each in self.saved)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing(f"{type(self).__name__!r} object", name)
+
     _raw_saved_tensors = property(lambda self: tuple(self.saved or ()))
 
     def apply(self, grads: list[Any], needs: tuple[Any, ...]) -> Any:
@@ -110,7 +100,7 @@ class FunctionCtx(Node):
         """
         if self.materialize_grads:
             grads = [self._whole(i, grad) for i, grad in enumerate(grads)]
-        results = self.function._user_backward()(self, *grads)
+        results = self.function.backward(self, *grads)
         if not isinstance(results, tuple):
             results = (results,)
         return self._per_edge(results)
@@ -174,24 +164,21 @@ class FunctionCtx(Node):
 
 
 class Function:
-    """Subclass with static `forward`, `backward`, and perhaps `setup_context`.
+    """Subclass with static `forward` and `backward`.
 
     Source   torch/autograd/function.py  Function
+    Differs  setup_context, vjp and jvp are left out, and so are mark_dirty and
+             mark_non_differentiable: `forward` gives new tensors
     """
 
     _context_class: type[FunctionCtx]
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute; the first argument is ctx unless `setup_context` is defined."""
+        """Compute; the first argument is ctx."""
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what backward needs; with this, `forward` gets no ctx."""
-        raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -201,20 +188,12 @@ class Function:
             "autograd.Function to use it with backward mode AD."
         )
 
-    vjp = backward
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name in LEFT_OUT:
+            if name in vars(cls):
+                raise missing("class 'Function'", name)
         cls._context_class = type(f"{cls.__name__}Backward", (FunctionCtx,), {"function": cls})
-
-    @classmethod
-    def _user_backward(cls) -> Callable[..., Any]:
-        if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
-            raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-                "should only implement one of them."
-            )
-        return cls.vjp if cls.vjp is not Function.vjp else cls.backward
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -235,7 +214,7 @@ class Function:
             isinstance(arg, TensorImpl) and requires_grad(arg) for arg in args
         )
         with no_grad():
-            outputs = cls._call_forward(ctx, args, kwargs)
+            outputs = cls.forward(ctx, *args, **kwargs)
         is_tuple = isinstance(outputs, tuple)
         results = function_outputs.wrap(ctx, outputs if is_tuple else (outputs,), tensors, records)
         if records:
@@ -243,19 +222,6 @@ class Function:
         if not records:
             ctx.to_save = None
         return tuple(results) if is_tuple else results[0]
-
-    @classmethod
-    def _call_forward(cls, ctx: FunctionCtx, args: tuple[Any, ...], kwargs: Any) -> Any:
-        if cls.setup_context is Function.setup_context:
-            return cls.forward(ctx, *args, **kwargs)
-        outputs = cls.forward(*args, **kwargs)
-        result = cls.setup_context(ctx, args, outputs)
-        if result is not None:
-            raise RuntimeError(
-                f"setup_context must return None, but {cls.__name__}.setup_context returned "
-                f"{type(result).__name__}"
-            )
-        return outputs
 
 
 class _DelayedError(Node):
