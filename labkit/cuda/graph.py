@@ -1,9 +1,9 @@
-"""CUDA graphs: captured from a stream or built node by node, then replayed with one call.
+"""CUDA graphs: captured from a stream or built launch by launch, then replayed with one call.
 
 Source   aten/src/ATen/cuda/CUDAGraph.h  CUDAGraph; torch/cuda/graphs.py
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -27,13 +27,6 @@ class Graph:
         self.driver = driver or current_driver()
         self.nodes: list[Node] = []
 
-    def _add(self, operation: Operation, after: Sequence[int]) -> int:
-        wrong = [i for i in after if not 0 <= i < len(self.nodes)]
-        if wrong:
-            raise InvalidValueError(f"there are nodes 0 to {len(self.nodes) - 1}, not {wrong}")
-        self.nodes.append(Node(operation, tuple(after)))
-        return len(self.nodes) - 1
-
     def add_kernel(
         self,
         kernel: RawKernel,
@@ -47,42 +40,21 @@ class Graph:
         """A launch. Arrays must live on the device: a graph replays addresses, not copies."""
         grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
         kernel.check(grid3, block3, shared_mem)
-        operation = Operation(
-            "kernel", kernel.name, function=kernel.function, grid=grid3, block=block3,
-            args=self._packed(kernel.function, kernel.name, args), shared_bytes=shared_mem,
-            keep=tuple(args),
-        )  # fmt: skip
-        return self._add(operation, after)
-
-    def _packed(self, function: Any, name: str, args: Sequence[Any]) -> tuple[bytes, ...]:
-        bound = arguments.bind(args, function.signature, name, self.driver)
+        bound = arguments.bind(args, kernel.function.signature, kernel.name, self.driver)
         if bound.host:
             raise ArgumentError(
-                f"argument {bound.host[0][0]} of {name} is on the host; a graph needs device memory"
+                f"argument {bound.host[0][0]} of {kernel.name} is on the host; a graph needs "
+                "device memory"
             )
-        return tuple(bound.packed)
-
-    def add_memcpy(self, dst: int, src: int, size_bytes: int, *, after: Sequence[int] = ()) -> int:
-        """A copy between two addresses, of the device or the host."""
-        return self._add(
-            Operation("memcpy", "memcpy", dst=dst, src=src, size_bytes=size_bytes), after
-        )
-
-    def add_memset(
-        self, address: int, byte: int, size_bytes: int, *, after: Sequence[int] = ()
-    ) -> int:
-        """Every byte of a range gets one value."""
-        return self._add(
-            Operation("memset", "memset", dst=address, byte=byte, size_bytes=size_bytes), after
-        )
-
-    def add_host(self, function: Callable[[], None], *, after: Sequence[int] = ()) -> int:
-        """A call on the host."""
-        return self._add(Operation("host", "host function", call=function), after)
-
-    def add_empty(self, *, after: Sequence[int] = ()) -> int:
-        """Nothing: a place where branches join."""
-        return self._add(Operation("empty", "join"), after)
+        wrong = [i for i in after if not 0 <= i < len(self.nodes)]
+        if wrong:
+            raise InvalidValueError(f"there are nodes 0 to {len(self.nodes) - 1}, not {wrong}")
+        operation = Operation(
+            "kernel", kernel.name, function=kernel.function, grid=grid3, block=block3,
+            args=tuple(bound.packed), shared_bytes=shared_mem, keep=tuple(args),
+        )  # fmt: skip
+        self.nodes.append(Node(operation, tuple(after)))
+        return len(self.nodes) - 1
 
     def instantiate(self) -> "GraphExec":
         """The graph, ready to run any number of times; later changes to this one do not matter."""
@@ -98,22 +70,11 @@ class GraphExec:
 
     def __init__(self, graph: Graph) -> None:
         self.driver = graph.driver
-        self._nodes = list(graph.nodes)
-        self._graph = graph
-        self._executable = self.driver.graph_instantiate(self._nodes)
+        self._executable = self.driver.graph_instantiate(list(graph.nodes))
 
     def replay(self, stream: Stream | int | None = None) -> None:
         """Every node is queued, in an order its edges allow."""
         self.driver.graph_launch(self._executable, handle_of(stream, self.driver))
-
-    def set_kernel_args(self, node: int, args: Sequence[Any]) -> None:
-        """The next replays launch that node with other arguments."""
-        operation = self._nodes[node].operation
-        if operation.kind != "kernel":
-            raise InvalidValueError(f"node {node} is a {operation.kind}, not a kernel")
-        packed = self._graph._packed(operation.function, operation.name, args)
-        self._nodes[node] = Node(operation.with_args(packed), self._nodes[node].after)
-        self._executable = self.driver.graph_instantiate(self._nodes)
 
 
 class capture:

@@ -1,7 +1,7 @@
 """One thing a device can be told to do, as data: what streams queue and graphs hold."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from labkit.cuda.driver import Dim3
@@ -37,18 +37,6 @@ class Operation:
     call: Callable[[], None] | None = None
     keep: Any = None
     """Whatever must stay alive until it has run."""
-
-    def with_args(self, args: tuple[bytes, ...]) -> "Operation":
-        """The same launch with other arguments.
-
-        Raises   ValueError   their number or sizes differ
-        """
-        if [len(a) for a in args] != [len(a) for a in self.args]:
-            raise ValueError(
-                f"{self.name} takes arguments of {[len(a) for a in self.args]} bytes, "
-                f"not {[len(a) for a in args]}"
-            )
-        return replace(self, args=args)
 
 
 @dataclass

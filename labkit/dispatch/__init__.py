@@ -24,7 +24,6 @@ from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import SchemaError, parse_schema
 from labkit.dispatch.table import RULES, Cell, compute_cell, compute_table, rules_tried
 from labkit.dispatch.tls import (
-    AutoDispatchBelowAutograd,
     ExcludeDispatchKeyGuard,
     ForceDispatchKeyGuard,
     IncludeDispatchKeyGuard,
@@ -33,7 +32,6 @@ from labkit.dispatch.tls import (
 
 __all__ = [
     "RULES",
-    "AutoDispatchBelowAutograd",
     "Cell",
     "DispatchKey",
     "DispatchKeySet",

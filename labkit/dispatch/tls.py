@@ -101,16 +101,6 @@ class ExcludeDispatchKeyGuard:
         set_local(included(), self._saved)
 
 
-class AutoDispatchBelowAutograd(ExcludeDispatchKeyGuard):
-    """What is called inside does not record gradients: the autograd keys are excluded.
-
-    Source   aten/src/ATen/core/LegacyTypeDispatch.h  AutoDispatchBelowAutograd
-    """
-
-    def __init__(self) -> None:
-        super().__init__(AUTOGRAD_KEYS)
-
-
 class InferenceMode:
     """Autograd is excluded, and ADInplaceOrView is not included: no versions, no views.
 

@@ -10,6 +10,7 @@ import pytest
 
 import labkit as lab
 from labkit import cuda
+from labkit.cuda.emulator.arena import GRANULARITY
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import InvalidValueError, OutOfMemoryError
 
@@ -84,7 +85,7 @@ def test_a_copy_past_an_allocation_is_refused_before_it_starts(small_device):
 
 
 def test_one_page_of_memory_is_reachable_at_two_addresses(small_device):
-    page = small_device.allocation_granularity()
+    page = GRANULARITY
     room = small_device.address_reserve(2 * page)
     handle = small_device.memory_create(page)
     small_device.memory_map(room, page, handle)
@@ -106,7 +107,7 @@ def test_virtual_memory_and_malloc_share_the_capacity(small_device):
 
 
 def test_wrong_uses_of_virtual_memory_are_named(small_device):
-    page = small_device.allocation_granularity()
+    page = GRANULARITY
     room, handle = small_device.address_reserve(page), small_device.memory_create(page)
     with pytest.raises(InvalidValueError, match="was not reserved"):
         small_device.memory_map(room + page, page, handle)
@@ -140,6 +141,7 @@ def test_host_code_that_follows_a_device_address_ends():
     """As on a GPU: only the driver's copies reach device memory."""
     program = """
 import ctypes
+from labkit.cuda.emulator.arena import GRANULARITY
 from labkit.cuda.emulator.driver import EmulatorDriver
 device = EmulatorDriver(1 << 21)
 address = device.malloc(64)

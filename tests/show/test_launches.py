@@ -41,10 +41,11 @@ def test_nodes_name_the_memory_they_were_captured_with(device):
 
 def test_copies_fills_and_joins_have_their_addresses(device):
     x, y = lab.zeros(3, device="cuda"), lab.zeros(3, device="cuda")
-    graph = cuda.Graph()
-    first = graph.add_memset(x.data_ptr(), 0, 12)
-    second = graph.add_memcpy(y.data_ptr(), x.data_ptr(), 12, after=[first])
-    graph.add_empty(after=[second])
+    stream = cuda.Stream()
+    with cuda.capture(stream) as graph:
+        device.memset_async(x.data_ptr(), 0, 12, stream.handle)
+        device.memcpy_async(y.data_ptr(), x.data_ptr(), 12, stream.handle)
+        device.launch_host_function(stream.handle, lambda: None)
     view = show.graph(graph, graph)
     assert [node["badges"] for node in view._nodes[:3]] == [
         ["writes x"], ["reads x", "writes y"], [],

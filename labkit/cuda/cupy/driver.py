@@ -134,13 +134,6 @@ class CupyDriver:
         with told():
             return AllocationProperties(1, 0, Location(1, runtime.getDevice()))
 
-    def allocation_granularity(self) -> int:
-        """Bytes that sizes of virtual memory are multiples of."""
-        size = ctypes.c_size_t()
-        allocation = self._allocation()
-        self._call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(allocation), 0)
-        return size.value
-
     def address_reserve(self, size_bytes: int) -> int:
         """Address of room without memory."""
         address = ctypes.c_uint64()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.cuda.driver import DeviceProperties
-from labkit.cuda.emulator.arena import GRANULARITY, Arena, wanted_bytes
+from labkit.cuda.emulator.arena import Arena, wanted_bytes
 from labkit.cuda.emulator.capture import Capture, Captures, checked
 from labkit.cuda.emulator.events import Events
 from labkit.cuda.emulator.forked import close_to_children
@@ -112,10 +112,6 @@ class EmulatorDriver:
         with self._lock:
             self.queue.run_until(None)
             self.arena.free(address)
-
-    def allocation_granularity(self) -> int:
-        """Bytes that sizes of virtual memory are multiples of."""
-        return GRANULARITY
 
     def address_reserve(self, size_bytes: int) -> int:
         """Address of room without memory."""
