@@ -77,16 +77,14 @@ class AccumulateGrad(Node):
         else:
             meta.grad = aten.add.Tensor(meta.grad, grad)
 
-    def call_post_accumulate_hooks(self, call: Callable[..., Any] | None = None) -> None:
+    def call_post_accumulate_hooks(self) -> None:
         """Each has seen the leaf, with its gradient.
-
-        call   the engine's `call_hook`, where it wants to know
 
         Raises   RuntimeError   one returned something
         """
-        for hook in tuple((self.variable.autograd_meta.post_accumulate_hooks or {}).values()):
-            leaf = self.variable
-            result = call(self, "post-accumulate", hook, leaf) if call else hook(leaf)
+        leaf, task = self.variable, STATE.task  # no task where the node is called by hand
+        for hook in tuple((leaf.autograd_meta.post_accumulate_hooks or {}).values()):
+            result = task.call_hook(self, "post-accumulate", hook, leaf) if task else hook(leaf)
             if result is not None:
                 raise RuntimeError(
                     "Tensor post accumulate grad hooks should return None; "

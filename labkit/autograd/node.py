@@ -56,7 +56,8 @@ class InputMetadata:
         )
 
     def __repr__(self) -> str:
-        return f"InputMetadata(shape={list(self.shape)}, dtype={self.dtype}, device={self.device})"
+        shape = None if self.is_undefined else list(self.shape)
+        return f"InputMetadata(shape={shape}, dtype={self.dtype}, device={self.device})"
 
 
 class Node:

@@ -195,7 +195,7 @@ class RecordedTask(GraphTask):
         if grads[0] is not None:
             value = self.recorder.value(node.variable.autograd_meta.grad)
             self.recorder.note("accumulate", node, text=text, value=value)
-        node.call_post_accumulate_hooks(self.call_hook)
+        node.call_post_accumulate_hooks()
         return ()
 
     def release(self, node: Node) -> None:

@@ -260,3 +260,15 @@ def test_a_backward_inside_a_backward():
         log(x.grad)
 
     assert_same(program)
+
+
+def test_what_a_node_takes_can_be_shown_where_an_output_is_no_tensor():
+    class WithNumber(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, 3
+
+    y, _ = WithNumber.apply(lab.tensor([1.0], requires_grad=True))
+    shown = repr(y.grad_fn._input_metadata)
+    assert shown.count("InputMetadata(shape=[1], dtype=labkit.float32, device=cpu)") == 1
+    assert shown.count("InputMetadata(shape=None, dtype=None, device=None)") == 1

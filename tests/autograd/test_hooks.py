@@ -1,5 +1,8 @@
 """Five kinds of hooks, in PyTorch's order and with its words."""
 
+import labkit as lab
+from labkit.autograd.engine.engine import ENGINE
+from labkit.autograd.engine.graph_task import GraphTask
 from tests.autograd.both import assert_same
 
 
@@ -117,3 +120,28 @@ def test_a_hook_cannot_make_a_gradient_of_none():
             log(str(error))
 
     assert_same(program)
+
+
+def test_every_hook_of_a_backward_call_fires_in_one_place(monkeypatch):
+    fired = []
+
+    class Noting(GraphTask):
+        def call_hook(self, node, kind, hook, *values, slot=0):
+            fired.append((node.name(), kind))
+            return super().call_hook(node, kind, hook, *values, slot=slot)
+
+    monkeypatch.setattr(ENGINE, "new_task", Noting)
+    x = lab.tensor([1.0], requires_grad=True)
+    y = x * 3
+    y.retain_grad()
+    y.grad_fn.register_prehook(lambda grads: None)
+    y.grad_fn.register_hook(lambda results, grads: None)
+    for tensor in (x, y):
+        tensor.register_hook(lambda grad: None)
+    x.register_post_accumulate_grad_hook(lambda leaf: None)
+    y.backward()
+    leaf = "torch::autograd::AccumulateGrad"
+    kinds = ("tensor", "retain_grad", "pre", "post")
+    assert fired == [
+        *(("MulBackward0", kind) for kind in kinds), (leaf, "tensor"), (leaf, "post-accumulate")
+    ]  # fmt: skip

@@ -259,7 +259,7 @@ class GraphTask:
     def call_hook(
         self, node: Node, kind: str, hook: Callable[..., Any], *values: Any, slot: int = 0
     ) -> Any:
-        """What the hook returns.
+        """What the hook returns: every hook of a backward call fires here.
 
         kind   tensor, retain_grad, pre, post, post-accumulate
         slot   of a tensor's hooks: which input of the node
