@@ -3,8 +3,8 @@
 from labkit.autograd.derivatives.row import Row, row
 
 ROWS: list[Row] = [
-    row("cat", "CatBackward0", tensors="cat_backward(grad, tensors.sizes, tensors.dtype, dim)"),
-    row("stack", "StackBackward0", tensors="stack_backward(grad, dim, tensors.dtype)"),
+    row("cat", "CatBackward0", tensors="cat_backward(grad, tensors.sizes, dim)"),
+    row("stack", "StackBackward0", tensors="aten.unbind.int(grad, dim)"),
     row("squeeze_.dim", "SqueezeBackward4", self="unsqueeze_to(grad, self.sizes, dim)"),
     row("tril", "TrilBackward0", self="tril(grad, diagonal)"),
     row("triu", "TriuBackward0", self="triu(grad, diagonal)"),

@@ -1,4 +1,4 @@
-"""Second derivatives of activation functions, and the first where no operator gives it.
+"""The derivative of silu, by an operator or, to be differentiated again, by several.
 
 Source   torch/csrc/autograd/FunctionsManual.cpp
 """

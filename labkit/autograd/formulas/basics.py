@@ -29,11 +29,6 @@ def maybe_multiply(tensor: Any, scalar: Any) -> Any:
     return tensor if scalar == 1 else tensor * scalar
 
 
-def real_part(value: Any) -> Any:
-    """The real part; what is real is its own."""
-    return aten.real.default(value) if value.dtype.is_complex else value
-
-
 def _filled(sizes: Sequence[int], strides: Ints, dtype: Any, device: Any, number: int) -> Any:
     made = empty_strided(tuple(sizes), strides, dtype, device)
     copy.fill(made, number)

@@ -1,6 +1,6 @@
 """The way back through copies.
 
-Source   torch/csrc/autograd/FunctionsManual.cpp; torch/csrc/autograd/functions/tensor.cpp
+Source   torch/csrc/autograd/FunctionsManual.cpp
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Gradients of matrix products, laid out as the operands are.
 
-Source   torch/csrc/autograd/FunctionsManual.cpp  mm_mat1_backward, _trilinear_backward
+Source   torch/csrc/autograd/FunctionsManual.cpp  mm_mat1_backward, mm_mat2_backward
 """
 
 from collections.abc import Sequence

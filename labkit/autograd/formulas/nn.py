@@ -1,15 +1,11 @@
-"""Gradients of convolutions, pooling and softmax, and the gradients of those.
+"""The second gradient of softmax.
 
-Source   torch/csrc/autograd/FunctionsManual.cpp  max_pool_double_backward, softmax_double_backward
-         aten/src/ATen/native/Convolution.cpp  _convolution_double_backward
+Source   torch/csrc/autograd/FunctionsManual.cpp  softmax_double_backward
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from labkit.ops.aten import aten
-
-Ints = Sequence[int]
 
 
 def softmax_double_backward(grad: Any, grad_output: Any, dim: int, output: Any) -> Any:

@@ -12,36 +12,6 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 
 
-def _compare(name: str, a: Any, b: Any) -> Any:
-    overload = "Tensor" if isinstance(b, TensorImpl) else "Scalar"
-    return getattr(getattr(aten, name), overload)(a, b)
-
-
-def eq(a: Any, b: Any) -> Any:
-    """Element by element, a == b."""
-    return _compare("eq", a, b)
-
-
-def lt(a: Any, b: Any) -> Any:
-    """Element by element, a < b."""
-    return _compare("lt", a, b)
-
-
-def le(a: Any, b: Any) -> Any:
-    """Element by element, a <= b."""
-    return _compare("le", a, b)
-
-
-def gt(a: Any, b: Any) -> Any:
-    """Element by element, a > b."""
-    return _compare("gt", a, b)
-
-
-def ge(a: Any, b: Any) -> Any:
-    """Element by element, a >= b."""
-    return _compare("ge", a, b)
-
-
 def power(a: Any, exponent: float) -> Any:
     """A tensor to a number's power."""
     return aten.pow.Tensor_Scalar(a, exponent)
@@ -62,7 +32,7 @@ def halved_where(mask: Any, grad: Any) -> Any:
 
 def takes_first(a: Any, b: Any, larger: bool) -> Any:
     """True where fmax or fmin takes a."""
-    mine = ge(a, b) if larger else le(a, b)
+    mine = aten.ge(a, b) if larger else aten.le(a, b)
     return aten.logical_or.default(mine, aten.isnan.default(b))
 
 
@@ -74,11 +44,11 @@ def clamp_self(grad: Any, self: Any, low: Any, high: Any) -> Any:
     if low is None and high is None:
         return grad
     if high is None:
-        inside = ge(self, low)
+        inside = aten.ge(self, low)
     elif low is None:
-        inside = le(self, high)
+        inside = aten.le(self, high)
     else:
-        inside = aten.logical_and.default(ge(self, low), le(self, high))
+        inside = aten.logical_and.default(aten.ge(self, low), aten.le(self, high))
     return zero_where(aten.logical_not.default(inside), grad)
 
 
@@ -89,14 +59,14 @@ def clamp_min_max(grad: Any, self: Any, low: Any, high: Any, needs: Sequence[boo
     """
     of_low = of_high = None
     if low is not None and needs[0]:
-        taken = lt(self, low)
+        taken = aten.lt(self, low)
         if high is not None:
-            taken = aten.logical_and.default(taken, lt(low, high))
+            taken = aten.logical_and.default(taken, aten.lt(low, high))
         of_low = zero_where(aten.logical_not.default(taken), grad)
     if high is not None and needs[1]:
-        taken = gt(self, high)
+        taken = aten.gt(self, high)
         if low is not None:
-            taken = aten.logical_or.default(taken, lt(high, low))
+            taken = aten.logical_or.default(taken, aten.lt(high, low))
         of_high = zero_where(aten.logical_not.default(taken), grad)
     return of_low, of_high
 
@@ -120,7 +90,7 @@ def pow_self(grad: Any, self: Any, exponent: complex) -> Any:
 def pow_self_tensor(grad: Any, self: Any, exponent: Any) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_self."""
     factor = exponent * aten.pow.Tensor_Tensor(self, exponent - 1)
-    return zero_where(eq(exponent, 0.0), grad * conj(factor))
+    return zero_where(aten.eq(exponent, 0.0), grad * conj(factor))
 
 
 def pow_exponent(grad: Any, self: Any, exponent: Any, result: Any) -> Any:
@@ -131,11 +101,11 @@ def pow_exponent(grad: Any, self: Any, exponent: Any, result: Any) -> Any:
     if exponent.dtype.is_complex:
         size = aten.real.default(exponent)
         allowed = aten.logical_and.default(
-            aten.eq.Scalar(aten.imag.default(exponent), 0), ge(size, 0)
+            aten.eq.Scalar(aten.imag.default(exponent), 0), aten.ge(size, 0)
         )
     else:
-        allowed = ge(exponent, 0)
-    mask = aten.logical_and.default(eq(self, 0), allowed)
+        allowed = aten.ge(exponent, 0)
+    mask = aten.logical_and.default(aten.eq(self, 0), allowed)
     factor = conj(result * aten.log.default(self))
     return zero_where(mask, grad * factor)
 
@@ -144,7 +114,7 @@ def pow_scalar_exponent(grad: Any, self: complex, exponent: Any, result: Any) ->
     """Source   torch/csrc/autograd/FunctionsManual.cpp  pow_backward_exponent."""
     if self == 0:
         factor = conj(result * -math.inf)
-        return zero_where(ge(exponent, 0), grad * factor)
+        return zero_where(aten.ge(exponent, 0), grad * factor)
     base = math.log(self) if not isinstance(self, complex) and self > 0 else None
     if base is None:
         number = aten.full.default([], self, dtype=result.dtype, device=result.device)
@@ -183,7 +153,7 @@ def sgn_self(grad: Any, self: Any, result: Any) -> Any:
         return zeros_like(grad)
     size = aten.abs.default(self)
     along = aten.real.default(grad / result) * result
-    return zero_where(eq(size, 0.0), (grad - along) / size)
+    return zero_where(aten.eq(size, 0.0), (grad - along) / size)
 
 
 def angle_self(grad: Any, self: Any) -> Any:
@@ -194,13 +164,13 @@ def angle_self(grad: Any, self: Any) -> Any:
     real, imag = aten.real.default(self), aten.imag.default(self)
     square = real * real + imag * imag
     value = aten.complex.default(-imag / square * grad, real / square * grad)
-    return zero_where(eq(self, 0.0), value)
+    return zero_where(aten.eq(self, 0.0), value)
 
 
 def atan2_backward(grad: Any, self: Any, other: Any, needs: Sequence[bool]) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  atan2_backward."""
     square = self * self + other * other
-    inverse = zero_where(eq(square, 0), aten.reciprocal.default(square))
+    inverse = zero_where(aten.eq(square, 0), aten.reciprocal.default(square))
     return (
         grad * other * inverse if needs[0] else None,
         grad * -self * inverse if needs[1] else None,

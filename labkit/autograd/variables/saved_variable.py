@@ -32,7 +32,7 @@ _DETACHED = (
     "not supported, please use out-of-place `.detach()` instead"
 )
 
-Hooks = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+PackHooks = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 UNPACK_OBSERVERS: list[Callable[[Node | None, TensorImpl, int], None]] = []
@@ -65,7 +65,7 @@ class SavedVariable:
     edge: Any = None
     """Of an input that a hook has packed: its own edge, since the tensor is not kept."""
     accumulator: Any = None
-    hooks: Hooks | None = None
+    hooks: PackHooks | None = None
     packed: Any = None
     written_node: Callable[[], Node | None] | None = None
     """Of a view that was written: its regenerated `grad_fn`, held weakly."""
@@ -165,7 +165,7 @@ class SavedVariable:
         elif not self.is_output:
             self.edge = variable.edge_of_history(tensor)
 
-    def _pack(self, tensor: TensorImpl, hooks: Hooks) -> None:
+    def _pack(self, tensor: TensorImpl, hooks: PackHooks) -> None:
         self.hooks = hooks
         before, shown = tensor.version, tensor
         if self.is_original and tensor.autograd_meta is not None:
