@@ -22,7 +22,7 @@ def best_fit(params: AllocParams, settings: AllocatorSettings) -> Block | None:
 def _least_extent(params: AllocParams) -> Block | None:
     """The best fit where segments grow.
 
-    A block at the end of a growing segment counts with the unmapped room behind it, so that the
+    A block at the end of an expandable segment counts with the unmapped room behind it, so that the
     smaller segment is not grown when a larger one has room already.
     """
     in_order = params.pool.at_least(params.stream, params.size)

@@ -27,7 +27,7 @@ class Segment:
     """One range of addresses from the device, and what all of its blocks have in common.
 
     birth       segments are numbered as they are made
-    expandable  the pages of a segment that can grow; None for one that `malloc` returned
+    expandable  the pages of an expandable one; None for one that `malloc` returned
     frames      of the request it was made for, when they are recorded
     """
 
@@ -260,7 +260,7 @@ class AllocParams:
     pool, stream    where a block is looked for
     alloc_size      of the segment that a plain device is asked for, once nothing cached fits
     frames          of the caller, when they are recorded
-    is_expandable_segments_active  segments may grow for it, and blocks of growing ones serve it
+    is_expandable_segments_active  segments may grow for it, and blocks of expandable ones serve it
 
     Source   c10/cuda/CUDACachingAllocator.cpp  AllocParams
     """

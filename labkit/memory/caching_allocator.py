@@ -99,8 +99,8 @@ class CachingAllocator:
         self.process_events(frames)
         block_size = round_size(size, self.settings.divisions)
         pool = self._get_pool(block_size, stream)
-        growing = self.settings.expandable_segments
-        params = AllocParams(size, block_size, pool, stream, growing, frames)
+        may_expand = self.settings.expandable_segments
+        params = AllocParams(size, block_size, pool, stream, may_expand, frames)
         self.recorder.search(params, self.settings)
         try:
             block = self._get_free_block(params) or self._make_room(params)
@@ -372,7 +372,7 @@ class CachingAllocator:
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes of all segments; of growing ones, what is mapped."""
+        """Bytes of all segments; of expandable ones, what is mapped."""
         return self.reserved.bytes
 
     @property

@@ -26,7 +26,7 @@ from labkit.memory.sizes import told_size
 RULES = {
     "best_fit": "the first block of its stream that is large enough",
     "new_segment": "nothing cached fits: the device gave a new segment",
-    "grown_segment": "nothing cached fits: a growing segment got more pages",
+    "grown_segment": "nothing cached fits: an expandable segment got more pages",
     "released_first": "the device was full: cached memory went back before it gave more",
     "borrowed": "the device was full: a private pool lent a free block",
     "out_of_memory": "nothing that could be released made room",
@@ -48,7 +48,7 @@ VERDICTS = {
     "grows_more": "fits, but a later block would reach less far into unmapped room",
     "oversize": "never split (max_split_size): kept for larger requests",
     "too_large": "too much would be wasted (max_non_split_rounding)",
-    "not_growing": "fits, but growing segments are switched off",
+    "not_growing": "fits, but expandable segments are switched off",
     "refused": "fits, but the search ended at a block before it that may not be used",
 }
 

@@ -19,7 +19,7 @@ from labkit.memory.sizes import SMALL_SEGMENT_SIZE
 
 
 class ExpandableSegments:
-    """The growing segments of one device."""
+    """The expandable segments of one device."""
 
     def __init__(self, reserved: ReservedMemory) -> None:
         self._reserved = reserved
@@ -152,7 +152,7 @@ class ExpandableSegments:
 
 
 def _pages_of(segment: Segment) -> ExpandableSegment:
-    assert segment.expandable is not None, "only growing segments have pages"
+    assert segment.expandable is not None, "only expandable segments have pages"
     return segment.expandable
 
 

@@ -9,7 +9,7 @@ from labkit.memory.settings import AllocatorSettings
 
 
 def segment_dicts(segments: Mapping[int, Segment], device: int) -> list[dict[str, Any]]:
-    """The memory map, by address. Each mapped run of a growing segment is one entry.
+    """The memory map, by address. Each mapped run of an expandable segment is one entry.
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::snapshot
     """

@@ -117,7 +117,7 @@ class CachedMemory:
         self._events.synchronize_and_free_events(frames, owner)
 
     def _release_blocks(self, pool: BlockPool, frames: Frames | None) -> None:
-        """Release whole free segments in search order, then the free pages of growing ones.
+        """Release whole free segments in search order, then the free pages of expandable ones.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::release_blocks
         """

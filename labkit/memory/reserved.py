@@ -12,7 +12,7 @@ class ReservedMemory:
     """The segments of one device. The driver is asked first: what it refuses changes nothing.
 
     segments         by address
-    bytes            of the segments; of growing ones, what is mapped
+    bytes            of the segments; of expandable ones, what is mapped
     limit            how many there may be, or None
     orders_by_birth  False: ties between blocks go to the lower address, as before PyTorch 2.13
     """

@@ -1,4 +1,8 @@
-"""What a request becomes: the size of its block and the size of a new segment for it."""
+"""What a request becomes: the size of its block and the size of a new segment for it.
+
+Source   c10/core/AllocatorConfig.h  kMinBlockSize, kSmallSize, kSmallBuffer, kMinLargeAlloc,
+         kRoundLarge
+"""
 
 from collections.abc import Sequence
 
@@ -88,7 +92,7 @@ def is_small(block_size: int) -> bool:
 def is_cut_off(remaining: int, finely: bool) -> bool:
     """True when what is left of a block becomes a block of its own; else it stays with it.
 
-    finely  in the small pool and in growing segments
+    finely  in the small pool and in expandable segments
 
     Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::should_split
     """

@@ -118,7 +118,7 @@ class PoolStats:
     """The figures of the small pools or of the large ones, in PyTorch's order.
 
     active          allocated or pending
-    inactive_split  free blocks that are not a whole segment; those of growing segments do not
+    inactive_split  free blocks that are not a whole segment; those of expandable segments do not
                     count, because free pages can always go back
     """
 

@@ -111,7 +111,7 @@ def replay_exactly(
 ) -> Outcome:
     """Make the recorded requests again and compare each trace entry, then the memory map.
 
-    device_total     bytes; growing segments size their reservations by it, and the fraction counts
+    device_total     bytes; the fraction and the reservations of expandable segments follow it
     memory_fraction  the one in force during the recording, which no snapshot shows
     orders_by_birth  how equal free blocks tie: True, the older segment's first, as from 2.13 on;
                      False, the lower address; None, whichever follows the recording further
@@ -252,8 +252,7 @@ def _would_find(allocator: CachingAllocator, request: Request) -> bool:
     known = request.pool in allocator.private_pools
     pools = allocator.private_pools[request.pool] if known else allocator
     pool = pools.small_blocks if is_small(size) else pools.large_blocks
-    growing = settings.expandable_segments
-    params = AllocParams(request.size, size, pool, request.stream, growing)
+    params = AllocParams(request.size, size, pool, request.stream, settings.expandable_segments)
     return best_fit(params, settings) is not None
 
 

@@ -29,10 +29,10 @@ def restore(allocator: CachingAllocator, segments: list[Recorded]) -> None:
         if not segment["is_expandable"]:
             plain = _new_segment(allocator, segment, None)
             _chain(allocator, plain, segment["blocks"])
-    growing = [segment for segment in segments if segment["is_expandable"]]
-    growing.sort(key=lambda segment: (_kind(segment), segment["address"]))
-    for _, runs in groupby(growing, key=_kind):
-        _restore_growing(allocator, list(runs))
+    expandable = [segment for segment in segments if segment["is_expandable"]]
+    expandable.sort(key=lambda segment: (_kind(segment), segment["address"]))
+    for _, runs in groupby(expandable, key=_kind):
+        _restore_expandable(allocator, list(runs))
 
 
 def waiting_stream(address: int) -> int:
@@ -66,7 +66,7 @@ def _new_segment(
     return allocator.reserved.new_segment(recorded["address"], pool, recorded["stream"], expandable)
 
 
-def _restore_growing(allocator: CachingAllocator, runs: list[Recorded]) -> None:
+def _restore_expandable(allocator: CachingAllocator, runs: list[Recorded]) -> None:
     small = runs[0]["segment_type"] == "small"
     page_size = SMALL_SEGMENT_SIZE if small else allocator.settings.large_segment_size
     while runs:

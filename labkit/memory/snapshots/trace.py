@@ -164,7 +164,7 @@ def segments_before(snapshot: Snapshot, entry: int = 0, device: int = 0) -> list
     The trace is undone from its end. A freed block's rounded size is not recorded, but free room
     of at most 1 MiB behind a block of the large pool can only belong to the block, and so can what
     lies before the first allocation behind it. The map is exact unless `max_split_size` is set or
-    growing segments are used.
+    expandable segments are used.
     """
     return undone(snapshot, entries_of(snapshot, device)[entry:], device)
 
@@ -240,7 +240,7 @@ class _Range:
     def of_entry(cls, entry: dict[str, Any], large_page: int) -> "_Range":
         """What went back to the device: nothing in it was in use, so only its size tells the pool.
 
-        A small segment has 2 MiB and no large one has; growing ones have pages of their pool.
+        A small segment has 2 MiB and no large one has; expandable ones have pages of their pool.
         """
         address, size = entry["addr"], entry["size"]
         is_expandable = entry["action"] == "segment_unmap"
@@ -292,7 +292,7 @@ def _remove(ranges: list[_Range], address: int, size: int) -> None:
 
 
 def _add(ranges: list[_Range], piece: _Range) -> None:
-    """Join growing segments that touch; a plain segment stays one."""
+    """Join expandable segments that touch; a plain segment stays one."""
     if piece.is_expandable:
         for other in list(ranges):
             touches = (
