@@ -1,5 +1,16 @@
 """A graph of every recorded call, and the engine that runs it backward.
 
+    node             one step of the graph; accumulate_grad: the last one, of a leaf
+    kernels          a call is computed, and recorded: read this first
+    derivatives      the table of formulas; formulas: what they may call by name
+    variables        what autograd knows of a tensor
+    backward         backward() and grad(), for the engine
+    function         a user's own; function_outputs: what its apply returns
+    grad_mode        no_grad and its like; state: what they switch, and the rest of a thread's
+    graph, handles   hooks on saved tensors; a registered hook, to be taken back
+    recording        every step of a backward call, as data
+    anomaly, checkpoint, gradcheck   as in PyTorch
+
 Source   torch/csrc/autograd; torch/autograd
 Differs  Backward only: forward-mode differentiation (torch.autograd.forward_ad) is left out.
 """

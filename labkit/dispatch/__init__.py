@@ -1,12 +1,20 @@
-"""Which kernel runs: keys, tables, calls, and the reasons. Mirrors ATen/core/dispatch.
+"""Which kernel runs: keys, tables, calls, and the reasons.
 
-schema, schema_parser   what an operator takes and gives
-table                   the rules that fill a cell
-operator, dispatcher    registrations, the two tables, a call
-library, packet         defining, registering, calling by name
-tls                     the thread's included and excluded sets
-layers/                 autocast and Python modes, as layers that are really installed
-explain                 every step of a call, labkit's or PyTorch's
+    operator             one operator's kernels, its two tables, a call: read this first
+    table                the rules that fill a cell; kernel: what it holds; errors: what it lacks
+    dispatcher, default  all operators and fallbacks, and the dispatcher that labkit uses
+    schema               what an operator takes and gives; schema_parser reads one
+    arguments            a call's values checked, and their key sets joined
+    tls                  the thread's included and excluded sets; layer_keys: sets of the layers
+    library, packet      defining and registering; calling by name
+    layers               autocast and Python modes, as layers that are really installed
+    recorder, recording  every kernel that is entered; described: a tensor in words
+    explain              every step of a call, predicted from its situation and the contracts of
+                         kernels; labkit_operator and torch_operator: either side's operator
+    torch_keys           PyTorch's key sets; torch_tables, torch_recording: its tables, its kernels
+    contexts             a PyTorch call explained in no_grad, vmap, ...
+
+Source   aten/src/ATen/core/dispatch
 """
 
 from labkit.core.dispatch_key import DispatchKey
