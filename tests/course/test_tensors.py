@@ -1,8 +1,9 @@
+import pytest
 import torch
 
 from labkit.course.exercise import Case
 from labkit.course.exercises import tensors
-from tests.course.answers import CATCHES, Answers, catches
+from tests.course.answers import CATCHES, Answers, catches, first_hint
 
 answers = Answers("tensors")
 BANNED = "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)"
@@ -150,6 +151,22 @@ def treats_all_tensors_alike(operands, default):
     return promote(alike, default)
 
 
+@answers.wrong("promote", "keeps the width of complex from below")
+def own_width(operands, default):
+    """A complex result keeps the width it has in its own category."""
+    parts = [[one for one in operands if one[0] == category] for category in tensors.CATEGORIES]
+    said = [promote(part, default) for part in parts if part]
+    found = [name for name in said if name.startswith("complex")]
+    return found[0] if found else promote(operands, default)
+
+
+@answers.wrong("promote", "takes the last of several numbers")
+def the_last_number(operands, default):
+    *_, last = [operand for operand in operands if operand[0] == "number"] or [None]
+    kept = [one for one in operands if one[0] != "number" or one is last]
+    return promote(kept, default)
+
+
 @answers.wrong("promote", "a table for the printed examples")
 def a_table(operands, default):
     table = {("int8", 200): "int8", ("int8", "int64"): "int8", ("bool", 1.5): "float32"}
@@ -188,6 +205,25 @@ def share_or_copy(call):
 
 def with_changes(**changes):
     return lambda call: share_or_copy(call | changes)
+
+
+@answers.wrong("share_or_copy", "asks for the dtype before the device")
+def dtype_first(call):
+    other = call["dtype"] not in (None, call["source_dtype"])
+    found = share_or_copy(call)
+    return ("copies", "other_dtype") if found[1] == "other_device" and other else found
+
+
+@answers.wrong("share_or_copy", "refuses a list")
+def refuses_lists(call):
+    found = share_or_copy(call)
+    return ("raises", "no_buffer") if found[1] == "no_buffer" else found
+
+
+@answers.wrong("share_or_copy", "copies what must not be changed")
+def copies_read_only(call):
+    found = share_or_copy(call)
+    return found if call["writable"] or found[0] == "raises" else ("copies", found[1])
 
 
 @answers.wrong("share_or_copy", "from_numpy always shares")
@@ -349,6 +385,21 @@ def makes_tensors(calls):
 
 
 test_answers = answers.tests()
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("promote", own_width, "the width of the float above"),
+        ("promote", the_last_number, "Numbers are joined"),
+        ("share_or_copy", dtype_first, "in the order of the task"),
+        ("share_or_copy", refuses_lists, "copy what a list holds"),
+        ("share_or_copy", copies_read_only, "torch only warns"),
+    ],
+)
+def test_a_mistake_earns_its_own_hint(name, answer, said):
+    for seed in (7, 8, 9):
+        assert said in first_hint(answers.exercises[name], answer, seed)
 
 
 def test_the_pictures_draw_a_wrong_answer():

@@ -15,6 +15,7 @@ from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 
 NOTEBOOK = "1_fundamentals/3_tensors"
 
+CATEGORIES = ("dimensioned", "zero-dim", "number")
 NUMBERS = (True, 3, 200, 1.5, 2 + 1j)
 
 
@@ -24,7 +25,7 @@ NUMBERS = (True, 3, 200, 1.5, 2 + 1j)
 def _operands(rng: Rng, size: int) -> tuple[list[tuple[str, Any]], str]:
     operands: list[tuple[str, Any]] = []
     for _ in range(1 + rng.randint(0, 1 + size // 2)):
-        kind = rng.choice(("dimensioned", "zero-dim", "number"))
+        kind = rng.choice(CATEGORIES)
         operands.append((kind, rng.choice(NUMBERS if kind == "number" else NAMES)))
     return operands, rng.choice(("float32", "float64"))
 
@@ -56,6 +57,15 @@ def _kinds(evidence: Any) -> set[str]:
     return {kind for kind, _ in evidence.inputs[0]} if evidence.inputs else set()
 
 
+def _complex_from_below(evidence: Any) -> bool:
+    """Whether both answers are complex, and no operand of the highest category is."""
+    operands = evidence.inputs[0]
+    highest = next(kind for kind in CATEGORIES if kind in _kinds(evidence))
+    own = [what for kind, what in operands if kind == highest]
+    both = {evidence.right[:7], evidence.value[:7]} == {"complex"}
+    return both and not any("complex" in str(what) or isinstance(what, complex) for what in own)
+
+
 def _one_tensor(rng: Rng, size: int) -> tuple[list[tuple[str, Any]], str]:
     return [("dimensioned", rng.choice(NAMES))], "float32"
 
@@ -74,7 +84,7 @@ promote = Exercise(
         Stage("one tensor", case=_one_tensor, cases=13),
         Stage("dimensioned", only=_only("dimensioned")),
         Stage("numbers", only=_only("number")),
-        Stage("three categories", only=_only("dimensioned", "zero-dim", "number")),
+        Stage("three categories", only=_only(*CATEGORIES)),
         Stage("complex"),
     ),
     rules=("a lattice over the dtypes, no torch call, no labkit call, no NumPy",),
@@ -94,6 +104,15 @@ promote = Exercise(
             ),
         ),
         Hint(
+            "Numbers are joined like tensors, with number_dtype: the higher kind decides.",
+            when=lambda evidence: len(evidence.inputs[0]) > 1 and _kinds(evidence) == {"number"},
+        ),
+        Hint(
+            "Complex comes from a lower category: it takes the width of the float above, not its "
+            "own. So not {got}.",
+            when=_complex_from_below,
+        ),
+        Hint(
             "A Python number has a kind (bool, int, float, complex) but no width: it changes the "
             "answer only when its kind is higher than everything else, and then the default "
             "dtype gives the width.",
@@ -109,6 +128,8 @@ promote = Exercise(
         "lets Python numbers widen",
         "ignores the default dtype for bool + float number",
         "treats 0-dim like dimensioned",
+        "keeps the width of complex from below",
+        "takes the last of several numbers",
         "a table for the printed examples",
         BANNED,
         FIRST,
@@ -123,6 +144,7 @@ CALLS = ("tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack")
 CODES = (
     "same_memory", "always_copies", "no_buffer", "other_dtype", "other_device", "negative_strides",
 )  # fmt: skip
+NAMES_THE_REASON = "the code names the reason"
 
 
 def _creation(rng: Rng, size: int) -> tuple[dict[str, Any]]:
@@ -195,7 +217,7 @@ def _judge_sharing(case: Case, got: Any) -> str | Wrong | None:
         return Wrong("the answer is a pair (verdict, code)", right)
     if got[0] != verdict:
         return Wrong("the verdict is what the call really does", right)
-    return None if got[1] == code else Wrong("the code names the reason", right)
+    return None if got[1] == code else Wrong(NAMES_THE_REASON, right)
 
 
 def _asked(evidence: Any) -> dict[str, Any]:
@@ -226,13 +248,28 @@ share_or_copy = Exercise(
     case=_creation,
     judge=_judge_sharing,
     cases=240,
-    minutes=15,
+    minutes=12,
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
             "The failing call reads an array backwards. torch has no negative strides: it can "
             "neither describe that memory nor copies it for you.",
             when=lambda evidence: _asked(evidence).get("step") == -1,
+        ),
+        Hint(
+            "What it does is right, the code is not: it is the first that applies, in the order of "
+            "the task.",
+            when=lambda evidence: evidence.property == NAMES_THE_REASON,
+        ),
+        Hint(
+            "tensor, as_tensor and asarray copy what a list holds: there is no memory to share.",
+            when=lambda evidence: _asked(evidence).get("source") == "list",
+        ),
+        Hint(
+            "An array that must not be changed is shared like any other: torch only warns.",
+            when=lambda evidence: (
+                not _asked(evidence)["writable"] and evidence.expected.startswith("('shares'")
+            ),
         ),
         Hint(
             "The failing call asks for a dtype or a device. Sharing means the same bytes: can "
@@ -242,7 +279,7 @@ share_or_copy = Exercise(
             ),
         ),
         "Sharing needs a source with one buffer that torch can describe, the same dtype and the "
-        "same device. Whether you may write to it does not matter: torch only warns.",
+        "same device.",
         "Ask the questions in the order of the codes and stop at the first that applies.",
     ),
     must_fail=(
@@ -250,6 +287,9 @@ share_or_copy = Exercise(
         "as_tensor always copies",
         "ignores a dtype change",
         "ignores device",
+        "asks for the dtype before the device",
+        "refuses a list",
+        "copies what must not be changed",
         FIRST,
         CONSTANT,
         "catches every exception and returns a default",
