@@ -94,6 +94,14 @@ def looks_from_the_left(shapes):
     return broadcast_shapes(shapes)
 
 
+@answers.wrong("broadcast_shapes", "raises another error than torch")
+def with_another_error(shapes):
+    try:
+        return broadcast_shapes(shapes)
+    except RuntimeError as clash:
+        raise ValueError(str(clash)) from clash
+
+
 @answers.wrong("broadcast_shapes", "stride 0 also where sizes match")
 def every_one_is_stretched(shapes):
     result, _ = broadcast_shapes(shapes)
@@ -148,7 +156,7 @@ def test_three_operands_are_refused_in_the_words_of_an_operator_of_three():
 
 def count(
     tree, *, expanded=False, keep=False, granule=512, promoted=True, writes=1, itemsize=None,
-    waits=True, empty=False,
+    waits=True, empty=False, rounded=False,
 ):  # fmt: skip
     figures = {"read": 0, "written": 0, "peak": 0}
     live = 0
@@ -173,7 +181,7 @@ def count(
                 figures["read"] += (result if expanded else value).numel() * width(value)
         size = result.numel() * width(result)
         held = -(-size // granule) * granule
-        figures["written"] += size * writes
+        figures["written"] += (held if rounded else size) * writes
         gone = 0 if keep else sum(size for _, size in operands)
         if not waits:
             live -= gone
@@ -199,6 +207,7 @@ for why, options in [
     ("ignores dtype promotion", {"promoted": False}),
     ("ignores the 512-byte granule", {"granule": 1}),
     ("ignores the 512-byte granule", {"granule": 256}),
+    ("rounds what is written", {"rounded": True}),
     ("counts the result once per operand", {"writes": 2}),
     (ELSEWHERE, {"itemsize": 4}),
     ("counts inputs at expanded size", {"empty": True}),
@@ -218,7 +227,10 @@ def every_operand_of_a_comparison_is_bool(tree):
         ("output_bytes", with_options(expanded=True), "stretched cell"),
         ("output_bytes", with_options(granule=1), "no multiple of 512"),
         ("loop_strides", lambda sizes, strides, shape: strides[len(shape)], "with an error"),
+        ("output_bytes", with_options(rounded=True), "own bytes"),
         ("loop_strides", lambda sizes, strides, shape: strides, "the missing axes come first"),
+        ("loop_strides", lambda *given: missing_last(*given), "own strides come after"),
+        ("broadcast_shapes", lambda shapes: with_another_error(shapes), "another error"),
     ],
 )
 def test_the_first_hint_is_about_the_mistake(name, answer, said):

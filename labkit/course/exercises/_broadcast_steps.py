@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Exercise, Hint, Rng
+from labkit.course.exercise import Evidence, Exercise, Hint, Rng
 from labkit.course.exercises._limits import LIBRARIES
 
 Ints = tuple[int, ...]
@@ -72,6 +72,15 @@ def _walked(answer: Any, sizes: Ints, strides: Ints, shape: Ints) -> Any:
     return tuple(0 if n == 1 else stride for n, stride in zip(shape, got, strict=True))
 
 
+def _walks_along_a_missing_axis(evidence: Evidence) -> bool:
+    sizes, _, shape = evidence.inputs
+    missing = len(shape) - len(sizes)
+    return any(
+        got and not right
+        for got, right in zip(evidence.value[:missing], evidence.right, strict=False)
+    )
+
+
 loop_strides = Exercise(
     id="broadcasting.loop_strides",
     case=_a_stretch,
@@ -91,6 +100,11 @@ loop_strides = Exercise(
         Hint(
             "There is one stride per axis of the shape, {expected}: the missing axes come first.",
             when=lambda e: len(e.value) != len(e.right),
+        ),
+        Hint(
+            "The shape has more axes than the tensor. The missing ones stand in front and are "
+            "stretched too: stride 0. The tensor's own strides come after them.",
+            when=_walks_along_a_missing_axis,
         ),
         Hint(
             "An axis of size 1 is stretched where the shape has another size, and then its stride "

@@ -114,6 +114,11 @@ def _operations(tree: Any) -> int:
     return 1 + sum(_operations(part) for part in tree[1:])
 
 
+def _rounds_what_it_writes(evidence: Evidence) -> bool:
+    up = _figure("written", lambda got, right: got > right and got % 512 == 0 and right % 512 != 0)
+    return bool(up(evidence))
+
+
 output_bytes = Exercise(
     id="broadcasting.output_bytes",
     stages=(
@@ -157,6 +162,11 @@ output_bytes = Exercise(
             when=_figure("peak", lambda got, right: got < right),
         ),
         Hint(
+            "Written are the result's own bytes, result.nbytes. Only what a result holds is rounded "
+            "up, for the peak.",
+            when=_rounds_what_it_writes,
+        ),
+        Hint(
             "Each result is written once, in the dtype of the result: bool for lt and eq, the "
             "promoted dtype otherwise.",
             when=_figure("written", lambda got, right: got != right),
@@ -171,6 +181,7 @@ output_bytes = Exercise(
         "keeps all intermediates alive",
         "ignores dtype promotion",
         "ignores the 512-byte granule",
+        "rounds what is written",
         "counts the result once per operand",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
         FIRST,

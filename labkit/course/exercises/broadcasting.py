@@ -76,6 +76,11 @@ def _should_refuse(evidence: Evidence) -> bool:
     return isinstance(evidence.right, Raises)
 
 
+def _stops_otherwise(evidence: Evidence) -> bool:
+    stopped = evidence.got.startswith("raised")
+    return stopped and not evidence.got.startswith("raised RuntimeError")
+
+
 def _works(shapes: list[Shape]) -> bool:
     return not isinstance(_broadcast(shapes), Raises)
 
@@ -112,6 +117,10 @@ broadcast_shapes = Exercise(
             when=lambda e: _should_refuse(e) and e.got.startswith("raised RuntimeError"),
         ),
         Hint(
+            "Torch refuses {input} with a RuntimeError. Your function stopped with another error.",
+            when=lambda e: _should_refuse(e) and _stops_otherwise(e),
+        ),
+        Hint(
             "Torch refuses {input}. A 1 stretches. A 0 is a size like any other: it meets 0 or 1.",
             when=lambda e: _should_refuse(e) and not e.got.startswith("raised"),
         ),
@@ -133,6 +142,7 @@ broadcast_shapes = Exercise(
         "aligns from the left",
         "accepts 0 against 3",
         "names the wrong dimension in the error",
+        "raises another error than torch",
         "stride 0 also where sizes match",
         "only two shapes",
         BANNED,
