@@ -162,8 +162,8 @@ output_bytes = Exercise(
             when=_figure("peak", lambda got, right: got < right),
         ),
         Hint(
-            "Written are the result's own bytes, result.nbytes. Only what a result holds is rounded "
-            "up, for the peak.",
+            "Written are the result's own bytes, result.nbytes. What a result holds is rounded up, "
+            "for the peak alone.",
             when=_rounds_what_it_writes,
         ),
         Hint(
