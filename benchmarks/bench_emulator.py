@@ -182,8 +182,14 @@ def BENCHES():
         product = rung("sgemm_2_tiled")
         many = product.problem(np.random.default_rng(0), product.probe_shape).launches[0]
         watched = product.kernel()
-        barriers = cuda.RawModule(BARRIERS).get_function("barriers")
-    rounds, threads, x = 4000, 256, np.zeros(1, np.int32)
+        module = cuda.RawModule(BARRIERS)
+        barriers, nothing = map(module.get_function, ("barriers", "nothing"))
+    launches, rounds, threads, x = 200, 4000, 256, np.zeros(1, np.int32)
+    yield Total(
+        f"{launches} launches of an empty kernel, 100 us each",
+        lambda: [nothing(1, 1, ()) for _ in range(launches)],
+        limit_s=launches * 100e-6,
+    )
     yield Total(
         f"{rounds} barriers of {threads} threads, 25 ns each",
         lambda: barriers(1, threads, (x, rounds)),

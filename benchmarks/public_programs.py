@@ -183,9 +183,12 @@ def examine(program, checkouts, trace, limit_s, outputs):
     folder = root / program["folder"]
     if "skip" in program or not folder.is_dir():
         return row | {"why": program.get("skip", f"{folder} is not there")}
+    # Compiled once for all runs of a program: its shrunk files lie where they lay the last time.
+    here = Path(tempfile.gettempdir(), "labkit-public-programs", *name.partition(" ")[0].split("/"))
+    shutil.rmtree(here, ignore_errors=True)
+    shutil.copytree(folder, here, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     with tempfile.TemporaryDirectory() as scratch:
-        here, out = Path(scratch, "here"), Path(scratch, "out")
-        shutil.copytree(folder, here, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        out = Path(scratch, "out")
         found = Path(scratch, "found.json")
         if "smaller" in program:
             shrunk(program, here)

@@ -1,5 +1,7 @@
 """`kernel<<<...>>>(...)` as a C++ call."""
 
+import time
+
 import pytest
 
 from labkit.cuda.errors import UnsupportedFeatureError
@@ -77,3 +79,10 @@ def test_a_kernel_that_launches_is_refused_with_its_line():
 def test_angle_brackets_with_room_between_them_are_a_launch():
     assert rewritten("k << < 1, n >> > (x);") == rewritten("k <<< 1, n >>> (x);")
     assert rewritten("f<A<B<C>> >(x); i << 3; j < 4;") == "f<A<B<C>> >(x); i << 3; j < 4;"
+
+
+def test_a_long_comment_costs_no_more_than_it_is_long():
+    code = f"/* {'word ' * 10_000} */ k<<<1, 2>>>(n);"
+    start = time.process_time()
+    assert rewritten(code).endswith('cuemu::launch(k, cuemu::named("k", 1, 2), n);')
+    assert time.process_time() - start < 2

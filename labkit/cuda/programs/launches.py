@@ -12,6 +12,7 @@ _TO_VOID = re.compile(
     r"\(\s*(?:const\s+)?void\s*\*\s*\)\s*|reinterpret_cast<\s*(?:const\s+)?void\s*\*\s*>\s*"
 )
 _KERNEL_BODY = re.compile(r"\b__global__\b[^;{}]*\{")
+_ENDS = re.compile("[;{}#]")  # of what was declared before
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,10 @@ def _is_deduced(named: str, count: int, texts: dict[str, list[KernelText]]) -> b
 def _is_host_too(named: str, stripped: str) -> bool:
     """Whether a host function has the kernel's name, with other parameters."""
     defined = re.finditer(
-        rf"(?P<before>[^;{{}}#]*)\b(?:void|int|float|double|bool)[\s*&]+{re.escape(named)}\s*\(",
-        stripped,
+        rf"\b(?:void|int|float|double|bool)[\s*&]+{re.escape(named)}\s*\(", stripped
     )
-    return any("__global__" not in one["before"] for one in defined)
+    before = (_ENDS.split(stripped[: one.start()])[-1] for one in defined)
+    return any("__global__" not in one for one in before)
 
 
 def _count(arguments: str) -> int:
