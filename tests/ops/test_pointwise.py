@@ -28,9 +28,9 @@ def operands(r):
     return both
 
 
-def attempt(function, *arguments):
+def attempt(function, *arguments, **named):
     try:
-        return function(*arguments)
+        return function(*arguments, **named)
     except Exception as error:
         return type(error)
 
@@ -86,6 +86,16 @@ def test_subtracting_and_negating_bools_is_refused():
         with pytest.raises(RuntimeError, match="bool tensor"):
             operation()
     assert (~flags).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+@pytest.mark.parametrize("alpha", [1, 1.0, True, 1 + 0j])
+def test_an_alpha_that_equals_one_is_refused_all_the_same(name, alpha):
+    theirs, ours = (
+        attempt(getattr(m, name), *[m.ones(2)] * 2, alpha=alpha) for m in (torch, lab)
+    )  # fmt: skip
+    assert isinstance(theirs, type) is (alpha is True or isinstance(alpha, complex))
+    assert ours is theirs if isinstance(theirs, type) else ours.tolist() == theirs.tolist()
 
 
 def test_an_operand_of_another_class_is_a_type_error():
