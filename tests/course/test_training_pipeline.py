@@ -37,6 +37,10 @@ def twice(count, k):
     return whole_groups(count, k) + [count - 1] * bool(count)
 
 
+def test_a_step_too_many_is_told_as_that():
+    assert "more than once" in first_hint(answers.exercises["steps_after"], twice)
+
+
 # --- group_size
 
 
@@ -53,6 +57,15 @@ def always_k(at, count, k):
 @answers.wrong("group_size", "what is left of the division")
 def rest(at, count, k):
     return k if at < count // k * k else count % k + 1
+
+
+@answers.wrong("group_size", "an empty last group")
+def remainder(at, count, k):
+    return count % k if at >= (count - 1) // k * k else k
+
+
+def test_a_remainder_of_0_is_told_as_a_whole_group():
+    assert "remainder is 0" in first_hint(answers.exercises["group_size"], remainder)
 
 
 @answers.wrong("group_size", "what is left after the batch")
@@ -146,6 +159,19 @@ def never_updated(loss_of, optimizer, batches, k, scaler=None):
         optimizer.zero_grad()
 
 
+def updated_early(loss_of, optimizer, batches, k, scaler=None):
+    """The update comes before the step: it is refused."""
+    optimizer.zero_grad()
+    for i, batch in enumerate(batches):
+        loss = loss_of(batch) / group_size(i, len(batches), k)
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        if scaler is not None:
+            scaler.update()
+        if i in steps_after(len(batches), k):
+            (optimizer.step if scaler is None else lambda: scaler.step(optimizer))()
+            optimizer.zero_grad()
+
+
 def test_each_mistake_of_a_loop_gets_its_own_hint():
     exercise = answers.exercises["accumulate"]
     assert "divide each loss" in first_hint(exercise, made(divide=lambda *place: 1))
@@ -156,6 +182,7 @@ def test_each_mistake_of_a_loop_gets_its_own_hint():
     assert "goes backward, scaler.scale" in first_hint(exercise, made(unscale=True))
     assert "scaler.update() once" in first_hint(exercise, made(scales=False))
     assert "scaler.update() once" in first_hint(exercise, never_updated)  # it raises
+    assert "scaler.update() once" in first_hint(exercise, updated_early)  # so does this
 
 
 # --- lookahead
@@ -230,6 +257,12 @@ def takes_one(items, depth):
     return ahead((one for part in ([first], source) for one in part), depth)
 
 
+@answers.wrong("lookahead", "takes None for the end")
+def ends_at_none(items, depth):
+    source = iter(items)
+    return ahead(iter(lambda: next(source, None), None), depth)
+
+
 @answers.wrong("lookahead", TOO_SLOW)
 def by_itself(items, depth, waiting=()):
     source = iter(items)
@@ -245,6 +278,7 @@ def by_itself(items, depth, waiting=()):
 def test_each_mistake_of_an_iterator_gets_its_own_hint():
     exercise = answers.exercises["lookahead"]
     assert "missing at the end" in first_hint(exercise, drops)
+    assert "may be None" in first_hint(exercise, ends_at_none)
     assert "was not told" in first_hint(exercise, swallows)
     assert "should have been fetched" in first_hint(exercise, one_too_few)
     assert "thousands of items" in first_hint(exercise, by_itself)

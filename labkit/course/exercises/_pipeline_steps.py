@@ -39,6 +39,10 @@ steps_after = Exercise(
             "You step after batch 0, when only one batch has been added.",
             when=lambda e: e.inputs[1] > 1 and e.value[:1] == [0] and e.right[:1] != [0],
         ),
+        Hint(
+            "You name a batch more than once. Is the last batch the end of a whole group, too?",
+            when=lambda e: len(set(e.value)) < len(e.value),
+        ),
         "After batch i, i + 1 batches have been seen.",
         "(i + 1) % k == 0, or i is the last one.",
     ),
@@ -70,8 +74,19 @@ group_size = Exercise(
             "This batch is in the last group, which has only {expected}.",
             when=lambda e: e.value == e.inputs[2] and e.right < e.inputs[2],
         ),
+        Hint(
+            "No group is empty. Where count is a multiple of k, the remainder is 0, and the last "
+            "group is whole.",
+            when=lambda e: e.value == 0,
+        ),
         "The group of batch `at` begins at batch at // k * k.",
         "count minus this beginning are left; a group takes k of them at most.",
     ),
-    must_fail=("always k", "what is left of the division", "what is left after the batch", FIRST),
+    must_fail=(
+        "always k",
+        "what is left of the division",
+        "what is left after the batch",
+        "an empty last group",
+        FIRST,
+    ),
 )

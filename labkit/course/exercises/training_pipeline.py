@@ -143,6 +143,7 @@ accumulate = Exercise(
             "scaler.update() once after each scaler.step(optimizer), and nowhere else.",
             when=lambda e: (
                 "since the last update" in e.got
+                or "prior to update" in e.got
                 or (
                     e.inputs[4] is not None
                     and e.kind == "value"
@@ -208,16 +209,18 @@ LARGEST, LONG = 9, 3000
 """The largest size, and how many items its sources have."""
 
 
-def _a_source(rng: Rng, size: int, breaks: float = 0.3) -> tuple[list[int], int, int | None]:
+def _a_source(rng: Rng, size: int, breaks: float = 0.3) -> tuple[list[int | None], int, int | None]:
     if size == LARGEST:
-        return list(range(LONG)), rng.randint(1, 2 + size), None
-    items = [rng.randint(0, 99) for _ in range(rng.randint(0, 2 * size))]
+        return [*range(LONG)], rng.randint(1, 2 + size), None
+    items = [
+        None if rng.chance(0.1) else rng.randint(0, 99) for _ in range(rng.randint(0, 2 * size))
+    ]
     breaks_at = rng.randrange(len(items)) if items and rng.chance(breaks) else None
     return items, rng.randint(1, 2 + size), breaks_at
 
 
 def _drive_lookahead(
-    answer: Any, items: list[int], depth: int, breaks_at: int | None
+    answer: Any, items: list[int | None], depth: int, breaks_at: int | None
 ) -> dict[str, Any]:
     source = Source(items, breaks_at)
     found: dict[str, Any] = {"items": [], "fetched by then": [], "ended": "in order"}
@@ -250,7 +253,7 @@ def _judge_lookahead(case: Case, got: Any) -> Any:
     return None
 
 
-def _source_in_words(items: list[int], depth: int, breaks_at: int | None) -> str:
+def _source_in_words(items: list[int | None], depth: int, breaks_at: int | None) -> str:
     breaks = "" if breaks_at is None else f", item number {breaks_at} raises an error"
     said = f"list(range({LONG}))" if len(items) == LONG else items
     return f"items = {said}, depth = {depth}{breaks}"
@@ -277,6 +280,15 @@ lookahead = Exercise(
             "A source may have thousands of items, and a function that calls itself for each comes "
             "to Python's limit. Go through them in a loop.",
             when=lambda e: "Recursion" in e.got,
+        ),
+        Hint(
+            "An item may be None, so None does not tell that the source has ended. A for loop over "
+            "the source ends by itself.",
+            when=lambda e: (
+                e.inputs[2] is None
+                and None in e.inputs[0]
+                and e.value["items"] == e.inputs[0][: e.inputs[0].index(None)]
+            ),
         ),
         Hint(
             "Items are missing at the end. When the source has ended, some are still waiting: "
@@ -309,6 +321,7 @@ lookahead = Exercise(
         "looks one ahead whatever the depth",
         "hands out the same item twice",
         "takes it that there is an item",
+        "takes None for the end",
         "deadlocks on an empty loader",
         TOO_SLOW,
         FIRST,
