@@ -5,6 +5,7 @@ Source   aten/src/ATen/core/dispatch/OperatorEntry.cpp  OperatorEntry::reportErr
 
 from collections.abc import Sequence
 
+from labkit.core.alias_keys import BACKENDS_OF_AUTOGRAD
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.dispatch.table import AMBIGUOUS, Cell, Kernels
 
@@ -17,11 +18,11 @@ def no_kernel(
     name, kernels, stored   of the operator: its full name, its active kernels, its table
     """
     if cell.reason == AMBIGUOUS:
-        others = [key.name for key in kernels if key.name not in ("Autograd",)]
+        sharing = [key.name for key in kernels if key in BACKENDS_OF_AUTOGRAD[slot]]
         return RuntimeError(
-            f"{name} has a CompositeImplicitAutograd kernel and a kernel of a backend that "
-            f"shares the {slot} slot (registered: {', '.join(others)}). Which of them is meant "
-            f"for {slot} is ambiguous: register a kernel for {slot} itself."
+            f"{name} has a CompositeImplicitAutograd kernel, and kernels of backends that share "
+            f"the {slot} slot: {', '.join(sharing)}. Which of them is meant for {slot} is "
+            f"ambiguous: register a kernel for {slot} itself."
         )
     exists = f"It has kernels for:\n{what_exists(stored)}"
     if cell.kernel is not None:
