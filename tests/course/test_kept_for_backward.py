@@ -38,9 +38,16 @@ def reads_one(t, mine):
 
 
 nothing_owned = beside_if(lambda t, mine: False)
+
+
+def all_of_own_taken_away(tensors, own):
+    return nothing_owned(tensors, []) - nothing_owned(own, [])
+
+
 answers.right("beside")(beside_if(reads_one))
 for why, answer in [
     ("counts what own holds", nothing_owned),
+    ("takes away all of own", all_of_own_taken_away),
     ("leaves out the very tensors of own alone", beside_if(lambda t, mine: t is mine)),
     (
         "leaves out tensors at the same address alone",
@@ -57,8 +64,9 @@ for why, answer in [
 kept_alive = []
 
 
-def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True):
+def count(model, x, *, size=None, own=True, once=True, keep=False, hold=True, given=True):
     owned = {storage(t) for t in (*model.parameters(), *model.buffers())} if own else set()
+    owned |= set() if given else {storage(x)}
     found = []
 
     def pack(tensor):
@@ -83,6 +91,7 @@ for why, options in [
     ("counts numel not bytes", {"size": lambda t: t.numel()}),
     ("counts numel not bytes", {"size": lambda t: t.untyped_storage().nbytes() // t.itemsize}),
     ("counts parameters", {"own": False}),
+    ("leaves out x", {"given": False}),
     ("double-counts views", {"once": False}),
     ("double-counts views", {"size": lambda t: t.nbytes}),
     (
@@ -281,6 +290,8 @@ def without_buffers(model, x):
         ("beside", beside_if(reads_one, size=lambda t: t.nbytes), "An expanded tensor"),
         ("beside", beside_if(reads_one, size=lambda t: 1), "Too little"),
         ("saved_bytes", lambda model, x: count(model, x, own=False), "holds"),
+        ("beside", all_of_own_taken_away, "all that own holds"),
+        ("saved_bytes", with_options(given=False), "Too little by x"),
         ("saved_bytes", calls_the_model, "lambda: model(x)"),
         ("saved_bytes", without_buffers, "model.buffers() as well"),
         ("mean_of", a_list_of_losses, "Earlier graphs were alive"),

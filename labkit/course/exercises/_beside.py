@@ -61,6 +61,13 @@ def _is_off_by_own(evidence: Evidence) -> bool:
     return off > 0 and off in sums
 
 
+def _takes_away_all(evidence: Evidence) -> bool:
+    """The answer is what tensors hold, less all that own holds."""
+    tensors, own = map(_storages, evidence.inputs)
+    left = sum(tensors.values()) - sum(own.values())
+    return bool(evidence.value == left != evidence.right)
+
+
 beside = Exercise(
     id="kept_for_backward.beside",
     case=_saved_and_own,
@@ -71,6 +78,11 @@ beside = Exercise(
     cases=150,
     minutes=4,
     hints=(
+        Hint(
+            "You took away all that own holds. Leave out only a storage that tensors read too: not "
+            "every tensor of own is among them.",
+            when=_takes_away_all,
+        ),
         Hint(
             "Too much by what own holds. Compare storages, not tensors: a view of w is another "
             "tensor, sometimes at another address, over the storage of w.",
@@ -98,6 +110,7 @@ beside = Exercise(
     ),
     must_fail=(
         "counts what own holds",
+        "takes away all of own",
         "leaves out the very tensors of own alone",
         "leaves out tensors at the same address alone",
         "counts a storage once per tensor",

@@ -88,6 +88,12 @@ def _is_off_by(evidence: Evidence, tensors: Iterable[torch.Tensor]) -> bool:
     return off > 0 and off in sums
 
 
+def _leaves_out_x(evidence: Evidence) -> bool:
+    x = evidence.inputs[1]
+    less = evidence.right["bytes"] - evidence.value["bytes"]
+    return bool(less == x.untyped_storage().nbytes() > 0)
+
+
 def _has_step(name: str) -> Any:
     return lambda e: (
         e.value["bytes"] != e.right["bytes"]
@@ -137,6 +143,10 @@ saved_bytes = Exercise(
             when=lambda e: _is_off_by(e, [*e.inputs[0].parameters(), *e.inputs[0].buffers()]),
         ),
         Hint(
+            "Too little by x. It is not the model's: where it is saved, it counts.",
+            when=_leaves_out_x,
+        ),
+        Hint(
             "Too little. Leave out only what is among the saved tensors: not every parameter is "
             "saved.",
             when=lambda e: e.value["bytes"] < e.right["bytes"],
@@ -169,6 +179,7 @@ saved_bytes = Exercise(
         "counts numel not bytes",
         "counts parameters",
         "counts buffers",
+        "leaves out x",
         "gives saved_by a tensor, not a function",
         "double-counts views",
         "takes an expanded number for as large as it looks",
