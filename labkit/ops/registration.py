@@ -25,7 +25,7 @@ Source   aten/src/ATen/native/native_functions.yaml
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from labkit.dispatch.library import Library
+from labkit.dispatch.library import SPEAK_FOR_OTHERS, Library
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import Schema
 
@@ -36,6 +36,7 @@ FUNCTION, METHOD = "function", "method"
 DEVICES = ("CUDA", "PrivateUse1")
 """The keys of backends other than the host."""
 _faces: dict[str, set[str]] = {}
+SPEAK_FOR_OTHERS.add(__file__)
 
 
 def kernel(

@@ -8,7 +8,7 @@ import torch
 
 import labkit
 import labkit._tensor
-from labkit.dispatch import dispatcher
+from labkit.dispatch import DispatchKey, dispatcher
 
 NAMES = sorted(
     name
@@ -40,3 +40,17 @@ def test_what_labkits_own_code_calls_by_name_is_there(part):
         called |= set(re.findall(r"\baten\.(\w+)\.(\w+)\b", path.read_text(encoding="utf-8")))
     names = {f"aten::{base}.{overload}".removesuffix(".default") for base, overload in called}
     assert names - set(NAMES) == set()
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "file"),
+    [
+        ("add.Tensor", "CPU", "arithmetic.py"),
+        ("cumsum", "CPU", "scan.py"),
+        ("mm", "CUDA", "blas.py"),
+        ("square", "CompositeImplicitAutograd", "unary.py"),
+    ],
+)
+def test_a_kernel_says_which_file_registered_it(operator, key, file):
+    kernel = dispatcher().find(f"aten::{operator}").active_kernels[DispatchKey[key]]
+    assert kernel.debug.partition(":")[0] == f"registered at {file}"

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from labkit.dispatch.library import SPEAK_FOR_OTHERS
 from labkit.ops.aten import aten
 from labkit.ops.cpu_fallback import on_the_host
 from labkit.ops.cuda.launching import NoKernel
@@ -19,6 +20,7 @@ from labkit.ops.registration import kernel
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+SPEAK_FOR_OTHERS.add(__file__)
 DEVICE_KERNELS: dict[str, Callable[..., Any]] = {}
 """Operator -> its device kernel alone, which raises `NoKernel` where it cannot."""
 

@@ -27,6 +27,7 @@ from labkit.core import promotion, tensor_impl
 from labkit.core.dtype import DType
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
+from labkit.dispatch.library import SPEAK_FOR_OTHERS
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.ops.cuda import elementwise
@@ -246,6 +247,7 @@ def _on_devices(name: str, function: Loop) -> None:
         kernel(name, key)(function)
 
 
+SPEAK_FOR_OTHERS.add(__file__)
 OPERATORS: dict[str, Pointwise] = {}
 """Every element-wise operator by name and overload, "add.Tensor"."""
 
