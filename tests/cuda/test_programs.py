@@ -56,6 +56,23 @@ def test_unwatched_it_prints_the_same(name, tmp_path):
     assert result.traced == 0
 
 
+def test_a_program_that_fails_watched_is_told_what_fresh_memory_holds(tmp_path):
+    text = """#include <cuda_runtime.h>
+    int main() {
+        float *unwritten, host[4];
+        cudaMalloc(&unwritten, sizeof(host));
+        cudaMemcpy(host, unwritten, sizeof(host), cudaMemcpyDeviceToHost);
+        cudaFree(unwritten);
+        return host[0] != 0;
+    }
+    """
+    program = Program((Path("unwritten.cu"),), text=text)
+    with (tmp_path / "printed").open("wb") as file:
+        results = [run_program(program, trace=trace, output=file.fileno()) for trace in (0, 1)]
+    assert [(one.status, len(one.notes)) for one in results] == [(0, 0), (1, 1)]
+    assert "holds -875836469 (as a float -26711958)" in results[1].notes[0]
+
+
 def test_sobol_points_are_torchs(tmp_path):
     # Ten dimensions of 64 points each, one dimension after the other.
     text = """#include <cstdio>

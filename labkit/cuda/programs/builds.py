@@ -174,6 +174,8 @@ class Program:
         text = cuda_source.alignas_first(cuda_source.noinline(file.text))
         text = launches.as_calls(text, self.kernels, file.name)
         text = ptx.as_cpp(text) if file.path.suffix not in _HOST_ONLY else text
+        if which == "host":
+            return launches.without_bodies(text)
         if which == "trace":
             return cuda_source.stored_results(text)
         return cuda_source.gcc_unroll(text)

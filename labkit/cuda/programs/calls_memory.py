@@ -10,6 +10,7 @@ PAGE = 4096
 LEAST_GUARD, MOST_GUARD = 4096, 1 << 20
 FRESH = 0xCB
 """What freshly allocated memory holds while a program is watched: a GPU promises nothing."""
+FRESH_NUMBERS = "-875836469 (as a float -26711958)"
 POISONED_AT_MOST = 64 << 20
 _SIDES = {
     0: ("host", "host"), 1: ("host", "device"), 2: ("device", "host"), 3: ("device", "device"),

@@ -12,6 +12,7 @@ _TO_VOID = re.compile(
     r"\(\s*(?:const\s+)?void\s*\*\s*\)\s*|reinterpret_cast<\s*(?:const\s+)?void\s*\*\s*>\s*"
 )
 _KERNEL_BODY = re.compile(r"\b__global__\b[^;{}]*\{")
+_CALLED_BODY = re.compile(r"\b__global__\b[^;{}#]*\)\s*\{")
 _ENDS = re.compile("[;{}#]")  # of what was declared before
 
 
@@ -144,6 +145,17 @@ def as_calls(code: str, kernels: Iterable[KernelText], path: str) -> str:
         ]
     edits += _casts(stripped, texts)
     return edited(code, sorted(edits))
+
+
+def without_bodies(code: str) -> str:
+    """For the host: a kernel that is called as a function only says so, as nvcc's stub returns."""
+    stripped = blanked(code)
+    ends = (
+        match.end()
+        for match in _CALLED_BODY.finditer(stripped)
+        if "#" not in stripped[stripped.rfind("\n", 0, match.start()) + 1 : match.start()]
+    )
+    return edited(code, [(end, end, " cuemu_unlaunched(); return;") for end in ends])
 
 
 def _is_deduced(named: str, count: int, texts: dict[str, list[KernelText]]) -> bool:

@@ -19,7 +19,7 @@ from labkit.cuda.programs.calls_fft import FftCalls
 from labkit.cuda.programs.calls_graphs import GraphCalls
 from labkit.cuda.programs.calls_images import ImageCalls
 from labkit.cuda.programs.calls_launch import LaunchCalls, Reported
-from labkit.cuda.programs.calls_memory import MemoryCalls
+from labkit.cuda.programs.calls_memory import FRESH_NUMBERS, MemoryCalls
 from labkit.cuda.programs.calls_streams import StreamCalls
 from labkit.cuda.programs.module import ProgramModule
 from labkit.cuda.programs.result import ProgramFinding, ProgramResult
@@ -74,7 +74,10 @@ class _Run:
             launches := LaunchCalls(self._session), GraphCalls(self._session, launches),
             ImageCalls(self._session), FftCalls(self._session),
         )  # fmt: skip
-        self._calls |= {"host_fault": self._host_fault, "device_only": self._device_only}
+        self._calls |= {
+            "host_fault": self._host_fault, "device_only": self._device_only,
+            "unlaunched": self._unlaunched,
+        }  # fmt: skip
         self._printed = io.StringIO()
         self._wire: Wire
         self._host_calls: Wire
@@ -186,6 +189,14 @@ class _Run:
             "device_only", "host code calls a device-only function", question
         )
 
+    def _unlaunched(self, question: Question) -> None:
+        self._session.host_finding(
+            "device_only",
+            "host code calls this kernel as a function, without <<<grid, block>>>: "
+            "nothing is launched",
+            question,
+        )
+
     def _at_the_end(self, status: int) -> None:
         session, arena = self._session, self._driver.arena
         if self._driver.queue.pending and not session.failed:
@@ -197,6 +208,11 @@ class _Run:
             lines = ", ".join(str(line) for line in dict.fromkeys(where[:_MOST_LEAKS]))
             self._result.notes.append(
                 f"{len(left)} allocations ({total:,} bytes) were never freed, of line {lines}"
+            )
+        if status > 0 and session.trace:
+            self._result.notes.append(
+                f"the program failed: watched, what cudaMalloc returns holds {FRESH_NUMBERS} until "
+                "it is written, where a GPU's may hold 0 by chance"
             )
         if status < 0 and not self._result.findings:
             name = signal.Signals(-status).name

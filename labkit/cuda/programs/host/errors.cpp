@@ -48,6 +48,9 @@ const char* cudaGetErrorString(cudaError_t error) {
     return "unrecognized error code";
 }
 
+// What a kernel's body begins with in the host's build (labkit/cuda/programs/launches.py).
+void cuemu_unlaunched() { cuemu::ask("unlaunched", CUEMU_SITE, {}); }
+
 // What only kernels may call; here because the host's build compiles their text, too.
 #define CUEMU_DEVICE_ONLY(RESULT, NAME, PARAMETERS)                                              \
     RESULT NAME PARAMETERS {                                                                     \

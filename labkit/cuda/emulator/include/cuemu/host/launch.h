@@ -52,6 +52,7 @@ template <class T> struct Identity { using type = T; };
 
 extern "C" cudaError_t cuemu_launch(const void* kernel, const void* thunk, const cuemu::Config* config,
                                     const cuemu::Argument* arguments, unsigned count);
+extern "C" void cuemu_unlaunched();
 extern "C" cudaError_t cuemu_occupancy(int* blocks, const void* kernel, const void* thunk, int block_size, size_t shared_bytes);
 extern "C" cudaError_t cuemu_attributes(cudaFuncAttributes* attributes, const void* kernel, const void* thunk);
 extern "C" cudaError_t cuemu_set_dynamic_shared(const void* kernel, const void* thunk, int size);
