@@ -15,7 +15,7 @@ from labkit.core.dtype import DTYPES, DType
 from labkit.core.memory_format import Ints
 
 NOT_MODELLED: tuple[str, ...] = (
-    "float4_e2m1fn_x2, quantized and bit types",
+    "the one-byte floats (float8), float4_e2m1fn_x2, quantized and bit types",
     "operators with rules of their own (bool to integer in sum, integers to floats in div)",
 )
 LISTS = {"small": 5_000, "full": 200_000}

@@ -44,7 +44,7 @@ class Fresh:
 
 def modulus(dtype: DType) -> int:
     """Where the counting of new elements starts again, so that every value fits the type."""
-    return 2 if dtype.kind == "bool" else 17 if dtype.is_float8 else PATTERN if (
+    return 2 if dtype.kind == "bool" else PATTERN if (
         dtype.is_floating_point or dtype.is_complex or dtype.itemsize > 1
     ) else 101  # fmt: skip
 
@@ -244,5 +244,5 @@ def numeric_dtypes() -> Iterator[DType]:
     """The element types with arithmetic in PyTorch on the host."""
     no_kernels = {"uint16", "uint32", "uint64", "complex32"}
     for dtype in dtypes.DTYPES.values():
-        if not dtype.is_float8 and dtype.name not in no_kernels and dtype.kind != "bool":
+        if dtype.name not in no_kernels and dtype.kind != "bool":
             yield dtype

@@ -301,10 +301,9 @@ def conversion_target(source: DType, r: random.Random) -> DType:
     """A type whose conversion from `source` C++ defines for every value a program can hold."""
     if source.is_complex:
         return r.choice((dtypes.complex64, dtypes.complex128))
-    if source.is_float8 or source.is_floating_point:
+    if source.is_floating_point:
         targets = [each for each in DTYPES.values() if each.is_floating_point or each.is_complex]
-        targets += [] if source.is_float8 else [dtypes.int32, dtypes.int64]
-        return r.choice(targets)
+        return r.choice([*targets, dtypes.int32, dtypes.int64])
     return r.choice(tuple(DTYPES.values()))
 
 

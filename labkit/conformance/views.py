@@ -39,7 +39,7 @@ NOT_MODELLED: tuple[str, ...] = (
     "view(torch.bool) of bytes that are neither 0 nor 1",
     "the order of reads and writes when a write shows one element twice in a way PyTorch does not "
     "detect, and arithmetic on reinterpreted bytes (NaN payloads, overflow to integers)",
-    "float4_e2m1fn_x2, quantized, sparse, nested and symbolic tensors, names, autograd",
+    "float8, float4_e2m1fn_x2, quantized, sparse, nested and symbolic tensors, names, autograd",
 )
 CHAINS = {"small": 6_000, "full": 300_000}
 LONGEST = 8  # steps

@@ -1,4 +1,7 @@
-"""What the bytes of an element mean: one `DType` per dense element type of PyTorch."""
+"""What the bytes of an element mean: one `DType` per dense element type of PyTorch.
+
+Differs  the one-byte floats, float8_e4m3fn and its four neighbours, are left out
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -49,12 +52,7 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """True when a value below zero has a representation."""
-        return self.kind not in ("bool", "unsigned") and self is not float8_e8m0fnu
-
-    @property
-    def is_float8(self) -> bool:
-        """True for the one-byte floating types, which take part in no promotion."""
-        return self.kind == "floating" and self.itemsize == 1
+        return self.kind not in ("bool", "unsigned")
 
     def __repr__(self) -> str:
         return f"labkit.{self.name}"
@@ -83,11 +81,6 @@ float64 = _dtype("float64", "floating", 8)
 complex32 = _dtype("complex32", "complex", 4, "uint32")
 complex64 = _dtype("complex64", "complex", 8)
 complex128 = _dtype("complex128", "complex", 16)
-float8_e4m3fn = _dtype("float8_e4m3fn", "floating", 1, "uint8")
-float8_e5m2 = _dtype("float8_e5m2", "floating", 1, "uint8")
-float8_e4m3fnuz = _dtype("float8_e4m3fnuz", "floating", 1, "uint8")
-float8_e5m2fnuz = _dtype("float8_e5m2fnuz", "floating", 1, "uint8")
-float8_e8m0fnu = _dtype("float8_e8m0fnu", "floating", 1, "uint8")
 
 DTYPES: dict[str, DType] = {
     value.name: value for value in list(globals().values()) if isinstance(value, DType)

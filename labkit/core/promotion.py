@@ -74,7 +74,7 @@ def set_default_dtype(dtype: DType) -> None:
     Source   c10/core/DefaultDtype.cpp  set_default_dtype
     """
     global _default_dtype
-    if not dtype.is_floating_point or dtype.is_float8:
+    if not dtype.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {dtype}")
     _default_dtype = dtype
 
@@ -87,32 +87,22 @@ def default_complex_dtype() -> DType:
 def complex_dtype_for(floating: DType) -> DType:
     """The complex type with the range of a floating one: bfloat16 reaches as far as float32.
 
-    Raises   RuntimeError   there is none
-
     Source   c10/core/ScalarType.h  toComplexType
     """
     if floating is dtypes.bfloat16:
         return dtypes.complex64
-    if floating.is_float8:
-        raise RuntimeError(f"Unknown Complex ScalarType for {floating.name}")
     return dtypes.to_complex(floating)
 
 
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest type at least as high as both that holds the kinds of both.
 
-    Raises   RuntimeError   float8 with any other type; uint16, uint32 or uint64 with another
-                            type that is not floating
+    Raises   RuntimeError   uint16, uint32 or uint64 with another type that is not floating
 
     Source   c10/core/ScalarType.cpp  promoteTypes
     """
     if a is b:
         return a
-    if a.is_float8 or b.is_float8:
-        raise RuntimeError(
-            f"Promotion for Float8 Types is not supported, attempted to promote {a.name} and "
-            f"{b.name}"
-        )
     for one, other in ((a, b), (b, a)):
         if one in _BAREBONES_UNSIGNED:
             if other.is_floating_point:

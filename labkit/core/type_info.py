@@ -15,12 +15,12 @@ from labkit.core.promotion import get_default_dtype
 class finfo:
     """What numbers of a floating type, or of the parts of a complex one, can be.
 
-    Raises   TypeError   another type, or one of the one-byte floats
+    Raises   TypeError   another type
     """
 
     def __init__(self, dtype: DType | None = None) -> None:
         dtype = get_default_dtype() if dtype is None else dtype
-        if not (dtype.is_floating_point or dtype.is_complex) or dtype.is_float8:
+        if not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 f"{dtype.name}"

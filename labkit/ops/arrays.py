@@ -108,11 +108,11 @@ def overwrite(self: TensorImpl, result: TensorImpl) -> TensorImpl:
 
 
 def refuse_unless(name: str, dtype: DType, kinds: Sequence[str]) -> None:
-    """Pass when the element type is of one of the kinds, and no one-byte float.
+    """Pass when the element type is of one of the kinds.
 
     Raises   NotImplementedError   names the operator and the type
     """
-    if dtype.kind not in kinds or dtype.is_float8:
+    if dtype.kind not in kinds:
         raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
 
 

@@ -42,7 +42,7 @@ def _with_alpha(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str,
 
     Source   aten/src/ATen/native/BinaryOps.h  alpha_check
     """
-    common = common_dtype(op, operands)
+    common = common_dtype(operands)
     alpha = others["alpha"]
     if isinstance(alpha, bool) and common.kind != "bool":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")

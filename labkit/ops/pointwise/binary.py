@@ -97,7 +97,7 @@ def div_mode(x: Array, y: Array, rounding_mode: str | None) -> Array:
 
 
 def _ordered(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
-    common = common_dtype(op, operands)
+    common = common_dtype(operands)
     if any(operand.dtype.is_complex for operand in operands):
         raise RuntimeError(f"{op.base} not implemented for complex tensors.")
     if common in BAREBONES:

@@ -23,13 +23,9 @@ def not_implemented(op: Pointwise, dtype: DType) -> NotImplementedError:
     return NotImplementedError(f"{op.base!r} not implemented for {dtype.name}")
 
 
-def common_dtype(op: Pointwise, operands: Sequence[TensorImpl]) -> DType:
-    """The promoted type of all operands; no operator computes in a one-byte float."""
-    first = operands[0]
-    common = first.dtype if len(operands) == 1 else promotion.result_type(*operands)
-    if common.is_float8:
-        raise not_implemented(op, common)
-    return common
+def common_dtype(operands: Sequence[TensorImpl]) -> DType:
+    """The promoted type of all operands."""
+    return operands[0].dtype if len(operands) == 1 else promotion.result_type(*operands)
 
 
 def _same(dtype: DType) -> DType:
@@ -79,7 +75,7 @@ def rule(
     """
 
     def types(op: Pointwise, operands: Sequence[TensorImpl], _: dict[str, Any]) -> Types:
-        compute = computes(common_dtype(op, operands))
+        compute = computes(common_dtype(operands))
         if any(refuses(compute) for refuses in refused):
             raise not_implemented(op, compute)
         return compute, answers(compute)

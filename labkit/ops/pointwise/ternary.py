@@ -42,7 +42,7 @@ def _clamp_rule(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str,
     common = promotion.result_type(*operands, *bounds)
     if common.is_complex or any(operand.dtype.is_complex for operand in operands):
         raise RuntimeError("clamp is not supported for complex types")
-    if common.is_float8 or common in BAREBONES:
+    if common in BAREBONES:
         raise not_implemented(op, common)
     # one bound that is a tensor makes it a maximum or a minimum
     if common.kind == "bool" and (bounds or len(operands) > 2):

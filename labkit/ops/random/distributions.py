@@ -62,11 +62,11 @@ def fill(self: TensorImpl, generator: Generator | None, draw: Draw) -> TensorImp
 
 
 def refuse_unless_floating(name: str, dtype: DType) -> None:
-    """Pass for a real floating type that can compute.
+    """Pass for a real floating type.
 
     Raises   NotImplementedError   any other type
     """
-    if not dtype.is_floating_point or dtype.is_float8:
+    if not dtype.is_floating_point:
         raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
 
 
@@ -152,7 +152,7 @@ def bernoulli_(
     """Every element 1 with probability p, else 0."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    if self.dtype.is_complex or self.dtype.is_float8:
+    if self.dtype.is_complex:
         raise NotImplementedError(f"'bernoulli_scalar_cpu_' not implemented for {self.dtype.name}")
     return fill(self, generator, lambda g, n: cpu_distributions.bernoulli(g, n, p))
 
@@ -166,7 +166,7 @@ def random_bounds(self: TensorImpl, low: int, high: int | None) -> tuple[int, in
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    if self.dtype.is_complex or self.dtype.is_float8:
+    if self.dtype.is_complex:
         raise NotImplementedError(f"'random_from_to_kernel_cpu' not for {self.dtype.name}")
     if self.dtype.is_floating_point:
         lowest, highest = -largest_finite(self.dtype), largest_finite(self.dtype)
@@ -217,6 +217,6 @@ def random_to_(self: TensorImpl, high: int, *, generator: Generator | None = Non
 @kernel("random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)", variants="method")
 def random_(self: TensorImpl, *, generator: Generator | None = None) -> TensorImpl:
     """Every element a whole number from 0 to the largest the type holds without a gap."""
-    if self.dtype.is_complex or self.dtype.is_float8:
+    if self.dtype.is_complex:
         raise NotImplementedError(f"'random_kernel_cpu' not implemented for {self.dtype.name}")
     return fill(self, generator, lambda g, n: cpu_distributions.full_range(g, n, self.dtype))

@@ -72,9 +72,9 @@ def _accumulator(dtype: DType) -> Any:
     return np.float64 if dtype.is_floating_point else np.int64
 
 
-def refuse_float8(name: str, dtype: DType) -> None:
+def refuse_barebones(name: str, dtype: DType) -> None:
     """Pass for types with arithmetic."""
-    if dtype.is_float8 or dtype in (dtypes.uint16, dtypes.uint32, dtypes.uint64):
+    if dtype in (dtypes.uint16, dtypes.uint32, dtypes.uint64):
         raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
 
 
@@ -109,7 +109,7 @@ def sum_dim(
     """The sum over some dimensions."""
     dims = reduced_dims(self, dim)
     source, dtype = _widened(self, dtype)
-    refuse_float8("sum_cpu", dtype)
+    refuse_barebones("sum_cpu", dtype)
     return _fold(np.add, wide(source), dims, keepdim, dtype)
 
 
@@ -141,7 +141,7 @@ def mean_dim(
             f"Got: {chosen.name}"
         )
     dims = reduced_dims(self, dim)
-    refuse_float8("sum_cpu", chosen)
+    refuse_barebones("sum_cpu", chosen)
     values = wide(in_dtype(self, chosen))
     count = int(np.prod([self.sizes[each] for each in dims]))
     total = reduce(np.add, values, dims, keepdim, _accumulator(chosen))
@@ -175,7 +175,7 @@ def refuse_nothing(name: str, self: TensorImpl, dims: Sequence[int]) -> None:
 
 def refuse_unordered(name: str, dtype: DType) -> None:
     """Pass for types whose numbers have an order and loops."""
-    refuse_float8(name, dtype)
+    refuse_barebones(name, dtype)
     if dtype.is_complex:
         raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
 
@@ -188,7 +188,7 @@ def _extreme(name: str, self: TensorImpl, dim: Dims, keepdim: bool) -> TensorImp
     dims = reduced_dims(self, dim)
     if self.dtype.is_complex and self.numel():
         raise RuntimeError(f"{name}(): does not support complex input, got {self.dtype.name}")
-    refuse_float8(f"{name}_values_cpu", self.dtype)
+    refuse_barebones(f"{name}_values_cpu", self.dtype)
     ufunc = np.maximum if name == "amax" else np.minimum
     found = reduce(ufunc, copy.values(self), dims, keepdim)
     return new_tensor(found, self.dtype)
@@ -273,6 +273,6 @@ def argmax(self: TensorImpl, dim: int | None = None, keepdim: bool = False) -> T
         return new_tensor(kept, dtypes.int64)
     if not self.numel():
         raise IndexError(nothing_to_choose_from("argmax"))
-    refuse_float8("argmax_cpu", self.dtype)
+    refuse_barebones("argmax_cpu", self.dtype)
     index = copy.values(self).ravel().argmax()
     return new_tensor(np.full((1,) * self.dim() if keepdim else (), index), dtypes.int64)

@@ -12,7 +12,7 @@ from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
-from labkit.ops.reduction.reduction import in_dtype, refuse_float8
+from labkit.ops.reduction.reduction import in_dtype, refuse_barebones
 from labkit.ops.registration import kernel
 
 
@@ -23,7 +23,7 @@ def cumsum(self: TensorImpl, dim: int, *, dtype: DType | None = None) -> TensorI
     if dtype is None:
         whole = self.dtype.is_integral or self.dtype.kind == "bool"
         dtype = dtypes.int64 if whole else self.dtype
-    refuse_float8("cumsum_out_cpu", dtype)
+    refuse_barebones("cumsum_out_cpu", dtype)
     if dtype.kind == "bool" and self.numel() and self.sizes:
         raise NotImplementedError("'cumsum_out_cpu' not implemented for bool")
     values = wide(in_dtype(self, dtype))

@@ -24,7 +24,7 @@ from labkit.ops.reduction.reduction import (
     in_dtype,
     reduce,
     reduced_dims,
-    refuse_float8,
+    refuse_barebones,
 )
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
@@ -48,7 +48,7 @@ def _variance(self: TensorImpl, dim: Dims, correction: float | None, keepdim: bo
         raise RuntimeError(
             f"std and var only support floating point and complex dtypes, got {self.dtype.name}"
         )
-    refuse_float8("std_cpu", self.dtype)
+    refuse_barebones("std_cpu", self.dtype)
     dims = reduced_dims(self, dim)
     values = copy.values(self).astype(np.complex128 if self.dtype.is_complex else np.float64)
     count = int(np.prod([self.sizes[each] for each in dims]))
@@ -182,7 +182,7 @@ def _norm(
         _refuse_empty(name, self, order, dim)
     dims = reduced_dims(self, dim)
     chosen = dtype or self.dtype
-    refuse_float8("norm_kernel", chosen)
+    refuse_barebones("norm_kernel", chosen)
     with np.errstate(all="ignore"):
         magnitudes = np.abs(wide(in_dtype(self, chosen))).astype(np.float64)
     return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))
