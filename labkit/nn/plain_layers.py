@@ -1,6 +1,6 @@
-"""Layers without parameters: activations, pooling, dropout, losses.
+"""Layers without parameters: activations, pooling.
 
-Source   torch/nn/modules/activation.py, pooling.py, dropout.py, loss.py
+Source   torch/nn/modules/activation.py, pooling.py, flatten.py
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,6 @@ from typing import Any
 from labkit._tensor import Tensor
 from labkit.nn import functional
 from labkit.nn.module import Module
-
-
-class Identity(Module):
-    """What it is given."""
-
-    def forward(self, x: Tensor) -> Any:
-        """The tensor itself."""
-        return x
 
 
 class ReLU(Module):
@@ -67,32 +59,6 @@ class SiLU(Module):
         return functional.silu(x)
 
 
-class Softmax(Module):
-    """Positive numbers that add up to 1 along a dimension."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Any:
-        """The same shape."""
-        return functional.softmax(x, self.dim)
-
-
-class Dropout(Module):
-    """While training, each element is 0 with probability p and else scaled by 1 / (1 - p)."""
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
-
-    def forward(self, x: Tensor) -> Any:
-        """The same shape."""
-        return functional.dropout(x, self.p, self.training)
-
-
 class Flatten(Module):
     """Several dimensions as one; the first is the batch."""
 
@@ -141,19 +107,3 @@ class AdaptiveAvgPool2d(Module):
     def forward(self, x: Tensor) -> Any:
         """[N, C, H, W] -> [N, C, *output_size]."""
         return functional.adaptive_avg_pool2d(x, self.output_size)
-
-
-class MSELoss(Module):
-    """The mean of squared differences."""
-
-    def forward(self, x: Tensor, target: Tensor) -> Any:
-        """A 0-dim tensor."""
-        return functional.mse_loss(x, target)
-
-
-class CrossEntropyLoss(Module):
-    """The mean negative log probability of the right class, from scores."""
-
-    def forward(self, x: Tensor, target: Tensor) -> Any:
-        """A 0-dim tensor of [N, C] scores and [N] classes."""
-        return functional.cross_entropy(x, target)
