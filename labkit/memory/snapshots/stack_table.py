@@ -1,7 +1,5 @@
 """Tracebacks of a snapshot, each distinct one stored once."""
 
-import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +8,6 @@ from numpy.typing import NDArray
 
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, short
 
-MIX = np.uint64(0x9E3779B97F4A7C15)
 LAST_LINE = 2**31 - 1
 NO_LINE = 2**64 - 1
 """Python says -1 for code that stands in no line (from 3.11 on), and PyTorch writes it unsigned."""
@@ -88,55 +85,16 @@ def _frame(frame: Any) -> Frame:
 
 
 def _identical_lists(lists: list[Any]) -> tuple[Array, list[int]]:
-    """Group lists holding the same objects: (group of each list, index of one of each group).
-
-    A fingerprint of a few sampled elements proposes the groups and a whole comparison, which
-    stops at once where two elements are the same object, confirms them. Hashing all elements
-    instead would take ten times as long: tracebacks have about fifty.
-    """
+    """Group lists holding the same objects: (group of each list, index of one of each group)."""
     kinds = set(map(type, lists)) - {list, tuple}
     if kinds:
         raise SnapshotError(f"frames is a {kinds.pop().__name__}, not a list")
-    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-    group_of = np.zeros(len(lists), np.int64)
+    groups: dict[tuple[int, ...], int] = {(): 0}
     leaders = [-1]  # of group 0, the empty lists
-    waiting = np.flatnonzero(lengths)
-    for fractions in ((0.2, 0.5), (0.0, 0.35, 0.65), (0.1, 0.3, 0.5, 0.7, 0.9)):
-        if not len(waiting):
-            break
-        waiting = _propose_and_confirm(lists, lengths, waiting, fractions, group_of, leaders)
-    exact: dict[tuple[int, ...], int] = {}
-    for index in waiting.tolist():
-        group = exact.setdefault(tuple(map(id, lists[index])), len(leaders))
+    group_of = np.zeros(len(lists), np.int64)
+    for index, objects in enumerate(lists):
+        group = groups.setdefault(tuple(map(id, objects)), len(leaders))
         if group == len(leaders):
             leaders.append(index)
         group_of[index] = group
     return group_of, leaders
-
-
-def _propose_and_confirm(
-    lists: list[Any],
-    lengths: Array,
-    waiting: Array,
-    fractions: Iterable[float],
-    group_of: Array,
-    leaders: list[int],
-) -> Array:
-    """Give groups to the lists whose proposal holds; returns those for which it did not."""
-    members = [lists[index] for index in waiting.tolist()]
-    size = lengths[waiting]
-    fingerprint = size.astype(np.uint64)
-    for fraction in fractions:
-        sampled = (size * fraction).astype(np.int64).tolist()
-        objects = map(id, map(operator.getitem, members, sampled))
-        pointer = np.fromiter(objects, np.uint64, len(members))
-        fingerprint = (fingerprint * MIX) ^ pointer
-    _, first, proposed = np.unique(fingerprint, return_index=True, return_inverse=True)
-    models = [members[index] for index in first.tolist()]
-    same = np.fromiter(
-        map(operator.eq, members, map(models.__getitem__, proposed.tolist())), bool, len(members)
-    )
-    group_of[waiting[same]] = len(leaders) + proposed[same]
-    leaders.extend(waiting[first].tolist())
-    unproved: Array = waiting[~same]
-    return unproved
