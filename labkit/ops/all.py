@@ -36,7 +36,6 @@ from labkit.ops.pointwise import (  # noqa: F401
     activation,
     arithmetic,
     binary,
-    complex_numbers,
     conjugate,
     scalar_overloads,
     ternary,

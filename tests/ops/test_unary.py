@@ -13,8 +13,7 @@ A = torch.ops.aten
 NAMES = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos",
          "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
          "sigmoid", "erf", "erfc", "sign", "sgn", "ceil", "floor", "round", "trunc", "frac",
-         "reciprocal", "isnan", "isinf", "isposinf", "isneginf", "logical_not",
-         "angle"]  # fmt: skip
+         "reciprocal", "isnan", "isinf", "isposinf", "isneginf", "logical_not"]  # fmt: skip
 
 
 def test_torchs_samples_of_unary_functions():

@@ -44,9 +44,6 @@ FUNCTIONS = [
     _each("frac", "Frac", "grad"),
     row("_conj_physical", "ConjPhysicalBackward0", self="conj_physical(grad)"),
     row("sgn", "SgnBackward0", self="sgn_self(grad, self, result)"),
-    row("angle", "AngleBackward0", self="angle_self(grad, self)"),
-    row("complex", "ComplexBackward0", real="aten.real.default(grad)",
-        imag="aten.imag.default(grad)"),
 ]  # fmt: skip
 
 ACTIVATIONS = [

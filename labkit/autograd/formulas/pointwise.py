@@ -156,17 +156,6 @@ def sgn_self(grad: Any, self: Any, result: Any) -> Any:
     return zero_where(aten.eq(size, 0.0), (grad - along) / size)
 
 
-def angle_self(grad: Any, self: Any) -> Any:
-    """Source   torch/csrc/autograd/FunctionsManual.cpp  angle_backward."""
-    if not self.dtype.is_complex:
-        nothing = zeros_like(self)
-        return aten.masked_fill.Scalar(nothing, aten.isnan.default(self), math.nan)
-    real, imag = aten.real.default(self), aten.imag.default(self)
-    square = real * real + imag * imag
-    value = aten.complex.default(-imag / square * grad, real / square * grad)
-    return zero_where(aten.eq(self, 0.0), value)
-
-
 def atan2_backward(grad: Any, self: Any, other: Any, needs: Sequence[bool]) -> Any:
     """Source   torch/csrc/autograd/FunctionsManual.cpp  atan2_backward."""
     square = self * self + other * other

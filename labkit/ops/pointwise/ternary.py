@@ -80,20 +80,6 @@ pointwise("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", _clamp_rule, ou
 )
 
 
-@composite("clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor")
-def clip(self: TensorImpl, low: float | None = None, high: float | None = None) -> Any:
-    """`clamp` by NumPy's name."""
-    return aten.clamp.default(self, low, high)
-
-
-@composite("clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
-def clip_tensor(
-    self: TensorImpl, low: TensorImpl | None = None, high: TensorImpl | None = None
-) -> Any:
-    """`clamp` by NumPy's name."""
-    return aten.clamp.Tensor(self, low, high)
-
-
 def _blend(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     """One type for both ends, and for a weight that is not a single number.
 

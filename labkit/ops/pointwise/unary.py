@@ -17,7 +17,6 @@ from labkit.ops.aten import aten
 from labkit.ops.pointwise import special_functions as special
 from labkit.ops.pointwise.dtype_rules import (
     ALL_REAL_NUMBERS,
-    ANGLE,
     COMMON,
     FLOATING_ONLY,
     LOGICAL,
@@ -153,22 +152,6 @@ def isfinite(self: TensorImpl) -> Any:
 # -- the rest -------------------------------------------------------------------------------------
 
 
-@pointwise(f"angle{_UNARY}", ANGLE, inplace=False)
-def angle(z: Array) -> Array:
-    """The angle of a complex number; of a real one 0 or pi, or NaN."""
-    if z.dtype.kind == "c":
-        return np.angle(z)
-    return np.where(np.isnan(z), z, np.where(z < 0, z.dtype.type(math.pi), z.dtype.type(0)))
-
-
-def _contiguous_angle(self: TensorImpl) -> TensorImpl:
-    op = OPERATORS["angle"]
-    if not self.dtype.is_complex:
-        return op.functional(self)
-    _, dtype = ANGLE(op, [self], {})
-    return op.filling(copy.empty_like(self, copy.contiguous_format, dtype), self)
-
-
 def _isinf(self: TensorImpl) -> TensorImpl:
     """A result of whole numbers lies as `empty_like` of them, not as an iterator's output does."""
     if self.dtype.is_complex:
@@ -181,7 +164,6 @@ def _isinf(self: TensorImpl) -> TensorImpl:
 
 
 replace_kernels("isinf", _isinf)
-replace_kernels("angle", _contiguous_angle)
 
 
 @composite(f"square{_UNARY}")
