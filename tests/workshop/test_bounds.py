@@ -128,3 +128,13 @@ def test_an_answer_that_does_not_end_is_taken_out_and_the_others_run(answer, rea
     one, two = handed_in.cells
     assert (one.source, one.metadata["taken_out"]) == ("pass", reason)
     assert two.outputs[0].text == "42\n"
+
+
+def test_no_other_paper_can_take_the_port_of_a_kernel_before_it_does():
+    """A kernel that does not start earns nothing; and it is asked over no port at all."""
+    source = """
+from ipykernel.connect import get_connection_info
+print(get_connection_info(unpack=True)["transport"])"""
+    paper = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, id="one")])
+    run(paper, nbformat.v4.new_notebook())
+    assert paper.cells[0].outputs[0].text == "ipc\n"

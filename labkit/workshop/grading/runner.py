@@ -8,6 +8,7 @@ and the notebook is run anew without it: the other answers are worth what they a
 import contextlib
 import os
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +17,7 @@ import nbformat
 import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from traitlets.config import Config
 
 from labkit.workshop.grading.meter import Bounds, Meter, processes_of
 
@@ -66,20 +68,33 @@ def run(
     """Every cell of `handed_in` has run; an answer that was taken out says why in its metadata."""
     stubs = {cell["id"]: cell["source"] for cell in given.cells if "exercise" in _tags(cell)}
     while True:
-        client = NotebookClient(
-            handed_in, timeout=None, startup_timeout=START_SECONDS, allow_errors=True
-        )
-        with Watch(client, bounds) as watch:
-            try:
-                client.execute()
-                return
-            except DeadKernelError:
-                pass
-            except CellExecutionError:
-                return
+        with tempfile.TemporaryDirectory() as folder:
+            client = NotebookClient(
+                handed_in, timeout=None, startup_timeout=START_SECONDS, allow_errors=True,
+                config=_in_a_folder(folder),
+            )  # fmt: skip
+            with Watch(client, bounds) as watch:
+                try:
+                    client.execute()
+                    return
+                except DeadKernelError:
+                    pass
+                except CellExecutionError:
+                    return
         reason = watch.said or "the kernel died"
         if not _take_out(handed_in.cells[: watch.index + 1], stubs, reason):
             return
+
+
+def _in_a_folder(folder: str) -> Config:
+    """The kernel is spoken to over sockets in a folder, short enough for their addresses.
+
+    A port is chosen before the kernel takes it, and papers run side by side: another one may have
+    taken it by then, and a kernel that does not start earns nothing.
+    """
+    return Config(
+        KernelManager={"transport": "ipc", "connection_file": str(Path(folder, "kernel.json"))}
+    )
 
 
 def _take_out(cells: list[nbformat.NotebookNode], stubs: dict[str, str], reason: str) -> bool:
