@@ -5,9 +5,15 @@ waits for ever once the last worker is given a file of one test: a worker begins
 knows which comes after, or that none does.
 """
 
+from collections import Counter
 from contextlib import suppress
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+FIRST = ("tests/lab/", "tests/torch_device/", "tests/workshop/")
+"""Their tests set up labs, build extensions and start servers: they wait for processes of their
+own. At the end, with nothing left for the other worker, that would be idle time."""
 
 
 class WholeFiles(LoadScopeScheduling):
@@ -44,6 +50,15 @@ class WholeFiles(LoadScopeScheduling):
     def _waits(self, node):
         """One test is not begun before the next is known."""
         return self._pending_of(self.assigned_work[node]) < 2
+
+
+@pytest.hookimpl(trylast=True)  # what is deselected is gone by then
+def pytest_collection_modifyitems(config, items):
+    """Without pytest-xdist's order: what waits comes first, then files of many tests."""
+    if not config.getoption("loadscopereorder"):
+        number = Counter(item.location[0] for item in items)
+        files = {file: (not file.startswith(FIRST), -number[file]) for file in number}
+        items.sort(key=lambda item: files[item.location[0]])
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -60,7 +60,8 @@ def unit(size: str) -> Step:
     """Every test that needs no browser; unless the size is full, each at one seed."""
     marks = "not browser" if size == "full" else "not browser and not full"
     workers = parallel(min(max(os.cpu_count() or 2, 2), 6))  # each holds a torch (250 MB)
-    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *workers)
+    order = "--no-loadscope-reorder"  # what waits comes first: tests/scopes.py
+    command = ("python", "-m", "pytest", "tests", "-m", marks, *NO_NOTEBOOKS, *workers, order)
     return Step(f"unit: every test that needs no browser, {size}", (command,))
 
 

@@ -1,6 +1,8 @@
 """All steps run, whatever fails; the end says which failed, and what to count."""
 
+import os
 import re
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -138,3 +140,24 @@ def test_notebooks_stay_on_one_worker_and_cannot_hang():
     assert "loadscope" in run
     assert "--nbval-cell-timeout=600" in run  # a first cell may build the emulator, under load
     assert "tests.warm_kernels" in run
+
+
+def test_files_that_wait_come_first_and_then_files_of_many_tests(tmp_path):
+    """What waits long is not left to the end, where the other worker would be idle."""
+    number_of_tests = {"test_a": 2, "test_b": 3, "lab/test_c": 1, "workshop/test_d": 2}
+    for name, number in number_of_tests.items():
+        file = tmp_path / "tests" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"def test_{i}(): pass\n" for i in range(number))
+        file.write_text(text + "def test_full(): pass\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").touch()
+    given = list(steps.unit("small").commands[0])
+    given[given.index("-m", 2) : given.index("-m", 2) + 2] = ["-k", "not full"]
+    given[given.index("-n") + 1] = "1"
+    done = subprocess.run(
+        [sys.executable, *given[1:], "-v", "-p", "no:cacheprovider"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    run = re.findall(r"PASSED tests/(\S*)\.py", done.stdout)
+    assert run == [*["workshop/test_d"] * 2, "lab/test_c", *["test_b"] * 3, *["test_a"] * 2]
