@@ -1,9 +1,11 @@
 """CPU time of processes: what a limit can count, since another program's load does not move it."""
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 
@@ -24,7 +26,31 @@ def of_process(pid: int) -> float:
 
 def of_descendants() -> dict[int, float]:
     """Process id -> seconds of CPU, for everything this process started and what that started."""
-    return {child.pid: of_process(child.pid) for child in psutil.Process().children(recursive=True)}
+    try:
+        found = _below(os.getpid())
+    except OSError:  # another system, or a Linux that keeps no such lists
+        found = [child.pid for child in psutil.Process().children(recursive=True)]
+    return {pid: of_process(pid) for pid in found}
+
+
+def _below(pid: int) -> list[int]:
+    """What /proc tells of one process: psutil would read every process of the machine.
+
+    Raises   OSError   it does not tell
+    """
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            children = (thread / "children").read_text(encoding="ascii")
+        except OSError:
+            if thread.exists():  # the thread has not just ended
+                raise
+            continue
+        for child in map(int, children.split()):
+            found.append(child)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                found += _below(child)
+    return found
 
 
 @contextlib.contextmanager
