@@ -34,15 +34,10 @@ def sealed(
     What a library asks of itself, and labkit of it, goes unasked: a destructor or a driver may
     run in the middle of an answer. What is sealed already stays so.
     """
-    inside = tuple(f"{library}." for library in libraries)
-    modules = {
-        id(module): module
-        for name, module in list(sys.modules.items())
-        if name.startswith(inside) or name in libraries
-    }
     kinds: dict[type, type] = {}
     changed: list[tuple[types.ModuleType, type]] = []
-    for module in modules.values():
+    names = _loaded(frozenset(libraries), len(sys.modules), next(reversed(sys.modules)))
+    for module in map(sys.modules.get, names):
         if isinstance(module, types.ModuleType):
             kind = type(module)
             if hasattr(kind, "asks_answers"):  # an outer check has sealed it
@@ -56,6 +51,13 @@ def sealed(
     finally:
         for module, kind in changed:
             object.__setattr__(module, "__class__", kind)
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(libraries: frozenset[str], count: int, last: str) -> tuple[str, ...]:
+    """The names of these libraries' modules; looked for again only when more are loaded."""
+    inside = tuple(f"{library}." for library in libraries)
+    return tuple(n for n in [*sys.modules] if n.startswith(inside) or n in libraries)
 
 
 def _asking(
