@@ -1,6 +1,7 @@
 """Imports point only to lines above, late and type-only imports included."""
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -20,12 +21,19 @@ def layer_of(module):
     return module.relative_to(LABKIT).with_suffix("").parts[0]
 
 
+@functools.cache
+def import_statements(module):
+    """Those of a whole file; several tests ask."""
+    nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def layers_imported_by(module):
     found = set()
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in import_statements(module):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
@@ -56,10 +64,10 @@ def imports_within(layer):
     found = {}
     for name, module in modules.items():
         imported = set()
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        for node in import_statements(module):
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 full = {f"{node.module}.{alias.name}" for alias in node.names}
                 imported |= {each if each in modules else node.module for each in full}
         found[name] = imported & modules.keys() - {name}
@@ -89,10 +97,10 @@ def test_a_circle_is_found():
 
 def top_level_packages_imported_by(module):
     found = set()
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in import_statements(module):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             found.add(node.module.split(".")[0])
     return found
 

@@ -79,7 +79,10 @@ def anchor_problem(anchor: str) -> str:
 
 def docstring_anchors(module: Path) -> Iterator[str]:
     """Every file, and every symbol behind one, of the `Source` lines in a module's docstrings."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    words = module.read_text(encoding="utf-8")
+    if "Source" not in words:
+        return
+    for node in ast.walk(ast.parse(words)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for _, text in SOURCE.findall(node.value):
                 for file, behind in re.findall(rf"({FILE.pattern})([^/]*)(?!\S)", text):
