@@ -6,7 +6,7 @@ import torch
 
 from labkit.course.exercise import Case, Raises
 from labkit.course.exercises import _numpy_twin
-from tests.course.answers import Answers, catches
+from tests.course.answers import Answers, catches, first_hint
 
 answers = Answers("indexing")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -427,6 +427,14 @@ def test_the_rules_explain_every_difference_of_the_two_libraries(seed):
 def test_numpy_and_torch_part_as_the_notebook_says():
     assert torch.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)
     assert np.zeros((2, 3, 4))[0, :, [1, 2]].shape == (2, 3)
+
+
+def test_an_integer_outside_and_a_none_at_the_end_have_their_hints():
+    exercise = answers.exercises["basic_index"]
+    wrongs = {why: make() for why, make in answers.wrongs["basic_index"]}
+    outside = first_hint(exercise, wrongs["clamps out-of-range integers"])
+    assert "An integer outside is refused" in outside
+    assert "At the end, where none comes" in first_hint(exercise, wrongs["None gets stride 0"])
 
 
 def test_the_picture_draws_the_wrong_view_beside_the_right_one():

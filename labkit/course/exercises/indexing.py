@@ -163,13 +163,22 @@ basic_index = Exercise(
             when=lambda evidence: Ellipsis in _index_of(evidence),
         ),
         Hint(
+            "An integer outside is refused, not cut off as the bounds of a slice are: an axis of "
+            "size n takes -n to n - 1. Too many items are refused, too.",
+            when=lambda evidence: (
+                isinstance(evidence.right, Raises)
+                and evidence.right.kind is IndexError
+                and evidence.kind != "raised"
+            ),
+        ),
+        Hint(
             "Expected: {expected}. Count the items that use up an axis first (too many is an "
             "IndexError), then work them off from left to right: the first that is wrong decides.",
             when=lambda evidence: isinstance(evidence.right, Raises) or evidence.kind == "raised",
         ),
         Hint(
             "The index holds a None. Its stride is made from the axis that comes next, before the "
-            "items after it act on that axis.",
+            "items after it act on that axis. At the end, where none comes, it is 1.",
             when=lambda evidence: None in _index_of(evidence),
         ),
         "Normalise the slice against the size before using it.",
