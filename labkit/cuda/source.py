@@ -159,6 +159,8 @@ def _parameters(text: str) -> tuple[Parameter, ...]:
             found.append(
                 Parameter(match.group(1).strip() + ("*" if match.group(3) else ""), match.group(2))
             )
+        elif words and not match:
+            found.append(Parameter(words, f"#{len(found)}"))  # it has no name
     return tuple(found)
 
 

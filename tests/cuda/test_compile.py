@@ -226,3 +226,13 @@ def test_standard_headers_change_nothing(emulator, headers, using):
     y = np.zeros(2, np.float32)
     cuda.kernel(included + using + USES_MANY)((1,), (1,), [y])
     assert y.tolist() == [47.0, 16.0]
+
+
+def test_a_parameter_without_a_name_leaves_the_others_theirs():
+    code = "#include <type_traits>\n" + (
+        "template <bool On> __global__ void k(int* counts, std::bool_constant<On>, int n) {\n"
+        "    counts[threadIdx.x] = n;\n}"
+    )
+    module = cuda.RawModule(code, name_expressions=["k<true>"])
+    names = [one.name for one in module.get_function("k<true>").function.signature.params]
+    assert names == ["counts", "#1", "n"]
