@@ -96,6 +96,11 @@ def two(batch, buffers):
     return None if batch < 2 else batch - 2
 
 
+@answers.wrong("waits_for", "takes batch 0 for nobody")
+def falsy(batch, buffers):
+    return max(batch - buffers, 0) or None
+
+
 # --- safe_async_copy
 
 
@@ -269,6 +274,7 @@ def test_the_picture_shows_the_pairs_that_nothing_orders():
         ("first_overwrite", copies_take_turns, "other copies do not"),
         ("waits_for", buffer_of, "the number of the buffer"),
         ("waits_for", neighbour, "in another buffer"),
+        ("waits_for", falsy, "is not new any more"),
     ],
 )
 def test_the_first_hint_fits_the_wrong_answer(name, answer, words):

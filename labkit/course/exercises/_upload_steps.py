@@ -88,6 +88,10 @@ waits_for = Exercise(
             when=lambda e: _is_early(*e.inputs),
         ),
         Hint(
+            "This buffer is not new any more: a batch lay there before. Batch 0 is one, too.",
+            when=lambda e: e.value is None,
+        ),
+        Hint(
             "That is the number of the buffer. Which batch lay there before this one?",
             when=lambda e: e.inputs[0] >= e.inputs[1] and e.value == e.inputs[0] % e.inputs[1],
         ),
@@ -102,5 +106,6 @@ waits_for = Exercise(
         "waits for somebody in the first round, too",
         "gives the buffer",
         "knows two buffers only",
+        "takes batch 0 for nobody",
     ),
 )
