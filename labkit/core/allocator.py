@@ -13,6 +13,7 @@ of different types, the one that is not "cpu" is asked; with two others, the des
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from labkit.core.device import Device
@@ -21,6 +22,7 @@ Deleter = Callable[[Any], None]
 CopyFunction = Callable[[int, Device, int, Device, int], None]
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class DataPtr:
     """An address, and the right to hand it back: `deleter(context)` is called exactly once.
 
@@ -33,15 +35,10 @@ class DataPtr:
     Source   c10/core/Allocator.h  DataPtr
     """
 
-    __slots__ = ("__weakref__", "address", "context", "deleter", "device")
-
-    def __init__(
-        self, address: int, device: Device, context: Any = None, deleter: Deleter | None = None
-    ) -> None:
-        self.address = address
-        self.device = device
-        self.context = context
-        self.deleter = deleter
+    address: int
+    device: Device
+    context: Any = None
+    deleter: Deleter | None = None
 
     def clear(self) -> None:
         """Give the memory back now; a second call does nothing."""

@@ -4,6 +4,7 @@ Differs  the one-byte floats, float8_e4m3fn and its four neighbours, are left ou
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -34,22 +35,22 @@ class DType:
     def __post_init__(self) -> None:
         object.__setattr__(self, "numpy", self.raw if self.name == self.raw.name else None)
 
-    @property
+    @cached_property
     def is_floating_point(self) -> bool:
         """True for the real floating types."""
         return self.kind == "floating"
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         """True for pairs of a real and an imaginary part."""
         return self.kind == "complex"
 
-    @property
+    @cached_property
     def is_integral(self) -> bool:
         """True for the whole numbers, `bool` not among them."""
         return self.kind in ("signed", "unsigned")
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         """True when a value below zero has a representation."""
         return self.kind not in ("bool", "unsigned")

@@ -3,7 +3,7 @@
 from enum import Enum
 
 from labkit.core.memory_format import Ints
-from labkit.core.strides import is_non_overlapping_and_dense, numel
+from labkit.core.strides import is_non_overlapping_and_dense
 from labkit.core.tensor_impl import TensorImpl
 
 
@@ -62,7 +62,7 @@ def get_overlap_status(a: TensorImpl, b: TensorImpl) -> MemOverlapStatus:
     """
     if a is b:
         return MemOverlapStatus.FULL
-    if numel(a.sizes) == 0 or numel(b.sizes) == 0:
+    if a.numel() == 0 or b.numel() == 0:
         return MemOverlapStatus.NO
     if not (
         is_non_overlapping_and_dense(a.sizes, a.strides)
@@ -72,8 +72,8 @@ def get_overlap_status(a: TensorImpl, b: TensorImpl) -> MemOverlapStatus:
     if not a.is_alias_of(b):
         return MemOverlapStatus.NO
     a_begin, b_begin = a.storage_offset() * a.itemsize, b.storage_offset() * b.itemsize
-    a_end = a_begin + numel(a.sizes) * a.itemsize
-    b_end = b_begin + numel(b.sizes) * b.itemsize
+    a_end = a_begin + a.numel() * a.itemsize
+    b_end = b_begin + b.numel() * b.itemsize
     if (a_begin, a_end) == (b_begin, b_end):
         return MemOverlapStatus.FULL if a.strides == b.strides else MemOverlapStatus.PARTIAL
     if a_begin < b_end and b_begin < a_end:

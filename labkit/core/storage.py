@@ -1,5 +1,6 @@
 """Untyped bytes with one owner, counted: what several tensors can be views of."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class _CowContext:
             self.data_ptr.clear()
 
 
+@dataclass(slots=True, eq=False)
 class StorageImpl:
     """Bytes, their `DataPtr`, and how many hold on to them.
 
@@ -55,17 +57,14 @@ class StorageImpl:
     Source   c10/core/StorageImpl.h  StorageImpl
     """
 
-    __slots__ = ("_bytes", "allocator", "data_ptr", "nbytes", "resizable", "use_count")
-
-    def __init__(
-        self, data_ptr: DataPtr, nbytes: int, allocator: Allocator | None, resizable: bool
-    ) -> None:
-        self.data_ptr = data_ptr
-        self.nbytes = nbytes
-        self.allocator = allocator
-        self.resizable = resizable
-        self.use_count = 0
-        self._bytes: tuple[NDArray[Any] | None, NDArray[Any] | None] = (None, None)
+    data_ptr: DataPtr
+    nbytes: int
+    allocator: Allocator | None
+    resizable: bool
+    use_count: int = 0
+    _bytes: tuple[NDArray[Any] | None, NDArray[Any] | None] = field(
+        default=(None, None), repr=False
+    )
 
     def bytes(self, writable: bool) -> NDArray[Any]:
         """All bytes as a uint8 array over the memory itself; writing gives copy-on-write up.

@@ -4,7 +4,6 @@ Sizes and strides are in elements, one per dimension; offsets are in elements fr
 the storage unless the name says bytes.
 """
 
-import math
 from collections.abc import Sequence
 
 from labkit.core.memory_format import (
@@ -16,11 +15,6 @@ from labkit.core.memory_format import (
 
 _INT64_LIMIT = 1 << 63
 _SIZE_LIMIT = 1 << 64
-
-
-def numel(sizes: Ints) -> int:
-    """How many elements: the product of the sizes, 1 for no dimensions."""
-    return math.prod(sizes)
 
 
 def checked_numel(sizes: Ints) -> int:

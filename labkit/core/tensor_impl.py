@@ -1,5 +1,6 @@
 """What a tensor is: sizes, strides and an offset over a storage, plus a shared version."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ class TensorImpl:
         self._storage_offset = storage_offset
         self._version_counter = version_counter
         self._array = self._array_memory = None
-        self.device = storage.device
+        self.device = storage.impl.data_ptr.device
         self._key_set = key_set_on(self.device)
         self.autograd_meta = None
         self.dtype = dtype
@@ -143,7 +144,7 @@ class TensorImpl:
 
     def numel(self) -> int:
         """How many elements."""
-        return stride_rules.numel(self.sizes)
+        return math.prod(self.sizes)
 
     def storage_offset(self) -> int:
         """Elements in the storage before the first one."""
@@ -257,10 +258,24 @@ class TensorImpl:
         return self.storage().impl is other.storage().impl
 
     def data_ptr(self) -> int:
-        """The address of the first element; 0 when the tensor is empty."""
-        if self.numel() == 0:
+        """The address of the first element, for writing; 0 when the tensor is empty.
+
+        Source   c10/core/TensorImpl.h  TensorImpl::mutable_data
+        """
+        if 0 in self.sizes:
             return 0
-        return self.storage().data_ptr() + self._storage_offset * self.itemsize
+        storage = TensorImpl.storage(self)  # our own reference: a handle would be counted
+        return storage.data_ptr() + self._storage_offset * self.dtype.itemsize
+
+    def const_data_ptr(self) -> int:
+        """The address of the first element, for reading: a lazy clone stays one.
+
+        Source   c10/core/TensorImpl.h  TensorImpl::data
+        """
+        if 0 in self.sizes:
+            return 0
+        memory = TensorImpl.storage(self).impl.data_ptr
+        return memory.address + self._storage_offset * self.dtype.itemsize
 
     def raw(self, writable: bool = False) -> NDArray[Any]:
         """The elements as a NumPy array of `dtype.raw` over the storage itself: a window, no copy.

@@ -1,7 +1,7 @@
 """Kernel arguments: arrays become addresses, scalars become bytes, and wrong ones are refused."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ class DevicePointer:
     size_bytes   what may be touched, for traces; 0 when not known
     start_bytes  where that begins, counted from the address: a kernel may be given the place of
                  an element 0 that lies elsewhere
+    keep         whatever must stay alive until the launch
     """
 
     address: int
     size_bytes: int = 0
     start_bytes: int = 0
+    keep: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

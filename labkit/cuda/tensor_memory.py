@@ -9,6 +9,8 @@ from labkit.cuda.errors import CudaError, KernelFailure
 from labkit.cuda.select import current_driver
 from labkit.cuda.stream import current_stream
 
+CUDA = Device("cuda", 0)
+
 
 class DriverAllocator:
     """Each request is one `malloc` of the driver: no caching, as cudaMalloc alone would be.
@@ -23,9 +25,9 @@ class DriverAllocator:
         """
         driver = current_driver()
         if nbytes == 0:
-            return DataPtr(0, Device("cuda", 0))
+            return DataPtr(0, CUDA)
         address = driver.malloc(nbytes)
-        return DataPtr(address, Device("cuda", 0), (driver, address), _give_back)
+        return DataPtr(address, CUDA, (driver, address), _give_back)
 
 
 def _give_back(context: tuple[Driver, int]) -> None:

@@ -11,16 +11,16 @@ import math
 
 from labkit.core import dtype as dtypes
 from labkit.core.allocator import copy_bytes
+from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
 from labkit.ops.cuda.elementwise_source import ELEMENTS
-from labkit.ops.cuda.launching import NoKernel, check_device, extent, read, shelf, written
-from labkit.ops.iterator.iterator_operand import Flags
+from labkit.ops.cuda.launching import NoKernel, check_device, read, shelf, written
+from labkit.ops.iterator.iterator_operand import AS_THEY_ARE
 from labkit.ops.iterator.tensor_iterator import build
 
 _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
-_AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
 
 
 def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
@@ -37,15 +37,15 @@ def copy(name: str, destination: TensorImpl, source: TensorImpl) -> bool:
             if dtype not in ELEMENTS:
                 fallback.note(name, f"{fallback.NO_KERNEL} for {dtype.name}")
                 return False
-        arguments = [("src", source)]
-        return elementwise.launch("copy_", source.dtype, source.dtype, destination, arguments)
+        it = build([source], [destination], AS_THEY_ARE)
+        return elementwise.launch("copy_", it, source.dtype, source.dtype, [("src", source)])
     if destination.dtype.itemsize not in _BITS:
         fallback.note(name, f"{fallback.NO_KERNEL} for {destination.dtype.name}")
         return False
     same_layout = (destination.sizes, destination.strides) == (source.sizes, source.strides)
     if same_layout and source.is_non_overlapping_and_dense:
-        to, start = written(destination), read(source)
-        copy_bytes(to.address, device, start.address, device, extent(source))
+        nbytes = storage_nbytes(source.sizes, source.strides, source.itemsize)
+        copy_bytes(destination.data_ptr(), device, source.const_data_ptr(), device, nbytes)
         return True
     return _between_layouts(destination, source)
 
@@ -54,9 +54,9 @@ def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
     from labkit.cuda.structures import Dim, Layout, fast_first  # late: see `launching`
 
     dtype = _BITS[destination.itemsize]
-    it = build([source], [destination], _AS_THEY_ARE)
+    it = build([source], [destination], AS_THEY_ARE)
     if dtype.itemsize != 4 or it.ndim > Layout.MAX_DIMS:
-        return elementwise.copy_bits(dtype, destination, source)
+        return elementwise.copy_bits(dtype, it)
     to, start = ([step // 4 for step in operand.stride_bytes] for operand in it.operands)
     dims, turned = fast_first(list(map(Dim, it.shape, start, to)))
     first, second, *others = (dim.size for dim in dims)
@@ -68,4 +68,5 @@ def _between_layouts(destination: TensorImpl, source: TensorImpl) -> bool:
 
 def fill(self: TensorImpl, value: complex | bool) -> bool:
     """Queue `value` into every element; False, and counted, when no kernel can."""
-    return elementwise.launch("fill_", self.dtype, self.dtype, self, [("value", value)])
+    it = build([], [self], AS_THEY_ARE)
+    return elementwise.launch("fill_", it, self.dtype, self.dtype, [("value", value)])

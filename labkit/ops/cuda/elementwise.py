@@ -24,27 +24,23 @@ from labkit.ops.cuda.elementwise_source import (
     ELEMENTS,
     MAX_DIMS,
     Call,
-    kernel_name,
-    number_argument,
     source,
 )
 from labkit.ops.cuda.expressions import DIVISIONS
 from labkit.ops.cuda.launching import from_text, read, written
-from labkit.ops.iterator.iterator_operand import Flags
-from labkit.ops.iterator.tensor_iterator import TensorIterator, build
+from labkit.ops.iterator.iterator_operand import Operand
+from labkit.ops.iterator.tensor_iterator import TensorIterator
 
 THREADS = 256  # per block, as in the ladder of kernels/elementwise
-_AS_THEY_ARE = Flags(check_all_same_dtype=False, check_mem_overlap=False, resize_outputs=False)
 
 
-def missing(call: Call, devices: set[str]) -> str | None:
+def missing(call: Call, device: Device) -> str | None:
     """Why there is no kernel for a call, as a clause; None when there is one."""
-    types = [call.compute, call.answers, *call.types]
-    absent = [dtype for dtype in types if dtype not in ELEMENTS]
-    if devices - {"cpu", "cuda"}:
-        return f"no kernel runs on device type {min(devices - {'cpu', 'cuda'})!r}"
-    if absent:
-        return f"{fallback.NO_KERNEL} for {absent[0].name}"
+    if device.type != "cuda":
+        return f"no kernel runs on device type {device.type!r}"
+    for dtype in (call.compute, call.answers, *call.types):
+        if dtype not in ELEMENTS:
+            return f"{fallback.NO_KERNEL} for {dtype.name}"
     if call.name in DIVISIONS and call.compute.is_integral:
         return "a device kernel cannot raise the error of whole numbers divided by 0"
     if call.expression is None:
@@ -57,43 +53,42 @@ def missing(call: Call, devices: set[str]) -> str | None:
 
 def launch(
     name: str,
+    it: TensorIterator,
     compute: DType,
     answers: DType,
-    out: TensorImpl,
     arguments: Sequence[tuple[str, Any]],
 ) -> bool:
-    """Queue `out = name(arguments)` on the device of `out`; False, and counted, without a kernel.
+    """Queue `name(arguments)` into the output of `it`; False, and counted, without a kernel.
 
+    it         over the output, which is there, and the tensors among the arguments
     compute    the element type that operands are cast to as they are loaded
-    answers    the element type of the answer, which `out` may widen or cut
-    out        of the broadcast shape; it may be an operand too
-    arguments  the operator's, by name and in the schema's order; tensors on the device of `out`,
-               or with no dimension on the host
+    answers    the element type of the answer, which the output may widen or cut
+    arguments  the operator's, by name and in the schema's order
 
     Raises   CompilerMissing   the emulator finds no C++ compiler
     """
-    tensors = [value for _, value in arguments if isinstance(value, TensorImpl)]
-    operands = [each for each in tensors if each.device == out.device] or tensors
     if any(isinstance(value, complex) for _, value in arguments):
         fallback.note(name, f"{fallback.NO_KERNEL} for complex numbers")
         return False
-    call, numbers = _call(name, compute, answers, out, operands, arguments)
-    why = missing(call, {operand.device.type for operand in (out, *operands)})
+    out, *inputs = it.operands
+    operands = [operand for operand in inputs if operand.device == it.device] or inputs
+    types = [operand.dtype if operand.device == it.device else compute for operand in operands]
+    given, numbers = _given(operands, compute, arguments)
+    names = tuple([argument for argument, _ in numbers])
+    call = Call(name, compute, answers, (out.dtype, *types), given, names)
+    why = missing(call, it.device)
     if why is not None:
         fallback.note(name, why)
         return False
-    return out.numel() == 0 or _queue(call, out, operands, numbers)
+    return it.numel == 0 or _queue(call, it, operands, [number for _, number in numbers])
 
 
-def _call(
-    name: str,
-    compute: DType,
-    answers: DType,
-    out: TensorImpl,
-    operands: Sequence[TensorImpl],
-    arguments: Sequence[tuple[str, Any]],
-) -> tuple[Call, list[Any]]:
-    """What the kernel depends on, and the numbers it is given."""
+def _given(
+    operands: Sequence[Operand], compute: DType, arguments: Sequence[tuple[str, Any]]
+) -> tuple[tuple[tuple[str, str | None], ...], list[tuple[str, Any]]]:
+    """How the kernel knows each argument, and the numbers among them: a tensor that is no operand,
+    since it is on the host while others are not, is passed by its value.
+    """
     letters = iter("xyz")
     given: list[tuple[str, str | None]] = []
     numbers: list[tuple[str, Any]] = []
@@ -101,20 +96,23 @@ def _call(
         if isinstance(value, TensorImpl):
             letter = next(letters, "more")
             given.append((argument, letter))
-            if not any(value is each for each in operands) and not compute.is_complex:
-                rounded = _rounded(value, compute)
-                numbers.append((letter, number_argument(rounded, compute)))
+            if not any(value is each.tensor for each in operands) and not compute.is_complex:
+                numbers.append((letter, _number(_rounded(value, compute), compute)))
         elif value is None or isinstance(value, str):
             given.append((argument, value))
         else:
             given.append((argument, argument))
-            numbers.append((argument, number_argument(value, compute)))
-    types = [out.dtype]
-    for operand in operands:  # one on the host arrives in the type of the computation
-        types.append(operand.dtype if operand.device == out.device else compute)
-    names = tuple([argument for argument, _ in numbers])
-    call = Call(name, compute, answers, tuple(types), tuple(given), names)
-    return call, [number for _, number in numbers]
+            numbers.append((argument, _number(value, compute)))
+    return tuple(given), numbers
+
+
+def _number(value: Any, compute: DType) -> float | int:
+    """A number as the kernel takes it: of 64 bits, a whole one wrapped into them."""
+    if compute.is_floating_point:
+        return float(value)
+    if compute.kind == "bool":
+        return int(value != 0)
+    return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _rounded(operand: TensorImpl, compute: DType) -> Any:
@@ -122,35 +120,37 @@ def _rounded(operand: TensorImpl, compute: DType) -> Any:
     return decode(convert(operand.raw(), operand.dtype, compute), compute).item()
 
 
-def copy_bits(dtype: DType, out: TensorImpl, source: TensorImpl) -> bool:
+def copy_bits(dtype: DType, it: TensorIterator) -> bool:
     """Queue a copy of elements that are not read but moved, as whole numbers of their size."""
     call = Call("copy_", dtype, dtype, (dtype, dtype), (("x", "x"),))
-    return _queue(call, out, [source], [])
+    return _queue(call, it, it.operands[1:], [])
 
 
-def _moved(operand: TensorImpl, dtype: DType, device: Device) -> TensorImpl:
+def _moved(operand: Operand, dtype: DType, device: Device) -> TensorImpl:
     """A number from the host, in memory of the device and in the type of the computation."""
+    assert operand.tensor is not None
     made = tensor_impl.empty(operand.sizes, dtype, device)
-    raw = convert(operand.raw(), operand.dtype, dtype)
-    copy_bytes(made.storage().data_ptr(), device, raw.ctypes.data, CPU, raw.nbytes)
+    raw = convert(operand.tensor.raw(), operand.dtype, dtype)
+    copy_bytes(made.data_ptr(), device, raw.ctypes.data, CPU, raw.nbytes)
     return made
 
 
 def _queue(
-    call: Call, out: TensorImpl, operands: Sequence[TensorImpl], numbers: Sequence[Any]
+    call: Call, it: TensorIterator, operands: Sequence[Operand], numbers: Sequence[Any]
 ) -> bool:
-    inputs = [
-        operand if operand.device == out.device else _moved(operand, call.compute, out.device)
-        for operand in operands
-    ]
-    it = build(inputs, [out], _AS_THEY_ARE)
-    if it.ndim > MAX_DIMS:
-        why = f"its kernel has {MAX_DIMS} dimensions, and this needs {it.ndim}"
+    if len(it.shape) > MAX_DIMS:
+        why = f"its kernel has {MAX_DIMS} dimensions, and this needs {len(it.shape)}"
         fallback.note(call.name, why)
         return False
     kernel = _kernel(call)
-    arguments = [written(out), *[read(each) for each in inputs], *numbers]
-    kernel((-(-it.numel // THREADS),), (THREADS,), (*arguments, it.numel, _walk(it)))
+    out = it.operands[0]
+    assert out.tensor is not None, "the output is there"
+    arguments = [written(out.tensor)]
+    for operand in operands:
+        here = operand.device == it.device
+        arguments.append(read(operand.tensor if here else _moved(operand, call.compute, it.device)))
+    walk = _walk(it.shape, [operand.stride_bytes for operand in (out, *operands)])
+    kernel(-(-it.numel // THREADS), THREADS, (*arguments, *numbers, it.numel, walk))
     return True
 
 
@@ -160,14 +160,14 @@ def _text(call: Call) -> str:
 
 
 def _kernel(call: Call) -> Any:
-    return from_text(_text(call), kernel_name(call.name))
+    return from_text(_text(call), f"lab_{call.name}")
 
 
-def _walk(it: TensorIterator) -> bytes:
+def _walk(shape: Sequence[int], stride_bytes: Sequence[Sequence[int]]) -> bytes:
     """The kernel's `Walk`."""
-    unused = MAX_DIMS - it.ndim
-    numbers = [it.ndim, *it.shape, *[1] * unused]
-    for d in range(it.ndim):
-        numbers += [operand.stride_bytes[d] for operand in it.operands]
-    numbers += [0] * (unused * len(it.operands))
+    unused = MAX_DIMS - len(shape)
+    numbers = [len(shape), *shape, *[1] * unused]
+    for steps in zip(*stride_bytes, strict=True):
+        numbers += steps
+    numbers += [0] * (unused * len(stride_bytes))
     return bytes((ctypes.c_longlong * len(numbers))(*numbers))

@@ -9,7 +9,7 @@ Differs  one element per thread, where PyTorch gives each thread four; plain div
          PyTorch multiplies by a magic number
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
@@ -48,7 +48,7 @@ __device__ Element& at(Element* first, long long bytes) {{
     return *(Element*)((char*)first + bytes);
 }}
 
-{helpers}extern "C" __global__ void {name}({parameters}, long long n, Walk walk) {{
+{helpers}extern "C" __global__ void lab_{name}({parameters}, long long n, Walk walk) {{
     long long rest = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (rest >= n) return;
     long long offset[{count}] = {{}};
@@ -89,20 +89,6 @@ class Call(NamedTuple):
         return expression(self.name, dict(self.given), self.compute)
 
 
-def kernel_name(name: str) -> str:
-    """What the kernel of an operator is called."""
-    return f"lab_{name}"
-
-
-def number_argument(value: Any, compute: DType) -> float | int:
-    """A number as the kernel takes it: of 64 bits, a whole one wrapped into them."""
-    if compute.is_floating_point:
-        return float(value)
-    if compute.kind == "bool":
-        return int(value != 0)
-    return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
 def source(call: Call) -> str:
     """The text of the kernel that serves a call, and any of the same types and arguments.
 
@@ -131,7 +117,7 @@ def source(call: Call) -> str:
         value="float" if call.compute in HEADERS else ELEMENTS[call.compute],
         wide=_wide(call.compute),
         helpers="".join(f"{HELPERS[each]}\n" for each in HELPERS if f"{each}(" in text),
-        name=kernel_name(call.name),
+        name=call.name,
         max_dims=MAX_DIMS,
         count=len(call.types),
         parameters=", ".join(

@@ -1,4 +1,4 @@
-"""What every device kernel here is launched with: addresses, extents, compiled files.
+"""What every device kernel here is launched with: addresses, and compiled files.
 
 `labkit.cuda` is imported when a kernel is launched and not before: who works on the host alone does
 not pay for it.
@@ -12,17 +12,11 @@ from labkit.core import dtype as dtypes
 from labkit.core import tensor_impl
 from labkit.core.device import Device
 from labkit.core.dtype import DType
-from labkit.core.strides import storage_nbytes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.fallback import NoKernel as NoKernel
 
 STEPS = {dtypes.float32: "", dtypes.float16: "half", dtypes.bfloat16: "bfloat16"}
 """Element type -> the word that the name of its kernel ends in, in a file with one for each."""
-
-
-def extent(tensor: TensorImpl) -> int:
-    """Bytes from the first element to the end of the last."""
-    return storage_nbytes(tensor.sizes, tensor.strides, tensor.itemsize)
 
 
 def empty(sizes: Sequence[int], like: TensorImpl, dtype: DType | None = None) -> TensorImpl:
@@ -36,7 +30,7 @@ def written(tensor: TensorImpl) -> Any:
     """
     from labkit import cuda
 
-    return cuda.DevicePointer(tensor.data_ptr(), extent(tensor))
+    return cuda.DevicePointer(tensor.data_ptr())
 
 
 def read(tensor: TensorImpl | None) -> Any:
@@ -48,10 +42,7 @@ def read(tensor: TensorImpl | None) -> Any:
         return None
     from labkit import cuda
 
-    first = tensor.storage().const_data_ptr() + tensor.storage_offset() * tensor.itemsize
-    pointer = cuda.DevicePointer(first, extent(tensor))
-    object.__setattr__(pointer, "tensor", tensor)
-    return pointer
+    return cuda.DevicePointer(tensor.const_data_ptr(), keep=tensor)
 
 
 def check_device(*tensors: TensorImpl | None) -> Device:

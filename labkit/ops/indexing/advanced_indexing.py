@@ -25,6 +25,8 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
 from labkit.ops.iterator.iteration_order import broadcast_strides, iteration_order, output_strides
+from labkit.ops.iterator.iterator_operand import AS_THEY_ARE
+from labkit.ops.iterator.tensor_iterator import build
 from labkit.ops.registration import kernel
 from labkit.ops.shape import view
 from labkit.ops.tensors import copy
@@ -331,7 +333,8 @@ def _filled_on_device(self: TensorImpl, mask: TensorImpl, value: complex | bool)
         fallback.note("masked_fill_", f"its mask is on {mask.device}")
         return False
     arguments = [("mask", mask), ("self", self), ("value", value)]
-    return elementwise.launch("masked_fill_", self.dtype, self.dtype, self, arguments)
+    it = build([mask, self], [self], AS_THEY_ARE)
+    return elementwise.launch("masked_fill_", it, self.dtype, self.dtype, arguments)
 
 
 @kernel(

@@ -7,6 +7,7 @@ element along each of them. Dimension 0 is the fastest here, as in PyTorch's ite
 Source   aten/src/ATen/TensorIterator.cpp  TensorIteratorBase::build
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from labkit.core.device import CPU, Device
 from labkit.core.dtype import DType
 from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import assert_no_internal_overlap, assert_no_partial_overlap
-from labkit.core.strides import broadcast_shapes, numel
+from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.iterator.iteration_order import (
     broadcast_strides,
@@ -22,7 +23,14 @@ from labkit.ops.iterator.iteration_order import (
     packed_strides,
     shared_strides,
 )
-from labkit.ops.iterator.iterator_operand import BINARY, Flags, Operand, compute_types, take_types
+from labkit.ops.iterator.iterator_operand import (
+    BINARY,
+    Flags,
+    Operand,
+    check_cast,
+    compute_types,
+    copied_strides,
+)
 
 
 @dataclass
@@ -30,6 +38,7 @@ class TensorIterator:
     """The built iterator.
 
     shape         what a kernel loops over: dimension 0 fastest, coalesced
+    numel         how many elements that visits
     operands      outputs first; `stride_bytes` match `shape`
     common_dtype  what the kernel computes in; None where operands differ and nothing asked for one
     broadcast     the shape all operands have for the caller
@@ -38,6 +47,7 @@ class TensorIterator:
     """
 
     shape: list[int]
+    numel: int
     operands: list[Operand]
     common_dtype: DType | None
     broadcast: Ints
@@ -48,11 +58,6 @@ class TensorIterator:
     def ndim(self) -> int:
         """How many dimensions are left to loop over."""
         return len(self.shape)
-
-    @property
-    def numel(self) -> int:
-        """How many elements the loop visits."""
-        return numel(tuple(self.shape))
 
     @property
     def outputs(self) -> list[Operand]:
@@ -101,8 +106,8 @@ def build(
         common_dtype = compute_types(operands, flags, all_scalars)
     else:
         common_dtype, result_dtype = types
-        take_types(operands, common_dtype, result_dtype, makes_copies=device is CPU)
-    it = TensorIterator(list(shape), operands, common_dtype, shape, device, [])
+        _take_types(operands, common_dtype, result_dtype, makes_copies=device is CPU)
+    it = TensorIterator(list(shape), math.prod(shape), operands, common_dtype, shape, device, [])
     if not _fast_set_up(it, all_same_shape, flags):
         _compute_strides(it)
         _reorder(it, flags)
@@ -112,9 +117,11 @@ def build(
 
 
 def _operand(tensor: TensorImpl | None, is_output: bool) -> Operand:
-    if tensor is None:
-        return Operand(None, is_output)
-    return Operand(tensor, is_output, tensor.sizes, tensor.strides, tensor.dtype, tensor.dtype)
+    operand = Operand(tensor, is_output)
+    if tensor is not None:
+        operand.sizes, operand.strides, operand.dtype = tensor.sizes, tensor.strides, tensor.dtype
+        operand.device, operand.is_described = tensor.device, True
+    return operand
 
 
 def common_device(operands: Sequence[TensorImpl], out: TensorImpl | None = None) -> Device:
@@ -164,12 +171,29 @@ def _mark_resized(operands: list[Operand], shape: Ints, flags: Flags) -> None:
         if not operand.is_output or operand.tensor is None or operand.sizes == shape:
             continue
         if flags.resize_outputs and not operand.is_read_write:
-            operand.will_resize = True
+            operand.will_resize, operand.is_described = True, False
         elif not flags.is_reduction:
             raise RuntimeError(
                 f"output with shape {list(operand.sizes)} doesn't match the broadcast shape "
                 f"{list(shape)}"
             )
+
+
+def _take_types(operands: list[Operand], compute: DType, result: DType, makes_copies: bool) -> None:
+    """Settle the dtype of every operand by a rule of the operator's own.
+
+    makes_copies   inputs of another dtype are cast before the loop; a device casts as it loads
+
+    Raises   RuntimeError   the result cannot be cast to an output's dtype
+    """
+    for operand in operands:
+        if operand.tensor is None:
+            operand.dtype = result
+        elif operand.is_output:
+            check_cast(result, operand.dtype)
+        elif makes_copies and operand.dtype is not compute:
+            operand.strides = copied_strides(operand.sizes, operand.strides)
+            operand.is_copy, operand.dtype = True, compute
 
 
 def _fast_set_up(it: TensorIterator, all_same_shape: bool, flags: Flags) -> bool:
@@ -185,18 +209,12 @@ def _fast_set_up(it: TensorIterator, all_same_shape: bool, flags: Flags) -> bool
         return False
     for operand in it.operands:
         if not operand.is_described:
-            _give_shape(operand, it.broadcast, strides)
+            operand.sizes, operand.strides = it.broadcast, strides
     if it.shape:
-        it.shape = [numel(it.broadcast)]
+        it.shape = [it.numel]
     for operand in it.operands:
         operand.stride_bytes = [operand.dtype.itemsize] if it.shape else []
     return True
-
-
-def _give_shape(operand: Operand, sizes: Ints, strides: Ints) -> None:
-    """Describe an output that is made, or made anew."""
-    operand.sizes, operand.strides = sizes, strides
-    operand.current_dtype = operand.target_dtype
 
 
 def _compute_strides(it: TensorIterator) -> None:
@@ -232,12 +250,11 @@ def _describe_outputs(it: TensorIterator) -> None:
     for operand in it.outputs:
         if operand.is_described:
             continue
-        assert operand.target_dtype is not None
-        step = operand.target_dtype.itemsize
+        step = operand.dtype.itemsize
         for size in it.shape:
             operand.stride_bytes.append(step)
             step *= size
-        _give_shape(operand, it.broadcast, packed_strides(it.broadcast, it.perm))
+        operand.sizes, operand.strides = it.broadcast, packed_strides(it.broadcast, it.perm)
 
 
 def _coalesce(it: TensorIterator) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from labkit.core import dtype as dtypes
 from labkit.core import promotion, tensor_impl
+from labkit.core.device import CPU
 from labkit.core.dtype import DType
 from labkit.core.strides import broadcast_shapes
 from labkit.core.tensor_impl import TensorImpl, from_array
@@ -31,7 +32,7 @@ from labkit.dispatch.library import SPEAK_FOR_OTHERS
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.ops.cuda import elementwise
-from labkit.ops.iterator.tensor_iterator import build
+from labkit.ops.iterator.tensor_iterator import TensorIterator, build
 from labkit.ops.pointwise.pointwise_shortcut import with_shortcut
 from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
@@ -124,10 +125,10 @@ class Pointwise:
         values, operands = self.split(args, kwargs)
         types = self.types(values, operands)
         it = build(operands, types=types)
-        (made,) = it.outputs
-        result = tensor_impl.empty_strided(made.sizes, made.strides, made.dtype, it.device)
-        self._run(values, types, result)
-        return result
+        out = it.operands[0]
+        out.tensor = tensor_impl.empty_strided(out.sizes, out.strides, out.dtype, it.device)
+        self._run(values, types, it, out.tensor)
+        return out.tensor
 
     def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
         """The result written into the first tensor; its shape and element type stay.
@@ -164,22 +165,19 @@ class Pointwise:
         if fixed and out.dtype is not result:
             raise RuntimeError(f"Found dtype {out.dtype.name} but expected {result.name}")
         it = build(operands, (out,), types=types)
-        (written,) = it.outputs
-        if written.will_resize:
-            resize_output(out, written.sizes, written.strides)
-        self._run(values, types, out)
+        if it.operands[0].will_resize:
+            resize_output(out, it.operands[0].sizes, it.operands[0].strides)
+        self._run(values, types, it, out)
         out.bump_version()
         return out
 
-    def _run(self, values: list[Any], types: Types, out: TensorImpl) -> None:
+    def _run(self, values: list[Any], types: Types, it: TensorIterator, out: TensorImpl) -> None:
         """Fill `out`: with a device kernel where it is on a device with one, else on the host."""
         compute, dtype = types
-        if out.device.type != "cpu":
-            arguments = [
-                (argument.name, value)
-                for argument, value in zip(self.schema.arguments, values, strict=True)
-            ]
-            if elementwise.launch(self.base, compute, dtype, out, arguments):
+        if it.device is not CPU:
+            names = [argument.name for argument in self.schema.arguments]
+            arguments = list(zip(names, values, strict=True))
+            if elementwise.launch(self.base, it, compute, dtype, arguments):
                 return
         for i in self.tensors:
             if values[i] is not None:

@@ -3,6 +3,8 @@
 Source   aten/src/ATen/native/TensorShape.cpp
 """
 
+import math
+
 from labkit.core import strides as stride_rules
 from labkit.core.memory_format import Ints, MemoryFormat
 from labkit.core.strides import maybe_wrap_dim
@@ -51,7 +53,7 @@ def flatten(self: TensorImpl, start_dim: int = 0, end_dim: int = -1) -> TensorIm
         return aten.reshape.default(self, (1,))
     if start == end:
         return self
-    merged = stride_rules.numel(self.sizes[start : end + 1])
+    merged = math.prod(self.sizes[start : end + 1])
     return aten.reshape.default(self, (*self.sizes[:start], merged, *self.sizes[end + 1 :]))
 
 
