@@ -10,7 +10,7 @@ from typing import Any
 from labkit.cuda import arguments
 from labkit.cuda.driver import Driver
 from labkit.cuda.errors import ArgumentError, InvalidValueError
-from labkit.cuda.launch import as_dim3
+from labkit.cuda.launch import check_launch
 from labkit.cuda.module import RawKernel
 from labkit.cuda.operation import Node, Operation
 from labkit.cuda.select import current_driver
@@ -38,8 +38,7 @@ class Graph:
         after: Sequence[int] = (),
     ) -> int:
         """A launch. Arrays must live on the device: a graph replays addresses, not copies."""
-        grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
-        kernel.check(grid3, block3, shared_mem)
+        grid3, block3 = check_launch(grid, block, shared_mem, kernel.limits)
         bound = arguments.bind(args, kernel.function.signature, kernel.name, self.driver)
         if bound.host:
             raise ArgumentError(

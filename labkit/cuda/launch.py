@@ -1,5 +1,7 @@
 """Launch sizes: what a grid and a block may be."""
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from labkit.cuda.driver import DeviceProperties, Dim3
@@ -23,42 +25,53 @@ def as_dim3(value: Any, what: str) -> Dim3:
     return x, y, z
 
 
-def check_launch(
-    kernel: str,
-    grid: Dim3,
-    block: Dim3,
-    static_shared: int,
-    dynamic_shared: int,
-    max_threads: int,
-    dynamic_limit: int,
-    device: DeviceProperties,
-) -> None:
-    """Refuse what the device cannot run, naming the limit.
+@dataclass
+class Limits:
+    """What a launch of one kernel may ask for on one device.
 
-    Raises   InvalidLaunchError
+    static_shared   bytes of shared memory that the kernel declares
+    dynamic_shared  the most that a launch may add to them
+    max_threads     per block, by the kernel's __launch_bounds__
     """
-    for what, sizes, limits in (
-        ("grid", grid, device.max_grid_dim),
-        ("block", block, device.max_block_dim),
+
+    kernel: str
+    device: DeviceProperties
+    static_shared: int
+    dynamic_shared: int
+    max_threads: int
+
+
+def check_launch(grid: Any, block: Any, shared_mem: int, limits: Limits) -> tuple[Dim3, Dim3]:
+    """Grid and block as (x, y, z), refused where the device cannot run them.
+
+    Raises   InvalidLaunchError   naming the limit
+    """
+    kernel, device = limits.kernel, limits.device
+    grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
+    for what, sizes, most in (
+        ("grid", grid3, device.max_grid_dim),
+        ("block", block3, device.max_block_dim),
     ):
-        for axis, size, limit in zip("xyz", sizes, limits, strict=True):
+        for axis, size, limit in zip("xyz", sizes, most, strict=True):
             if size > limit:
                 raise InvalidLaunchError(f"{kernel}: {what}.{axis} is at most {limit}, got {size}")
-    threads = block[0] * block[1] * block[2]
+    threads = math.prod(block3)
     if threads > device.max_threads_per_block:
         raise InvalidLaunchError(
             f"{kernel}: a block has at most {device.max_threads_per_block} threads, "
-            f"got {block} = {threads}"
+            f"got {block3} = {threads}"
         )
-    if threads > max_threads:
+    if threads > limits.max_threads:
         raise InvalidLaunchError(
-            f"{kernel}: its __launch_bounds__ allow {max_threads} threads per block, got {threads}"
+            f"{kernel}: its __launch_bounds__ allow {limits.max_threads} threads per block, "
+            f"got {threads}"
         )
-    if dynamic_shared < 0:
-        raise InvalidLaunchError(f"{kernel}: shared_mem is at least 0, got {dynamic_shared}")
-    if dynamic_shared > dynamic_limit:
+    if shared_mem < 0:
+        raise InvalidLaunchError(f"{kernel}: shared_mem is at least 0, got {shared_mem}")
+    if shared_mem > limits.dynamic_shared:
         raise InvalidLaunchError(
-            f"{kernel}: {dynamic_shared} bytes of dynamic shared memory; at most {dynamic_limit} "
-            f"unless max_dynamic_shared_size_bytes is raised, up to "
-            f"{device.shared_memory_per_block_optin - static_shared}"
+            f"{kernel}: {shared_mem} bytes of dynamic shared memory; at most "
+            f"{limits.dynamic_shared} unless max_dynamic_shared_size_bytes is raised, up to "
+            f"{device.shared_memory_per_block_optin - limits.static_shared}"
         )
+    return grid3, block3

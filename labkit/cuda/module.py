@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from labkit.cuda import arguments
-from labkit.cuda.driver import Dim3, Driver
+from labkit.cuda.driver import Driver
 from labkit.cuda.errors import InvalidLaunchError, InvalidValueError
-from labkit.cuda.launch import as_dim3, check_launch
+from labkit.cuda.launch import Limits, check_launch
 from labkit.cuda.launch_line import launch_line
 from labkit.cuda.operation import Operation
 from labkit.cuda.select import current_driver
 from labkit.cuda.source import KernelText, parse
-from labkit.cuda.staging import Staging
+from labkit.cuda.staging import staged
 from labkit.cuda.stream import Stream, handle_of
 
 
@@ -93,9 +94,11 @@ class RawKernel:
     def __init__(self, module: RawModule, name: str, function: Any) -> None:
         self.module, self.name, self.function = module, name, function
         device = module.driver.properties()
-        static = function.static_shared_bytes
-        self._device = device
-        self._dynamic_limit = max(0, device.shared_memory_per_block - static)
+        static = int(function.static_shared_bytes)
+        self.limits = Limits(
+            name, device, static, max(0, device.shared_memory_per_block - static),
+            int(min(function.max_threads, device.max_threads_per_block)),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"RawKernel({self.name}{self.function.signature.describe()})"
@@ -103,27 +106,27 @@ class RawKernel:
     @property
     def shared_size_bytes(self) -> int:
         """Bytes of static shared memory."""
-        return int(self.function.static_shared_bytes)
+        return self.limits.static_shared
 
     @property
     def max_threads_per_block(self) -> int:
         """What the device and __launch_bounds__ allow."""
-        return int(min(self.function.max_threads, self._device.max_threads_per_block))
+        return self.limits.max_threads
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
         """The most `shared_mem` a launch may ask for; can be raised as on a GPU."""
-        return int(self._dynamic_limit)
+        return self.limits.dynamic_shared
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size_bytes: int) -> None:
-        most = self._device.shared_memory_per_block_optin - self.shared_size_bytes
+        most = self.limits.device.shared_memory_per_block_optin - self.shared_size_bytes
         if not 0 <= size_bytes <= most:
             raise InvalidLaunchError(
                 f"{self.name}: dynamic shared memory is 0 to {most} bytes, not {size_bytes}"
             )
         self.module.driver.function_set_dynamic_shared(self.function, size_bytes)
-        self._dynamic_limit = size_bytes
+        self.limits.dynamic_shared = size_bytes
 
     def geometry(
         self, *, grid: int | None = None, block: int | None = None, **sizes: int
@@ -136,16 +139,6 @@ class RawKernel:
         Raises   InvalidValueError   a size or an open extent is missing, or there is no such line
         """
         return launch_line(self.module.code, self.name).extents(sizes, grid, block)
-
-    def check(self, grid: Dim3, block: Dim3, shared_mem: int) -> None:
-        """Refuse a launch the device cannot run.
-
-        Raises   InvalidLaunchError   naming the limit
-        """
-        check_launch(
-            self.name, grid, block, self.shared_size_bytes, shared_mem,
-            self.max_threads_per_block, self._dynamic_limit, self._device,
-        )  # fmt: skip
 
     def __call__(
         self,
@@ -174,27 +167,21 @@ class RawKernel:
                  KernelFailure                       when the work is waited for
         """
         driver = self.module.driver
-        grid3, block3 = as_dim3(grid, "grid"), as_dim3(block, "block")
-        self.check(grid3, block3, shared_mem)
         _check_order(order)
+        grid3, block3 = check_launch(grid, block, shared_mem, self.limits)
         bound = arguments.bind(args, self.function.signature, self.name, driver)
         queue = handle_of(stream, driver)
-        staged = Staging(driver, queue, bound, self.function.signature, guarded=trace is not None)
-        try:
-            staged.copy_in()
+        signature, watched = self.function.signature, trace is not None
+        host = staged(driver, queue, bound, signature, guarded=watched) if bound.host else None
+        with host or nullcontext():
             operation = Operation(
                 "kernel", self.function.name, function=self.function, grid=grid3, block=block3,
                 args=tuple(bound.packed), shared_bytes=shared_mem, order=order, timeout_s=timeout_s,
             )  # fmt: skip
-            report = None
-            if trace is None:
-                driver.launch(operation, queue)
-            else:
-                report = trace.run(driver, operation, bound.extents, queue)
-            staged.copy_out()
-        finally:
-            staged.close()
-        return report
+            if trace is not None:
+                return trace.run(driver, operation, bound.extents, queue)
+            driver.launch(operation, queue)
+        return None
 
 
 def _check_order(order: str | int) -> None:

@@ -1,14 +1,9 @@
-"""A kernel's parameters, and turning Python values into the bytes it is launched with."""
+"""A kernel's parameters: what each of them takes."""
 
-import ctypes
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-
-from labkit.cuda.errors import ArgumentError
 
 
 class ParamKind(IntEnum):
@@ -80,67 +75,3 @@ class Signature:
     def describe(self) -> str:
         """`(const float* x, int n)`"""
         return "(" + ", ".join(f"{p.wants} {p.name}" for p in self.params) + ")"
-
-
-def pack_scalar(value: Any, param: SignatureParam, position: int) -> bytes:
-    """The bytes of one by-value argument.
-
-    Raises   ArgumentError   the value has another kind or size, or does not fit
-    """
-    where = f"argument {position} '{param.name}'"
-    if isinstance(value, (bytes, bytearray, ctypes.Structure, np.void)):
-        raw = value.tobytes() if isinstance(value, np.void) else bytes(memoryview(value))
-        if len(raw) != param.size:
-            raise ArgumentError(f"{where}: {param.wants} has {param.size} bytes, got {len(raw)}")
-        return raw
-    if isinstance(value, np.generic):
-        return _pack_numpy(value, param, where)
-    if isinstance(value, (bool, int)) and param.kind in (
-        ParamKind.SIGNED,
-        ParamKind.UNSIGNED,
-        ParamKind.BOOL,
-    ):
-        signed = param.kind == ParamKind.SIGNED
-        low, high = (
-            (-(1 << 8 * param.size - 1), (1 << 8 * param.size - 1) - 1)
-            if signed
-            else (0, (1 << 8 * param.size) - 1)
-        )
-        if param.kind == ParamKind.BOOL:
-            high = 1
-        if not low <= value <= high:
-            raise ArgumentError(
-                f"{where}: {value} does not fit {param.wants}, which holds {low} to {high}"
-            )
-        return int(value).to_bytes(param.size, "little", signed=signed)
-    floats = (ParamKind.FLOAT, ParamKind.HALF, ParamKind.BFLOAT16)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and param.kind in floats:
-        return _pack_float(float(value), param, where)
-    if param.kind == ParamKind.OTHER:
-        raise ArgumentError(
-            f"{where}: {param.wants} is passed as bytes or a ctypes structure of {param.size} "
-            f"bytes, got {type(value).__name__}"
-        )
-    raise ArgumentError(f"{where}: {param.wants} cannot take the {type(value).__name__} {value!r}")
-
-
-def _pack_float(value: float, param: SignatureParam, where: str) -> bytes:
-    if param.kind == ParamKind.BFLOAT16:
-        bits = int(np.float32(value).view(np.uint32))
-        rounded = bits + 0x7FFF + (bits >> 16 & 1) if value == value else bits | 0x400000
-        return (rounded >> 16 & 0xFFFF).to_bytes(2, "little")
-    code = {2: "<e", 4: "<f", 8: "<d"}[param.size]
-    try:
-        return struct.pack(code, value)
-    except OverflowError:
-        raise ArgumentError(f"{where}: {value!r} does not fit {param.wants}") from None
-
-
-def _pack_numpy(value: "np.generic[Any]", param: SignatureParam, where: str) -> bytes:
-    kind, size = element_kind(value.dtype.name)
-    if size != param.size or (kind != param.kind and param.kind != ParamKind.OTHER):
-        raise ArgumentError(
-            f"{where}: {param.wants} has {param.size} bytes and kind {param.kind.name.lower()}, "
-            f"got numpy.{value.dtype.name} of {size} bytes"
-        )
-    return value.tobytes()

@@ -1,6 +1,7 @@
 """Host arrays as arguments of a kernel: on the device for the length of one launch."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from labkit.cuda.arguments import Bound, Extent, Operand
@@ -21,66 +22,51 @@ class HostArray:
     writable: bool
 
 
-class Staging:
-    """Host arrays on the device for the length of one launch.
+@contextlib.contextmanager
+def staged(
+    driver: Driver, stream: int, bound: Bound, signature: Signature, *, guarded: bool
+) -> Iterator[None]:
+    """Inside, host arrays are on the device and the arguments point there; afterwards, unless it
+    failed, what the kernel may have written is back on the host.
 
     guarded   with room around each that belongs to no array, so that an index too far is seen
     """
-
-    def __init__(
-        self,
-        driver: Driver,
-        stream: int,
-        bound: Bound,
-        signature: Signature,
-        *,
-        guarded: bool,
-    ) -> None:
-        self._driver, self._stream, self._bound = driver, stream, bound
-        self._ranges = _merged(bound.host, signature)
-        self._signature = signature
-        self._guarded = guarded
-        self._addresses: list[int] = []
-        self._allocated: list[int] = []
-
-    def copy_in(self) -> None:
-        """Every host array has its bytes on the device, and the arguments point there."""
-        for host in self._ranges:
+    ranges = _merged(bound.host, signature)
+    allocated: list[int] = []
+    addresses = []
+    try:
+        for host in ranges:
             size = host.high - host.low
-            address = self._malloc(size)
-            self._addresses.append(address)
-            self._driver.memcpy_async(address, host.low, size, self._stream)
-            for position, operand in self._bound.host:
+            block, guard = _malloc(driver, size, guarded)
+            allocated.append(block)
+            address = block + guard
+            addresses.append(address)
+            driver.memcpy_async(address, host.low, size, stream)
+            for position, operand in bound.host:
                 if host.low <= operand.low < host.high:
                     moved = address + operand.address - host.low
-                    self._bound.packed[position] = moved.to_bytes(8, "little")
-                    name = self._signature.params[position].name
+                    bound.packed[position] = moved.to_bytes(8, "little")
                     low = address + operand.low - host.low
-                    self._bound.extents.append(Extent(name, low, operand.high - operand.low))
-
-    def _malloc(self, size: int) -> int:
-        guard = min(max(LEAST_GUARD, size), MOST_GUARD) // 512 * 512 if self._guarded else 0
-        try:
-            allocated = self._driver.malloc(size + 2 * guard)
-        except OutOfMemoryError:
-            guard, allocated = 0, self._driver.malloc(size)
-        self._allocated.append(allocated)
-        return allocated + guard
-
-    def copy_out(self) -> None:
-        """What the kernel may have written is back on the host."""
-        if not self._ranges:
-            return
-        self._driver.stream_synchronize(self._stream)
-        for host, address in zip(self._ranges, self._addresses, strict=True):
+                    name = signature.params[position].name
+                    bound.extents.append(Extent(name, low, operand.high - operand.low))
+        yield
+        if ranges:
+            driver.stream_synchronize(stream)
+        for host, address in zip(ranges, addresses, strict=True):
             if host.writable:
-                self._driver.memcpy(host.low, address, host.high - host.low)
+                driver.memcpy(host.low, address, host.high - host.low)
+    finally:
+        for block in allocated:
+            driver.free(block)
 
-    def close(self) -> None:
-        """The device's copies are freed."""
-        for address in self._allocated:
-            self._driver.free(address)
-        self._allocated.clear()
+
+def _malloc(driver: Driver, size: int, guarded: bool) -> tuple[int, int]:
+    """(address, bytes of guard on each side) of memory for an array."""
+    guard = min(max(LEAST_GUARD, size), MOST_GUARD) // 512 * 512 if guarded else 0
+    try:
+        return driver.malloc(size + 2 * guard), guard
+    except OutOfMemoryError:
+        return driver.malloc(size), 0
 
 
 def _merged(host: Sequence[tuple[int, Operand]], signature: Signature) -> list[HostArray]:

@@ -214,7 +214,7 @@ def set_stream(stream: Stream) -> None:
 def handle_of(stream: Any, driver: Driver) -> int:
     """The driver's handle of a stream; None means the current one."""
     if stream is None:
-        return current_stream(driver).handle
+        return _currents().get(driver, 0)
     if isinstance(stream, Stream):
         if stream.driver is not driver:
             raise InvalidValueError("the stream belongs to another device")

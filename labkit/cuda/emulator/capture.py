@@ -48,12 +48,21 @@ class Captures:
         self._of_event: dict[int, tuple[Capture, tuple[int, ...]]] = {}
         self._thread = threading.local()
 
-    def __bool__(self) -> bool:
-        return bool(self._of_stream)
-
     def of(self, stream: int) -> Capture | None:
         """The capture a stream takes part in."""
         return self._of_stream.get(stream)
+
+    def take(self, stream: int, operation: Operation) -> bool:
+        """True when the operation became a node of the graph that the stream captures.
+
+        Raises   CaptureError   it is the default stream's, and another stream captures
+        """
+        capture = self._of_stream.get(stream)
+        if capture is not None:
+            capture.add(stream, operation)
+        elif self._of_stream and stream == 0:
+            raise CaptureError("the default stream cannot be used while a stream captures")
+        return capture is not None
 
     def refuse(self, what: str) -> None:
         """Make every capture void, if there is one.

@@ -17,7 +17,7 @@ from labkit.cuda.emulator.module import Function, Module
 from labkit.cuda.emulator.queue import MARKS, WorkQueue
 from labkit.cuda.emulator.transfers import Transfers
 from labkit.cuda.emulator.worker import Worker, default_threads
-from labkit.cuda.errors import CaptureError, InvalidValueError
+from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.operation import Node, Operation
 
 DEFAULT_TIMEOUT_S = 20.0
@@ -183,16 +183,11 @@ class EmulatorDriver:
 
     def submit(self, stream: int, operation: Operation) -> None:
         """The operation is queued, or becomes a node of the graph the stream captures."""
+        run = self._run(operation)
         with self._lock:
             self.queue.check_stream(stream)
-            capture = self._captures.of(stream)
-            if capture is not None:
-                capture.add(stream, operation)
-                return
-            if self._captures and stream == 0:
-                raise CaptureError("the default stream cannot be used while a stream captures")
-            run = self._run(operation)
-            self.queue.enqueue(stream, operation.kind, operation.name, run)
+            if not self._captures.take(stream, operation):
+                self.queue.enqueue(stream, operation.kind, operation.name, run)
 
     def _run(self, operation: Operation) -> Callable[[], None]:
         return functools.partial(

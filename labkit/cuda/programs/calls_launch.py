@@ -9,7 +9,7 @@ from labkit.cuda.arguments import Extent
 from labkit.cuda.driver import Dim3
 from labkit.cuda.emulator.module import Function
 from labkit.cuda.errors import CudaError, InvalidLaunchError, KernelFailure
-from labkit.cuda.launch import as_dim3, check_launch
+from labkit.cuda.launch import Limits, check_launch
 from labkit.cuda.operation import Node, Operation
 from labkit.cuda.programs.result import ProgramFinding
 from labkit.cuda.programs.session import Session
@@ -124,12 +124,11 @@ class LaunchCalls:
         self._session.result.add(ProgramFinding(kind, message, file, wanted.line, number, kernel))
 
     def _check(self, function: Function, wanted: Wanted, shared: int) -> None:
-        for sizes, what in ((wanted.grid, "grid"), (wanted.block, "block")):
-            as_dim3(sizes, what)
-        check_launch(
-            function.name, wanted.grid, wanted.block, function.static_shared_bytes, shared,
-            function.max_threads, self._dynamic_limit(function), self._driver.properties(),
+        limits = Limits(
+            function.name, self._driver.properties(), function.static_shared_bytes,
+            self._dynamic_limit(function), function.max_threads,
         )  # fmt: skip
+        check_launch(wanted.grid, wanted.block, shared, limits)
         x, y, z = wanted.grid
         bx, by, bz = wanted.block
         most = SM_COUNT * self._blocks_per_sm(function, bx * by * bz, shared)
