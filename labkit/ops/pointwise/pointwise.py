@@ -32,7 +32,7 @@ from labkit.dispatch.library import SPEAK_FOR_OTHERS
 from labkit.dispatch.schema import Schema
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.ops.cuda import elementwise
-from labkit.ops.iterator.tensor_iterator import TensorIterator, build
+from labkit.ops.iterator.tensor_iterator import build
 from labkit.ops.pointwise.pointwise_shortcut import with_shortcut
 from labkit.ops.registration import DEVICES, kernel
 from labkit.ops.tensors import copy
@@ -83,38 +83,13 @@ class Pointwise:
     rule: Rule
     loop: Loop
     keeps_dtype: bool = False
-    base: str = ""
-    tensors: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         arguments = self.schema.arguments
         self.base = self.schema.name.partition("::")[2]
-        self.tensors = tuple([i for i, each in enumerate(arguments) if each.type.is_tensor_like])
-
-    # -- calling ----------------------------------------------------------------------------
-
-    def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-        """All arguments in the schema's order, and the tensors among them."""
-        values = self.schema.stack(tuple(args), kwargs)
-        return values, [values[i] for i in self.tensors if values[i] is not None]
-
-    def types(self, values: Sequence[Any], operands: Sequence[TensorImpl]) -> Types:
-        """The element types of the computation and of the result.
-
-        That no loop exists is found out last: shapes that do not broadcast are told first.
-
-        Raises   what the rule raises; RuntimeError   shapes that do not broadcast, then
-        """
-        named = {
-            argument.name: value
-            for i, (argument, value) in enumerate(zip(self.schema.arguments, values, strict=True))
-            if i not in self.tensors
-        }
-        try:
-            return self.rule(self, operands, named)
-        except NotImplementedError:
-            broadcast_shapes(*[operand.sizes for operand in operands])
-            raise
+        self.names = [each.name for each in arguments]
+        self.tensors = [i for i, each in enumerate(arguments) if each.type.is_tensor_like]
+        self.others = [i for i in range(len(arguments)) if i not in self.tensors]
 
     def functional(self, *args: Any, **kwargs: Any) -> TensorImpl:
         """A new tensor of the broadcast shape, in the promoted element type.
@@ -122,13 +97,7 @@ class Pointwise:
         Raises   RuntimeError   shapes that do not broadcast, types that have no common one, or
                                 tensors on several devices
         """
-        values, operands = self.split(args, kwargs)
-        types = self.types(values, operands)
-        it = build(operands, types=types)
-        out = it.operands[0]
-        out.tensor = tensor_impl.empty_strided(out.sizes, out.strides, out.dtype, it.device)
-        self._run(values, types, it, out.tensor)
-        return out.tensor
+        return self._call(args, kwargs)
 
     def in_place(self, *args: Any, **kwargs: Any) -> TensorImpl:
         """The result written into the first tensor; its shape and element type stay.
@@ -136,16 +105,14 @@ class Pointwise:
         Raises   RuntimeError   as `functional`; or the result does not fit `self`, or `self` shows
                                 an element twice, or shares part of its memory with another
         """
-        values, operands = self.split(args, kwargs)
-        return self._write(values, operands, operands[0])
+        return self._call(args, kwargs, in_place=True)
 
     def into(self, *args: Any, out: TensorImpl, **kwargs: Any) -> TensorImpl:
         """The result written into `out`, which is resized when it has another shape.
 
         Raises   RuntimeError   as `in_place`
         """
-        values, operands = self.split(args, kwargs)
-        return self._write(values, operands, out)
+        return self._call(args, kwargs, out)
 
     def filling(self, made: TensorImpl, *args: Any, **kwargs: Any) -> TensorImpl:
         """The result in a tensor that was made for it: as if it had never held anything else.
@@ -156,33 +123,42 @@ class Pointwise:
         made.version_counter.version = 0
         return made
 
-    def _write(
-        self, values: list[Any], operands: Sequence[TensorImpl], out: TensorImpl
+    def _call(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        out: TensorImpl | None = None,
+        in_place: bool = False,
     ) -> TensorImpl:
-        types = self.types(values, operands)
-        _, result = types
-        fixed = self.keeps_dtype and result in (operands[0].dtype, dtypes.bool_)
-        if fixed and out.dtype is not result:
-            raise RuntimeError(f"Found dtype {out.dtype.name} but expected {result.name}")
-        it = build(operands, (out,), types=types)
-        if it.operands[0].will_resize:
-            resize_output(out, it.operands[0].sizes, it.operands[0].strides)
-        self._run(values, types, it, out)
-        out.bump_version()
-        return out
-
-    def _run(self, values: list[Any], types: Types, it: TensorIterator, out: TensorImpl) -> None:
-        """Fill `out`: with a device kernel where it is on a device with one, else on the host."""
-        compute, dtype = types
-        if it.device is not CPU:
-            names = [argument.name for argument in self.schema.arguments]
-            arguments = list(zip(names, values, strict=True))
-            if elementwise.launch(self.base, it, compute, dtype, arguments):
-                return
-        for i in self.tensors:
-            if values[i] is not None:
-                values[i] = copy.values_as(values[i], compute)
-        copy.write(out, self.loop(*values), rounded_to=dtype)
+        """The whole call: types, iterator, output, and the loop on the device or on the host."""
+        values = self.schema.stack(args, kwargs)
+        operands = [values[i] for i in self.tensors if values[i] is not None]
+        if in_place:
+            out = operands[0]
+        others = {self.names[i]: values[i] for i in self.others}
+        try:
+            compute, answer = self.rule(self, operands, others)
+        except NotImplementedError:
+            broadcast_shapes(*[each.sizes for each in operands])  # which is told first
+            raise
+        fixed = self.keeps_dtype and answer in (operands[0].dtype, dtypes.bool_)
+        if out is not None and fixed and out.dtype is not answer:
+            raise RuntimeError(f"Found dtype {out.dtype.name} but expected {answer.name}")
+        it = build(operands, (out,), types=(compute, answer))
+        made = it.operands[0]
+        if made.tensor is None:
+            made.tensor = tensor_impl.empty_strided(made.sizes, made.strides, made.dtype, it.device)
+        elif made.will_resize:
+            resize_output(made.tensor, made.sizes, made.strides)
+        arguments = list(zip(self.names, values, strict=True))
+        if it.device is CPU or not elementwise.launch(self.base, it, compute, answer, arguments):
+            for i in self.tensors:
+                if values[i] is not None:
+                    values[i] = copy.values_as(values[i], compute)
+            copy.write(made.tensor, self.loop(*values), rounded_to=answer)
+        if out is not None:
+            out.bump_version()
+        return made.tensor
 
 
 def pointwise(
