@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from labkit.course.checking import own_process
@@ -11,7 +11,7 @@ from labkit.course.checking.digest import digest
 from labkit.course.checking.guard import Guard, is_running, trip
 from labkit.course.checking.keeper import kept_for_all
 from labkit.course.checking.stages import stage_exercises
-from labkit.course.checking.tester import SHOWN, Tester, Weight
+from labkit.course.checking.tester import Tester
 from labkit.course.checking.verdicts import CheckFailed, NotAttempted, Passed, TimeUsedUp
 from labkit.course.compare import in_words
 from labkit.course.exercise import Case, Evidence, Exercise
@@ -158,59 +158,16 @@ def failing_cases(
     """
     tester = Tester(exercise, answer, seed)
     if not (exercise.apart and own_process.CAN):
-        return _found(tester, search, inputs)
+        return tester.found(search, inputs)
 
     def ask(note: own_process.Note) -> list[Evidence]:
         tester.note = note
-        return _found(tester, search, inputs)
+        return tester.found(search, inputs)
 
     try:
         return own_process.in_own_process(exercise, ask)
     except own_process.Ended as end:
         return [tester.ended(end)]
-
-
-def _found(tester: Tester, search: bool, inputs: Sequence[Any]) -> list[Evidence]:
-    with tester.guard.sealing():
-        if inputs:
-            met = [tester.ask_inputs(each, 1 + at) for at, each in enumerate(inputs)]
-            return [one[1] for one in met if one is not None]
-        return _distinct(_failures(tester, search))[:SHOWN]
-
-
-def _failures(tester: Tester, search: bool) -> list[Evidence]:
-    exercise = tester.exercise
-    failures: list[tuple[Weight, Evidence]] = []
-    smallest = exercise.sizes
-    for number, size in _schedule(exercise):
-        try:
-            found = tester.ask(number, size)
-        except NotAttempted:
-            if not failures:
-                raise
-            break
-        if found is not None:
-            if found[1].kind == "time" and failures:
-                break  # what is known to be wrong says more
-            smallest = size if not failures else smallest
-            failures.append(found)
-            if not search or len(failures) == SHOWN or found[1].kind in ("time", "banned"):
-                break
-    if search and failures and failures[0][1].kind not in ("time", "banned"):
-        failures += tester.search(smallest)
-        failures.sort(key=lambda pair: pair[0][0])
-        failures[0] = tester.shrink(failures[0])
-    return [evidence for _, evidence in failures]
-
-
-def _schedule(exercise: Exercise) -> Iterator[tuple[int, int]]:
-    """(number, size) of every case, small ones first."""
-    for number in range(exercise.cases):
-        yield number, number * (exercise.sizes + 1) // exercise.cases
-
-
-def _distinct(failures: list[Evidence]) -> list[Evidence]:
-    return list({evidence.input: evidence for evidence in reversed(failures)}.values())[::-1]
 
 
 def _show(exercise: Exercise, evidence: Evidence, with_card: bool) -> None:

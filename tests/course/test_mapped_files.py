@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from labkit.course.checks import _schedule
+from labkit.course.checking.tester import schedule
 from labkit.course.exercises.mapped_files import SPOILT
 from tests.course.answers import Answers, first_hint
 
@@ -294,7 +294,7 @@ def test_mistakes_get_their_hints():
 def test_every_check_asks_every_way_to_damage_a_file():
     exercise = answers.exercises["mapped_dataset"]
     for seed in range(40):
-        cases = [exercise.make(seed, *each) for each in _schedule(exercise)]
+        cases = [exercise.make(seed, *each) for each in schedule(exercise)]
         damages = [case.inputs[1] for case in cases]
         assert {one[1] for one in damages if one} == set(SPOILT), seed
         assert None in damages

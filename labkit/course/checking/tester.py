@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dis
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,45 @@ class Tester:
         self.guard = Guard(exercise)
         self.note: own_process.Note = lambda number, inputs: None
         self.cpu, self.asked = 0.0, 0
+
+    def found(self, search: bool, inputs: Sequence[Any]) -> list[Evidence]:
+        """The failing cases, smallest first; none when the answer is right.
+
+        search  False stops at the first failing case instead of looking for smaller ones
+        inputs  of calls that are asked instead of cases made from the seed
+
+        Raises   NotAttempted   before any failing case the answer raises NotImplementedError
+        """
+        with self.guard.sealing():
+            if inputs:
+                met = [self.ask_inputs(each, 1 + at) for at, each in enumerate(inputs)]
+                return [one[1] for one in met if one is not None]
+            failures = [evidence for _, evidence in self._failures(search)]
+        distinct = {evidence.input: evidence for evidence in reversed(failures)}
+        return [*distinct.values()][::-1][:SHOWN]
+
+    def _failures(self, search: bool) -> list[tuple[Weight, Evidence]]:
+        failures: list[tuple[Weight, Evidence]] = []
+        smallest = self.exercise.sizes
+        for number, size in schedule(self.exercise):
+            try:
+                found = self.ask(number, size)
+            except NotAttempted:
+                if not failures:
+                    raise
+                break
+            if found is not None:
+                if found[1].kind == "time" and failures:
+                    break  # what is known to be wrong says more
+                smallest = size if not failures else smallest
+                failures.append(found)
+                if not search or len(failures) == SHOWN or found[1].kind in ("time", "banned"):
+                    break
+        if search and failures and failures[0][1].kind not in ("time", "banned"):
+            failures += self.search(smallest)
+            failures.sort(key=lambda pair: pair[0][0])
+            failures[0] = self.shrink(failures[0])
+        return failures
 
     def ask(self, number: int, size: int) -> tuple[Weight, Evidence] | None:
         """(weight, evidence) when the answer fails this case.
@@ -168,6 +208,12 @@ class Tester:
         if self.exercise.show is not None:
             return self.exercise.show(*inputs)
         return ", ".join(in_words(value) for value in inputs)
+
+
+def schedule(exercise: Exercise) -> Iterator[tuple[int, int]]:
+    """(number, size) of every case, small ones first."""
+    for number in range(exercise.cases):
+        yield number, number * (exercise.sizes + 1) // exercise.cases
 
 
 def _opinion(
