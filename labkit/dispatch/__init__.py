@@ -19,8 +19,7 @@ Source   aten/src/ATen/core/dispatch
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.dispatch.default import dispatcher
-from labkit.dispatch.dispatcher import Dispatcher
+from labkit.dispatch.dispatcher import Dispatcher, dispatcher
 from labkit.dispatch.kernel import Kernel, fallthrough_kernel
 from labkit.dispatch.layers import python_mode
 from labkit.dispatch.library import Library, RegistrationHandle

@@ -4,7 +4,7 @@ Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from labkit.core.dispatch_key import BACKENDS, SLOT_OF, DispatchKey, runtime_key
 from labkit.dispatch.kernel import Kernel
@@ -164,6 +164,15 @@ class Dispatcher:
     def _update_fallback(self, key: DispatchKey) -> None:
         for op in self.operators.values():
             op.update_fallback(key)
+
+
+@cache
+def dispatcher() -> Dispatcher:
+    """The one dispatcher of the process; `labkit.dispatch` installs Python modes in it.
+
+    Source   aten/src/ATen/core/dispatch/Dispatcher.h  Dispatcher::singleton
+    """
+    return Dispatcher()
 
 
 def _check_has_slot(key: DispatchKey) -> None:

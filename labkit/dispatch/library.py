@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from labkit.core.dispatch_key import DispatchKey
-from labkit.dispatch.default import dispatcher as default_dispatcher
 from labkit.dispatch.dispatcher import Dispatcher
+from labkit.dispatch.dispatcher import dispatcher as default_dispatcher
 from labkit.dispatch.kernel import make_kernel
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema_parser import parse_schema

@@ -7,8 +7,8 @@ Source   torch/_ops.py  _OpNamespace, OpOverloadPacket
 from typing import Any
 
 from labkit.dispatch.arguments import key_bits_of
-from labkit.dispatch.default import dispatcher as default_dispatcher
 from labkit.dispatch.dispatcher import Dispatcher
+from labkit.dispatch.dispatcher import dispatcher as default_dispatcher
 from labkit.dispatch.operator import OperatorHandle
 
 

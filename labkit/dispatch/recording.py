@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from labkit.dispatch.default import dispatcher as default
+from labkit.dispatch.dispatcher import dispatcher as default
 from labkit.dispatch.operator import OwningDispatcher
 from labkit.dispatch.recorder import KernelRun, Recorder
 

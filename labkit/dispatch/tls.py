@@ -107,7 +107,8 @@ class InferenceMode:
     mode  False lifts an inference mode that is open
 
     Source   c10/core/InferenceMode.h  InferenceMode
-    Differs  Tensors made inside are ordinary ones; giving them fewer keys is the factory's job.
+    Differs  The key sets alone: `labkit.autograd.grad_mode.inference_mode` also has fresh tensors
+             carry no autograd keys.
     """
 
     def __init__(self, mode: bool = True) -> None:

@@ -12,7 +12,7 @@ from labkit import nn
 from labkit.core.dtype import DType
 from labkit.core.formats import decode
 from labkit.core.tensor_impl import TensorImpl
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 from labkit.dispatch.recorder import Recorder
 from labkit.ops.aten import aten
 

@@ -9,7 +9,7 @@ from labkit.autograd.derivatives import Row, derivatives, find_row, row
 from labkit.autograd.kernels import no_derivative
 from labkit.autograd.kernels.differentiation import Differentiation
 from labkit.autograd.kernels.install import kernel_of
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 from labkit.dispatch.schema_parser import parse_schema
 
 torchgen = pytest.importorskip("torchgen.packaged.autograd.load_derivatives")

@@ -19,7 +19,7 @@ from labkit.core import device, tensor_impl
 from labkit.core.memory_format import MemoryFormat
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 from labkit.ops.tensors import copy
 
 TOLERANCE = {"float64": 1e-10, "complex128": 1e-10, "float32": 2e-5, "complex64": 2e-5,

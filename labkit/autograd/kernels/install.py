@@ -17,7 +17,7 @@ from labkit.autograd.kernels.no_derivative import (
 )
 from labkit.autograd.kernels.recording_kernel import RecordingKernel
 from labkit.core.dispatch_key import DispatchKey
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 from labkit.dispatch.kernel import fallthrough_kernel
 from labkit.dispatch.library import Library
 from labkit.dispatch.operator import OperatorHandle

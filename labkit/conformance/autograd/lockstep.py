@@ -24,7 +24,7 @@ from labkit.core.memory_format import MemoryFormat
 from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch import torch_operator
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 
 _ROOTS = {
     "torch.Tensor.": lambda: lab.Tensor,

@@ -6,7 +6,7 @@ from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import keyset
 from labkit.course.your_machine.seat import Ask, Differs, Place, Seat, place
 from labkit.dispatch.arguments import key_set_of
-from labkit.dispatch.default import dispatcher
+from labkit.dispatch.dispatcher import dispatcher
 from labkit.dispatch.table import AMBIGUOUS, MISSING, Cell
 
 K = DispatchKey

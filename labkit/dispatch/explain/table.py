@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
-from labkit.dispatch.default import dispatcher as default_dispatcher
+from labkit.dispatch.dispatcher import dispatcher as default_dispatcher
 from labkit.dispatch.kernel import Kernel
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
