@@ -2,7 +2,7 @@
 
     operator             one operator's kernels, its two tables, a call: read this first
     table                the rules that fill a cell; kernel: what it holds; errors: what it lacks
-    dispatcher, default  all operators and fallbacks, and the dispatcher that labkit uses
+    dispatcher           all operators and fallbacks; the default one is that of labkit
     schema               what an operator takes and gives; schema_parser reads one
     arguments            a call's values checked, and their key sets joined
     tls                  the thread's included and excluded sets; layer_keys: sets of the layers

@@ -3,8 +3,6 @@
 from labkit.autograd.derivatives.row import Row, row
 
 WINDOW = "stride, padding, dilation, transposed, output_padding, groups"
-
-
 KERNEL = "kernel_size, stride, padding, dilation, ceil_mode"
 MEANS = "kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override"
 

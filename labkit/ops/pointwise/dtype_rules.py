@@ -19,6 +19,7 @@ def not_implemented(op: Pointwise, dtype: DType) -> NotImplementedError:
     """The error of an operator that has no loop for an element type.
 
     Source   aten/src/ATen/Dispatch.h  AT_DISPATCH_SWITCH
+    Differs  PyTorch names its kernel and the type in C++: "add_cpu" not implemented for 'Half'
     """
     return NotImplementedError(f"{op.base!r} not implemented for {dtype.name}")
 

@@ -1,6 +1,6 @@
 """Operators of a tensor and a number: the number becomes a 0-dim tensor that widens no type.
 
-Source   aten/src/ATen/native/BinaryOps.cpp  wrapped_scalar_tensor
+Source   aten/src/ATen/ScalarOps.h  wrapped_scalar_tensor
 """
 
 from typing import Any
