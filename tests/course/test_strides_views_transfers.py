@@ -40,6 +40,11 @@ def begins_inside(length, window, step):
     return len(range(0, length, step))
 
 
+@answers.wrong("windows_that_fit", "lets the last window hang over the end")
+def hangs_over(length, window, step):
+    return begins_inside(length, window, step) if window <= length else 0
+
+
 @answers.wrong("windows_that_fit", "is negative where none fits")
 def negative(length, window, step):
     return (length - window) // step + 1
@@ -50,15 +55,21 @@ def every_place(length, window, step):
     return max(0, length - window + 1)
 
 
-def is_apart(sizes, strides, *, order=sorted, ones=False, equal=False, add=True):
-    reach = 0
+def is_apart(
+    sizes, strides, *, order=sorted, ones=False, equal=False, add=True, less=1, start=0
+):  # fmt: skip
+    reach = start
     for stride, size in order(zip(strides, sizes, strict=True)):
         if size == 1 and not ones:
             continue
         if stride < reach or (stride == reach and not equal):
             return False
-        reach = (reach if add else 0) + (size - 1) * stride
+        reach = (max(reach, 0) if add else 0) + (size - less) * stride
     return True
+
+
+def with_reach(**options):
+    return lambda sizes, strides: is_apart(sizes, strides, **options)
 
 
 answers.right("apart")(is_apart)
@@ -68,6 +79,8 @@ for why, options in [
     ("asks dimensions of size 1 for their stride", {"ones": True}),
     ("lets a stride be equal to what the smaller ones reach", {"equal": True}),
     ("looks at the neighbour alone", {"add": False}),
+    ("takes size * stride for the reach", {"less": 0}),
+    ("lets the smallest stride be 0", {"start": -1}),
 ]:
     answers.wrong("apart", why)(lambda *layout, options=options: is_apart(*layout, **options))
 
@@ -297,6 +310,8 @@ def test_the_image_of_the_statement():
         ("windows_that_fit", every_place, "at every place"),
         ("windows_that_fit", begins_inside, "not one fits"),
         ("apart", exact, "settles nothing"),
+        ("apart", with_reach(start=-1), "A stride of 0"),
+        ("apart", with_reach(less=0), "not n * stride"),
         ("as_strided_guard", only_stride_zero, "do meet"),
         ("as_strided_guard", with_options(exact=False), "interleave"),
         ("sliding_windows", forgets_the_offset, "strides of its own"),
@@ -304,6 +319,12 @@ def test_the_image_of_the_statement():
 )
 def test_the_first_hint_fits_the_wrong_answer(name, answer, words):
     assert words in first_hint(find(f"strides_views_transfers.{name}"), answer)
+
+
+@pytest.mark.parametrize("seed", [5, 7, 8, 9])
+def test_a_window_that_hangs_over_is_told_of_the_end(seed):
+    hint = first_hint(find("strides_views_transfers.windows_that_fit"), hangs_over, seed)
+    assert "inside" in hint
 
 
 test_answers = answers.tests()

@@ -60,7 +60,8 @@ windows_that_fit = Exercise(
             when=lambda e: isinstance(e.value, int) and e.value == e.right - 1,
         ),
         Hint(
-            "You count a window at every place. The next one starts `step` places further.",
+            "You count a window at every place, or one that hangs over the end. The next one "
+            "starts `step` places further, and all of it lies inside.",
             when=lambda e: e.value == e.inputs[0] - e.inputs[1] + 1,
         ),
         Hint(
@@ -120,6 +121,19 @@ def _denied_for_a_one(evidence: Evidence) -> bool:
     return evidence.value is False and one_without_step
 
 
+def _steps_nowhere(evidence: Evidence) -> bool:
+    layout = zip(*evidence.inputs, strict=True)
+    return evidence.value is True and any(n > 1 and not stride for n, stride in layout)
+
+
+def _one_step_too_far(evidence: Evidence) -> bool:
+    """A False where only n * stride is in the way of the next stride, from small to large."""
+    layout = [(stride, n) for n, stride in zip(*evidence.inputs, strict=True) if n > 1]
+    reaches = [0, *(stride * n for stride, n in layout)]
+    too_far = any(stride <= far for (stride, _), far in zip(layout, reaches, strict=False))
+    return evidence.value is False and layout == sorted(layout) and too_far
+
+
 apart = Exercise(
     id="strides_views_transfers.apart",
     case=_a_layout,
@@ -134,6 +148,16 @@ apart = Exercise(
         Hint(
             "A dimension of size 1 takes no step, so nobody asks for its stride.",
             when=_denied_for_a_one,
+        ),
+        Hint(
+            "A stride of 0 shows one place again and again: the smallest stride has to be larger "
+            "than 0.",
+            when=_steps_nowhere,
+        ),
+        Hint(
+            "The dimensions stand in order here. One of n elements reaches (n - 1) * stride from "
+            "its first to its last, not n * stride.",
+            when=_one_step_too_far,
         ),
         Hint(
             "You say True. Add up what all smaller strides reach, each (size - 1) * stride. A "
@@ -151,6 +175,8 @@ apart = Exercise(
         "asks dimensions of size 1 for their stride",
         "lets a stride be equal to what the smaller ones reach",
         "looks at the neighbour alone",
+        "takes size * stride for the reach",
+        "lets the smallest stride be 0",
         "says whether two elements meet",
     ),
 )
