@@ -15,15 +15,8 @@ from labkit.core.dtype import DType
 Array = NDArray[Any]
 
 
-def compute_dtype(of: DType) -> np.dtype[Any]:
-    """The NumPy type in which values of `of` are held exactly and arithmetic on them is done."""
-    if of.numpy is not None:
-        return of.numpy
-    return np.dtype("complex64" if of.is_complex else "float32")
-
-
 def decode(raw: Array, of: DType) -> Array:
-    """The values of raw elements, exactly, in `compute_dtype(of)`."""
+    """The values of raw elements, exactly: bfloat16 as float32, complex32 as complex64."""
     if of.numpy is not None:
         return raw
     if of is dtypes.bfloat16:

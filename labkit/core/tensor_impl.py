@@ -34,10 +34,6 @@ class VersionCounter:
     def __init__(self) -> None:
         self.version = 0
 
-    def bump(self) -> None:
-        """Note one more in-place write."""
-        self.version += 1
-
 
 class _KeySets(dict[str, DispatchKeySet]):
     """Device type -> the key set of a fresh tensor there; made when first asked for."""

@@ -1,7 +1,7 @@
 """Numbers of a distribution from the host's generator, in the order PyTorch draws them.
 
 Every function takes the generator, how many numbers, and the element type they are for, and
-answers a flat NumPy array in the type the values are exact in (`formats.compute_dtype`).
+answers a flat NumPy array in a type that holds the values exactly.
 
 Source   aten/src/ATen/native/cpu/DistributionTemplates.h
          aten/src/ATen/core/DistributionsHelper.h

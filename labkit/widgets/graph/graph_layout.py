@@ -56,17 +56,6 @@ def layered_layout(node_count: int, edges: Sequence[tuple[int, int]]) -> Layout:
     return Layout(x[:node_count], y[:node_count], routes)
 
 
-def count_crossings(
-    edges: Sequence[tuple[int, int]], x: Sequence[float], y: Sequence[float]
-) -> int:
-    """How many pairs of straight edges between neighbouring layers cross (others are ignored)."""
-    by_layer: dict[float, list[tuple[float, float]]] = {}
-    for source, target in edges:
-        upper, lower = (source, target) if y[source] < y[target] else (target, source)
-        by_layer.setdefault(y[upper], []).append((x[upper], x[lower]))
-    return sum(_inversions([end for _, end in sorted(ends)]) for ends in by_layer.values())
-
-
 def _inversions(values: list[float]) -> int:
     """Pairs out of order, with a Fenwick tree: n log n."""
     in_order = sorted(values)
