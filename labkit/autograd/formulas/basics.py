@@ -47,13 +47,6 @@ def zeros_like(tensor: Any) -> Any:
     return made
 
 
-def ones_like(tensor: Any) -> Any:
-    """Ones, laid out like the tensor."""
-    made = copy.empty_like(tensor)
-    copy.fill(made, 1)
-    return made
-
-
 def sum_to(tensor: Any, sizes: Sequence[int]) -> Any:
     """The tensor summed over what broadcasting from these sizes had stretched.
 

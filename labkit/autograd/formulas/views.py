@@ -6,7 +6,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.autograd.formulas.basics import ones_like, zeros
+from labkit.autograd.formulas.basics import zeros
 from labkit.core.strides import maybe_wrap_dim
 from labkit.ops.aten import aten
 
@@ -148,7 +148,7 @@ def as_strided_backward(
     if _may_overlap(in_sizes, in_strides):
         places = _places(max(ends), in_sizes, in_strides, base_offset - shared, grad.device)
         count = zeros([max(ends)], grad.dtype, grad.device)
-        once = _ones(places, grad.dtype)
+        once = aten.ones_like.default(places, dtype=grad.dtype)
         storage = storage / aten.index_put.default(count, [places], once, True)
     return aten.as_strided.default(storage, list(sizes), list(strides), base_offset - shared)
 
@@ -191,7 +191,3 @@ def _places(
     """Per element, where in the memory it is."""
     every = aten.arange.default(length, device=device)
     return aten.as_strided.default(every, list(sizes), list(strides), offset)
-
-
-def _ones(places: Any, dtype: Any) -> Any:
-    return ones_like(aten._to_copy.default(places, dtype=dtype))
