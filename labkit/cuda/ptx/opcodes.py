@@ -65,7 +65,6 @@ _ATOMICS = {
 _SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync",
              "bfly": "__shfl_xor_sync"}  # fmt: skip
 _SCOPES = {"cta": 0, "gpu": 1, "gl": 1, "sys": 2}
-_SPACES = {"global", "local", "const", "param", "generic"}
 _IGNORED = {"L1", "L2", "prefetch", "prefetchu", "applypriority", "discard", "nanosleep", "pmevent"}
 
 

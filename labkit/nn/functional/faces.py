@@ -20,13 +20,6 @@ def face(name: str) -> PythonFunction:
     return PythonFunction(name, method=False)
 
 
-def spread(size: Size | None, rank: int) -> list[int]:
-    """One number per dimension; none for None."""
-    if size is None:
-        return []
-    return [size] * rank if isinstance(size, int) else list(size)
-
-
 def reduction_number(
     reduction: str, size_average: bool | None = None, reduce: bool | None = None
 ) -> int:

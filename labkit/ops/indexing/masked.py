@@ -18,8 +18,6 @@ from labkit.ops.registration import kernel
 from labkit.ops.shape import view
 from labkit.ops.tensors import copy
 
-EXPLICIT = "CompositeExplicitAutograd"
-
 
 def _mask(name: str, mask: TensorImpl) -> Array:
     if mask.dtype is not dtypes.bool_:

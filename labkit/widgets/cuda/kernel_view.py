@@ -12,7 +12,6 @@ from labkit.widgets.cuda.kernel_picture import kernel_picture, ratio, worst_plac
 PAGES = ("requests", "findings", "what if")
 PHASE_BYTES = 128
 """Sectors, banks and 128-byte lines all repeat within this: an array's start matters modulo it."""
-ITEM_SIZES = (1, 2, 4, 8, 16)
 
 Data = Mapping[str, Any]
 
