@@ -8,7 +8,7 @@ import torch
 from labkit.course.exercise import Case
 from labkit.course.exercises import setup
 from labkit.course.exercises._queue_device import WatchedDevice
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("setup")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -134,6 +134,27 @@ def reads_back(fn, device):
     _, excluded = time_op(fn, device)
     total = timed(device, CALLS, fn, before=device.read_back, after=device.read_back)
     return total / CALLS, excluded
+
+
+@answers.wrong("honest_timer", "says nothing of earlier work")
+def nothing_earlier(fn, device):
+    per_call, (_, first) = time_op(fn, device)
+    return per_call, [("earlier work", 0.0), first]
+
+
+@answers.wrong("honest_timer", "does not wait for the first call")
+def first_without_its_work(fn, device):
+    earlier = timed(device, 0, fn, after=device.synchronize)
+    first = timed(device, 1, fn)
+    total = timed(device, CALLS, fn, before=device.synchronize, after=device.synchronize)
+    return total / CALLS, [("earlier work", earlier), ("first call", first)]
+
+
+@pytest.mark.parametrize("answer", [nothing_earlier, first_without_its_work])
+def test_a_right_time_is_said_to_be_right(answer):
+    for seed in (7, 8, 9):
+        hint = first_hint(answers.exercises["honest_timer"], answer, seed)
+        assert "The time per call is right" in hint
 
 
 @answers.wrong("honest_timer", "sleeps")

@@ -53,6 +53,9 @@ def _only_time(**zero: float) -> Callable[[Rng, int], tuple[dict[str, float], st
     return case
 
 
+TOLERANCE = 0.01
+
+
 def _as_script(script: dict[str, float], counts: str) -> str:
     return "a device with " + ", ".join(f"{name} {value:.5g}" for name, value in script.items())
 
@@ -84,6 +87,15 @@ def _right_per_call(evidence: Evidence) -> float:
     return float(right[0] if isinstance(right, tuple) else right)
 
 
+def _right_time(evidence: Evidence) -> bool:
+    right = _right_per_call(evidence)
+    return abs(_per_call(evidence) - right) <= TOLERANCE * right
+
+
+def _too_much(evidence: Evidence) -> bool:
+    return _per_call(evidence) > _right_per_call(evidence) and not _right_time(evidence)
+
+
 def _is_launch(evidence: Evidence) -> bool:
     script = evidence.inputs[0]
     return near(_per_call(evidence), script["launch"]) and script["work"] > script["launch"]
@@ -103,7 +115,7 @@ honest_timer = Exercise(
     expected=_honest,
     drive=_drive_timer,
     show=_as_script,
-    tolerance=0.01,
+    tolerance=TOLERANCE,
     cases=60,
     sizes=3,
     minutes=15,
@@ -117,17 +129,19 @@ honest_timer = Exercise(
             when=_is_launch,
         ),
         Hint(
+            "The time per call is right, what you left out is not. Read the clock after each of "
+            "two waits: for the queue you found, and for the first call, up to an empty queue.",
+            when=_right_time,
+        ),
+        Hint(
             "The first call starts things up: time it by itself, up to an empty queue, and then "
             "start a second clock for the others.",
-            when=lambda evidence: (
-                evidence.inputs[0]["start_up"] > 0
-                and _per_call(evidence) > _right_per_call(evidence)
-            ),
+            when=lambda evidence: evidence.inputs[0]["start_up"] > 0 and _too_much(evidence),
         ),
         Hint(
             "A little too much. Was the queue empty when your clock started, of your own warm-up "
             "too? And what ends the interval should only wait, as synchronize() does.",
-            when=lambda evidence: _per_call(evidence) > _right_per_call(evidence),
+            when=_too_much,
         ),
         "Three intervals in all: the wait for the queue you found, the first call up to an empty "
         "queue, and n further calls up to an empty queue.",
@@ -138,6 +152,8 @@ honest_timer = Exercise(
         "includes the first call",
         "takes the minimum of one run",
         "reads back one element to wait (times the copy too)",
+        "says nothing of earlier work",
+        "does not wait for the first call",
         "sleeps",
         FIRST,
         CONSTANT,
