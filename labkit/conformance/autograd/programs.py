@@ -22,6 +22,7 @@ from labkit.ops.tensors import copy
 
 PROGRAMS = {"small": 150, "full": 20_000}
 TOLERANCE = 1e-9
+"""Relative, and absolute for numbers below 1: float64 sums in another order, which may be 0."""
 KINDS = (
     "modified by an inplace operation", "leaf Variable that requires grad is being used in an",
     "a view of a leaf Variable that requires grad", "second time", "does not require grad",
@@ -50,18 +51,39 @@ class Step:
         return f"{'no_grad: ' if self.without_grad else ''}{self.name}({given})"
 
 
+class Numbers:
+    """What a tensor holds at this moment; None holds nothing. Equal but for rounding."""
+
+    def __init__(self, tensor: Any) -> None:
+        if isinstance(tensor, TensorImpl):
+            self.values = copy.values(tensor).copy()
+        else:
+            self.values = np.array([] if tensor is None else tensor.detach().numpy())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Numbers):
+            return NotImplemented
+        a, b = self.values, other.values
+        return a.shape == b.shape and np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"{list(self.values.shape)} {' '.join(f'{v:.6g}' for v in self.values.ravel()[:6])}"
+
+
 @dataclass
 class Run:
     """One side's run of a program."""
 
     m: Any
     values: list[Any] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
+    events: list[tuple[str, Numbers]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def note(self, event: str, grad: Any = None) -> None:
         """Something happened, with a gradient or without."""
-        self.events.append(event if grad is None else f"{event} {_digest(grad)}")
+        self.events.append((event, Numbers(grad)))
 
 
 Action = Callable[[Run, list[Any], tuple[Any, ...]], Any]
@@ -230,19 +252,6 @@ def _kind(error: Exception) -> str:
     return f"{type(error).__name__}: {kind}"
 
 
-def _numbers(tensor: Any) -> Any:
-    if isinstance(tensor, TensorImpl):
-        return copy.values(tensor)
-    return tensor.detach().numpy()
-
-
-def _digest(tensor: Any) -> str:
-    if tensor is None:
-        return "None"
-    values = np.asarray(_numbers(tensor))
-    return f"{list(values.shape)} {' '.join(f'{v:.6g}' for v in values.ravel()[:6] + 0.0)}"
-
-
 _OBSERVED: dict[str, Callable[[Any], Any]] = {
     "shape": lambda value: tuple(value.shape),
     "stride": lambda value: tuple(value.stride()),
@@ -250,7 +259,7 @@ _OBSERVED: dict[str, Callable[[Any], Any]] = {
     "requires_grad": lambda value: value.requires_grad,
     "is_leaf": lambda value: value.is_leaf,
     "is a view": lambda value: value._base is not None,
-    "numbers": _digest,
+    "numbers": Numbers,
 }  # fmt: skip
 
 
@@ -289,19 +298,20 @@ def difference(program: Any, place: int, keep: bool) -> str:
         backward(run, place, keep)
     for number, (event, other) in enumerate(zip(theirs.events, ours.events, strict=False)):
         if event != other:
-            return f"event {number}: torch {event}, labkit {other}"
+            said = [f"{what} {numbers}" for what, numbers in (event, other)]
+            return f"event {number}: torch {said[0]}, labkit {said[1]}"
     if len(theirs.events) != len(ours.events):
         return f"torch has {len(theirs.events)} events, labkit {len(ours.events)}"
     for number, (x, y) in enumerate(zip(theirs.values, ours.values, strict=True)):
-        a, b = _gradient(x), _gradient(y)
-        if a != b:
-            return f"v{number}.grad: torch {a}, labkit {b}"
+        wanted, computed = _gradient(x), _gradient(y)
+        if wanted != computed:
+            return f"v{number}.grad: torch {wanted}, labkit {computed}"
     return ""
 
 
-def _gradient(value: Any) -> str:
+def _gradient(value: Any) -> Numbers | str:
     try:
-        return _digest(value.grad if value.is_leaf or value.retains_grad else None)
+        return Numbers(value.grad if value.is_leaf or value.retains_grad else None)
     except RuntimeError as error:
         return _kind(error)
 
