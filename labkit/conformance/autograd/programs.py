@@ -116,8 +116,8 @@ def _apart(target: Any, source: Any) -> Any:
     is read first is anybody's.
     """
     shared = target.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
-    same = target.stride() == source.stride() and target.data_ptr() == source.data_ptr()
-    return source.clone() if shared and not same else source
+    seen = [(each.data_ptr(), each.shape, each.stride()) for each in (target, source)]
+    return source.clone() if shared and seen[0] != seen[1] else source
 
 
 def _set_item(run: Run, xs: list[Any], numbers: tuple[Any, ...]) -> None:

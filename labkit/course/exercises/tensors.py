@@ -62,7 +62,7 @@ def _complex_from_below(evidence: Any) -> bool:
     operands = evidence.inputs[0]
     highest = next(kind for kind in CATEGORIES if kind in _kinds(evidence))
     own = [what for kind, what in operands if kind == highest]
-    both = {evidence.right[:7], evidence.value[:7]} == {"complex"}
+    both = {str(each)[:7] for each in (evidence.right, evidence.value)} == {"complex"}
     return both and not any("complex" in str(what) or isinstance(what, complex) for what in own)
 
 
