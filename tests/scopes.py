@@ -56,9 +56,14 @@ class WholeFiles(LoadScopeScheduling):
 def pytest_collection_modifyitems(config, items):
     """Without pytest-xdist's order: what waits comes first, then files of many tests."""
     if not config.getoption("loadscopereorder"):
-        number = Counter(item.location[0] for item in items)
-        files = {file: (not file.startswith(FIRST), -number[file]) for file in number}
-        items.sort(key=lambda item: files[item.location[0]])
+        number = Counter(map(file_of, items))
+        places = {file: (not file.startswith(FIRST), -number[file]) for file in number}
+        items.sort(key=lambda item: places[file_of(item)])
+
+
+def file_of(item):
+    """As pytest-xdist counts: the function itself may stand in another file."""
+    return item.nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config, log):
