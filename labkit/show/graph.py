@@ -5,19 +5,12 @@ from typing import Any
 
 from labkit.show.backward.autograd_walk import Walk
 from labkit.show.launches import is_launches, launches
-from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names, tensors_at
 from labkit.show.operators import is_operators, operators
 from labkit.widgets.graph.graph_view import GraphView
 
 
-def graph(
-    *roots: Any,
-    title: str = "",
-    module: Any = None,
-    depth: int | None = None,
-    simple: bool = False,
-) -> GraphView:
+def graph(*roots: Any, title: str = "", simple: bool = False) -> GraphView:
     """The graph that backward would walk from `root`, its saved tensors and their versions.
 
     Several roots stand side by side in one picture.
@@ -29,12 +22,9 @@ def graph(
             Of torch.fx GraphModules the operators are drawn, an arrow from each to its readers. Of
             CUDA graphs the nodes are drawn, with the memory they were captured with: under the name
             of the caller's variable that is there now, or as temp 1, temp 2, ...
-    module  an nn.Module of either: nodes fold by the module whose forward made them, so `root`
-            must be a function that runs it
-    depth   how many levels of module names tell groups apart; None: all of them
     simple  the drawing alone: no search, no details beside it
 
-    Raises   TypeError    neither a tensor nor a node; `module` with a root that is no function
+    Raises   TypeError    neither a tensor nor a node
              ValueError   the tensor has no graph: nothing recorded it
     Source   torch/csrc/autograd/node.h  Node
     """
@@ -42,24 +32,9 @@ def graph(
         return operators(roots, title, simple)
     if roots and all(is_launches(root) for root in roots):
         return launches(roots, tensors_at(sys._getframe(1)), title, simple)
-    scopes = Scopes(module, depth)
-    names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
-    walk = Walk(names, scopes.group)
-    walk.add([start_node(_computed(root, scopes, module), "show.graph") for root in roots])
+    walk = Walk(tensor_names(sys._getframe(1)))
+    walk.add([start_node(root() if is_function(root) else root, "show.graph") for root in roots])
     return GraphView(walk.nodes, walk.edges, title=title, simple=simple)
-
-
-def _computed(root: Any, scopes: Scopes, module: Any) -> Any:
-    """The root, or what it computes where it is a function."""
-    if is_function(root):
-        with scopes:
-            return root()
-    if module is not None:
-        raise TypeError(
-            "the modules of nodes are known only while forward runs: pass a function, "
-            "show.graph(lambda: model(x), module=model)"
-        )
-    return root
 
 
 def is_function(root: Any) -> bool:

@@ -1,37 +1,32 @@
 """A graph of autograd nodes, torch's or labkit's, as the plain data a GraphView draws."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 TEXT_LENGTH = 60
 SAVED_STATES = {"tensor (": "saved", "overwritten: ": "✗ overwritten", "freed: ": "freed"}
 """How the text of a saved tensor begins, and the badge that counts those."""
 VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
-Groups = Callable[[Any], str]
 
 
 class Walk:
     """Nodes met from any number of starts, each described when it is met.
 
     names    id of a leaf tensor -> what to call it
-    groups   node -> the module it belongs to, "" for none
 
     nodes, edges   what GraphView takes
     order          the autograd nodes themselves
     slots          (index of a node, number of its result) -> index of the edge from there
     """
 
-    def __init__(
-        self, names: Mapping[int, str] | None = None, groups: Groups | None = None
-    ) -> None:
+    def __init__(self, names: Mapping[int, str] | None = None) -> None:
         self.nodes: list[dict[str, Any]] = []
         self.edges: list[dict[str, Any]] = []
         self.order: list[Any] = []
         self.slots: dict[tuple[int, int], int] = {}
         self.place: dict[Any, int] = {}
         self._names = names or {}
-        self._groups = groups or (lambda node: "")
 
     def add(self, starts: Iterable[Any]) -> None:
         """Everything that can be reached from these nodes is in the walk."""
@@ -43,9 +38,7 @@ class Walk:
         with unobserved():  # to describe is not to use
             for number in _numbers_from(first, self.order):  # grows: breadth first
                 node = self.order[number]
-                described = _described(node, self._names)
-                group = self._groups(node)
-                self.nodes.append({**described, "group": group} if group else described)
+                self.nodes.append(_described(node, self._names))
                 for result, (target, slot) in enumerate(node.next_functions):
                     if target is None:
                         continue

@@ -6,7 +6,6 @@ from typing import Any
 
 from labkit.show.backward.autograd_walk import Walk
 from labkit.show.graph import is_function, start_node
-from labkit.show.module_scopes import Scopes
 from labkit.show.names import tensor_names
 from labkit.widgets.graph.graph_view import GraphView
 
@@ -19,8 +18,6 @@ def backward(
     retain_graph: bool = False,
     create_graph: bool = False,
     title: str = "",
-    module: Any = None,
-    depth: int | None = None,
     at: int | str | None = None,
     simple: bool = False,
 ) -> GraphView:
@@ -36,8 +33,6 @@ def backward(
               function without arguments that computes them
     gradient  what to start from; per root, in a list, when there are several. Ones for one element
     inputs, retain_graph, create_graph   as `torch.autograd.backward` takes them
-    module    an nn.Module: nodes fold by it; `root` must then be a function
-    depth     how many levels of module names tell groups apart; None: all of them
     at        the step to open at: its number, from 1, or words of its text
     simple    only where gradients arrive and who waits, for a first look
 
@@ -50,16 +45,9 @@ def backward(
     # whose import makes labkit's autograd
     from labkit.show.backward.frames import Frames, plain_names
 
-    scopes = Scopes(module, depth)
-    names = {**tensor_names(sys._getframe(1)), **scopes.parameter_names()}
+    names = tensor_names(sys._getframe(1))
     if is_function(root):
-        with scopes:
-            root = root()
-    elif module is not None:
-        raise TypeError(
-            "the modules of nodes are known only while forward runs: pass a function, "
-            "show.backward(lambda: loss(model(x)), module=model)"
-        )
+        root = root()
     roots = list(root) if isinstance(root, list | tuple) else [root]
     gradients = list(gradient) if isinstance(gradient, list | tuple) else [gradient]
     if not roots:
@@ -70,7 +58,7 @@ def backward(
         if hasattr(one, "next_functions"):
             raise TypeError("backward starts from tensors; show.graph takes a node")
         start_node(one, "show.backward")
-    walk = Walk(names, scopes.group)
+    walk = Walk(names)
     options = {"inputs": inputs, "retain_graph": retain_graph, "create_graph": create_graph}
     recorder = recorder_for(roots, walk)
     with recorder.recording():
