@@ -53,6 +53,7 @@ struct Launch {
     dim3 grid, block;
     uint32_t shared_bytes;
     void** args;
+    uint64_t parameters_low, parameters_high;  // addresses: where `args` point to
     Order order;
     uint64_t seed;
     bool cooperative = false;  // all blocks run at once, each on an OS thread of its own

@@ -72,6 +72,8 @@ void run_launch(const std::string& body, bool traced) {
     for (uint32_t i = 0; i < message->arg_count; ++i) args[i] = parameters + offsets[i];
     args[message->arg_count] = const_cast<void*>(launch.kernel->symbol);  // a program's thunk asks for it
     launch.args = args.data();
+    launch.parameters_low = reinterpret_cast<uint64_t>(parameters);
+    launch.parameters_high = launch.parameters_low + message->arg_bytes;
     launch.cooperative = message->how & 2;
     launch.plain = !traced && (message->how & 1) && !launch.module->can_block &&
                    launch.order == Order::kForward;

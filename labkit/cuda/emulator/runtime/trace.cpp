@@ -182,6 +182,7 @@ Space Tracer::classify(uint64_t address) const {
     if (address >= shared_low_ && address < shared_high_) return kShared;
     const Fiber* fiber = executor->current->fiber;
     if (address >= reinterpret_cast<uint64_t>(fiber->stack) && address < reinterpret_cast<uint64_t>(fiber->stack) + kStackBytes) return kLocal;
+    if (address >= launch_.parameters_low && address < launch_.parameters_high) return kLocal;  // being passed
     const auto state = reinterpret_cast<uint64_t>(&cuemu_state);
     if (address >= state && address < state + sizeof(cuemu_state)) return kLocal;
     if (address >= reinterpret_cast<uint64_t>(module_.base) && address < reinterpret_cast<uint64_t>(module_.image_end)) {
