@@ -257,6 +257,15 @@ def takes_one(items, depth):
     return ahead((one for part in ([first], source) for one in part), depth)
 
 
+@answers.wrong("lookahead", "takes it that there is an item")
+def never_asks_whether_it_ended(items, depth):
+    source, waiting = iter(items), deque()
+    while True:
+        while len(waiting) <= depth:
+            waiting.append(next(source))
+        yield waiting.popleft()
+
+
 @answers.wrong("lookahead", "takes None for the end")
 def ends_at_none(items, depth):
     source = iter(items)
@@ -282,6 +291,8 @@ def test_each_mistake_of_an_iterator_gets_its_own_hint():
     assert "was not told" in first_hint(exercise, swallows)
     assert "should have been fetched" in first_hint(exercise, one_too_few)
     assert "thousands of items" in first_hint(exercise, by_itself)
+    assert "nobody catches it" in first_hint(exercise, takes_one)
+    assert "nobody catches it" in first_hint(exercise, never_asks_whether_it_ended)
 
 
 def test_what_came_back_is_told_in_the_words_of_what_was_expected():

@@ -282,6 +282,11 @@ lookahead = Exercise(
             when=lambda e: "Recursion" in e.got,
         ),
         Hint(
+            "next raises StopIteration where the source has ended, and nobody catches it. A for "
+            "loop over the source ends by itself.",
+            when=lambda e: "StopIteration" in e.got,
+        ),
+        Hint(
             "An item may be None, so None does not tell that the source has ended. A for loop over "
             "the source ends by itself.",
             when=lambda e: (
