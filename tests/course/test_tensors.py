@@ -145,6 +145,13 @@ def ignores_the_default(operands, default):
     return promote(operands, "float32")
 
 
+@answers.wrong("promote", "knows no complex dtype")
+def stops_at_complex(operands, default):
+    if any("complex" in name for name in names(operands, default)):
+        raise StopIteration
+    return promote(operands, default)
+
+
 @answers.wrong("promote", "treats 0-dim like dimensioned")
 def treats_all_tensors_alike(operands, default):
     alike = [("dimensioned" if k == "zero-dim" else k, what) for k, what in operands]
@@ -392,6 +399,7 @@ test_answers = answers.tests()
     [
         ("promote", own_width, "the width of the float above"),
         ("promote", the_last_number, "Numbers are joined"),
+        ("promote", stops_at_complex, "know no complex dtype"),
         ("share_or_copy", dtype_first, "in the order of the task"),
         ("share_or_copy", refuses_lists, "copy what a list holds"),
         ("share_or_copy", copies_read_only, "torch only warns"),

@@ -57,13 +57,17 @@ def _kinds(evidence: Any) -> set[str]:
     return {kind for kind, _ in evidence.inputs[0]} if evidence.inputs else set()
 
 
+def _some_complex(operands: list[tuple[str, Any]]) -> bool:
+    return any("complex" in str(what) or isinstance(what, complex) for _, what in operands)
+
+
 def _complex_from_below(evidence: Any) -> bool:
     """Whether both answers are complex, and no operand of the highest category is."""
     operands = evidence.inputs[0]
     highest = next(kind for kind in CATEGORIES if kind in _kinds(evidence))
-    own = [what for kind, what in operands if kind == highest]
+    own = [operand for operand in operands if operand[0] == highest]
     both = {str(each)[:7] for each in (evidence.right, evidence.value)} == {"complex"}
-    return both and not any("complex" in str(what) or isinstance(what, complex) for what in own)
+    return both and not _some_complex(own)
 
 
 def _one_tensor(rng: Rng, size: int) -> tuple[list[tuple[str, Any]], str]:
@@ -87,7 +91,7 @@ promote = Exercise(
         Stage("three categories", only=_only(*CATEGORIES)),
         Stage("complex"),
     ),
-    rules=("a lattice over the dtypes, no torch call, no labkit call, no NumPy",),
+    rules=("your own rules: no torch, no NumPy, no labkit",),
     case=_operands,
     expected=_promoted,
     smaller=_fewer_operands,
@@ -102,6 +106,11 @@ promote = Exercise(
             when=lambda evidence: (
                 len(evidence.inputs[0]) > 1 and _kinds(evidence) in ({"dimensioned"}, {"zero-dim"})
             ),
+        ),
+        Hint(
+            "{input} raised. `join` and `rung` know no complex dtype: join the floats that it "
+            "holds, then go back to complex.",
+            when=lambda evidence: evidence.kind == "raised" and _some_complex(evidence.inputs[0]),
         ),
         Hint(
             "Numbers are joined like tensors, with number_dtype: the higher kind decides.",
@@ -130,6 +139,7 @@ promote = Exercise(
         "treats 0-dim like dimensioned",
         "keeps the width of complex from below",
         "takes the last of several numbers",
+        "knows no complex dtype",
         "a table for the printed examples",
         BANNED,
         FIRST,
