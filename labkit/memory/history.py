@@ -33,7 +33,10 @@ Context = Literal["state", "alloc", "all"]
 CONTEXTS: tuple[Context | None, ...] = (None, "state", "alloc", "all")
 """What gets frames: nothing, live blocks, also their trace entries, also the frees."""
 
-_LAYERS = ("memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor")
+_LAYERS = (
+    "memory", "core", "cuda", "dispatch", "ops", "autograd", "_tensor",
+    "show/memory",  # a live map looks on from within the calls
+)  # fmt: skip
 _PACKAGE = Path(__file__).parents[1]
 _MACHINERY = (
     *(str(_PACKAGE / layer) + os.sep for layer in _LAYERS), "<derivative of ",

@@ -53,6 +53,9 @@ memory_map.SAVED_BYTES, memory_map.CHUNK_BYTES = 20_000, 30_000
 large = show.memory({str(SNAPSHOTS / "train_resnet.pickle.gz")!r}, what_if=())
 large""",
     f"show.memory({str(FIXTURES / 'gpu' / 'h200_torch_2_11_expandable.pickle.gz')!r}, what_if=())",
+    """running = CachingAllocator(SimulatedDevice(64 * MIB))
+live = show.memory(running, live=True, every=1e-9)
+live""",
 ]
 
 WALK = """(root) => {
@@ -78,8 +81,8 @@ def numbers(widget, *names):
 def test_memory_map(lab):
     lab.page.set_viewport_size({"width": 1280, "height": 1500})
     lab.open(CELLS)
-    lesson, compared, large, real = (lab.widget(index) for index in range(4))
-    for widget in (lesson, compared, large, real):
+    lesson, compared, large, real, live = (lab.widget(index) for index in range(5))
+    for widget in (lesson, compared, large, real, live):
         lab.wait_drawn(widget)
 
     # Every state, forward and back, equals the allocator's own statistics.
@@ -145,6 +148,10 @@ def test_memory_map(lab):
     assert "private pool (0, 1)" in real.locator(".lk-mm-legend").inner_text()
     lab.screenshot("memory_map_h200", of=real)
 
+    # A loop that runs is followed.
+    lab.execute("for i in range(30): running.free(running.malloc(1000 + i))\nlive.stop()")
+    lab.wait_for("() => document.querySelectorAll('.lk')[4].dataset.entries === '91'")
+    assert numbers(live, "step") == [91]
     lab.use_theme("JupyterLab Dark")
     large.scroll_into_view_if_needed()
     lab.screenshot("memory_map_dark", of=large)

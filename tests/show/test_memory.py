@@ -5,6 +5,7 @@ import pickle
 import random
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -243,29 +244,125 @@ def test_broken_files_are_refused(tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 @pytest.mark.parametrize("source", ["cuda", "cuda:0", torch.device("cuda"), torch.cuda])
 def test_torch_cuda_without_a_gpu_is_refused_clearly(source):
-    with pytest.raises(RuntimeError, match=r"torch\.cuda is not available here"):
-        show.memory(source)
+    for live in (False, True):
+        with pytest.raises(RuntimeError, match=r"torch\.cuda is not available here"):
+            show.memory(source, live=live)
 
 
-def test_torch_cuda_is_read(monkeypatch):
-    """With torch.cuda's four calls replaced by a recording."""
+def test_torch_cuda_is_read_by_a_thread(monkeypatch):
+    """With torch.cuda's four calls replaced by a recording that grows by an entry per look."""
     snapshot = pickle.loads(gzip.decompress((SNAPSHOTS / "train_mlp.pickle.gz").read_bytes()))
+    entries, looks = snapshot["device_traces"][0], []
+
+    def grown():
+        looks.append(1)
+        return {**snapshot, "device_traces": [entries[: len(looks)]]}
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, 8 << 30))
-    monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: snapshot)
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", grown)
     assert show.memory("cuda", what_if=()).meta["title"] == "a card"
+    view = show.memory(torch.cuda, live=True, every=0.001)
+    deadline = time.monotonic() + 120
+    while view.looks < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    view.stop()
+    assert view.looks >= 4
+    assert view.meta["whole"] == len(looks)
+    assert view.meta["live"] == ""
+    count = len(looks)
+    time.sleep(0.02)
+    assert len(looks) == count
 
 
 @pytest.mark.gpu
-def test_torch_cuda_is_shown():
+def test_torch_cuda_is_shown_live():
     torch.cuda.memory._record_memory_history()
     try:
         keep = torch.ones(1 << 20, device="cuda")
-        assert show.memory("cuda").meta["whole"] >= 1
+        widget = show.memory("cuda")
+        assert widget.meta["whole"] >= 1
+        view = show.memory(torch.cuda, live=True, every=0.05)
         del keep
+        deadline = time.monotonic() + 10
+        while view.looks < 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        view.stop()
+        assert view.looks >= 2
     finally:
         torch.cuda.memory._record_memory_history(None)
+
+
+def test_a_live_map_follows_the_loop_and_stops():
+    allocator = CachingAllocator(SimulatedDevice(64 * MIB))
+    view = show.memory(allocator, live=True, every=1e-9)
+    assert allocator.history is not None
+    assert "Live" in view.meta["live"]
+    for _ in range(20):
+        allocator.free(allocator.malloc(1000))
+    assert view.looks >= 1
+    assert view.frame == view.meta["whole"] > 0
+    view.stop()
+    looks = view.looks
+    assert view.meta["live"] == ""
+    assert view.meta["whole"] == len(allocator.history) == 61
+    assert "malloc" not in vars(allocator)
+    allocator.malloc(5)
+    assert view.looks == looks
+
+
+def test_looking_takes_a_small_part_of_the_time(monkeypatch):
+    allocator = CachingAllocator(SimulatedDevice(64 * MIB))
+    view = show.memory(allocator, live=True, every=1e-9)
+    live = sys.modules["labkit.show.memory.live"]
+    now = [100.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    reread = live.read_source
+
+    def slow(source):
+        now[0] += 1.0
+        return reread(source)
+
+    monkeypatch.setattr(live, "read_source", slow)
+    view._next = 0.0
+    allocator.malloc(5)
+    assert view.looks == 1
+    now[0] += 9.0
+    allocator.malloc(5)
+    assert view.looks == 1
+    now[0] += 1.5
+    allocator.malloc(5)
+    assert view.looks == 2
+    view.stop()
+
+
+def test_a_live_map_is_in_no_stack_it_shows():
+    allocator = new_allocator()
+    view = show.memory(allocator, live=True)
+    allocator.malloc(100)
+    view.stop()
+    (_, file, _), *_ = allocator.history.since()[-1].frames
+    assert file == __file__
+
+
+def test_a_second_live_map_replaces_the_first():
+    allocator = CachingAllocator(SimulatedDevice(64 * MIB))
+    first = show.memory(allocator, live=True)
+    second = show.memory(allocator, live=True)
+    assert first.meta["live"] == ""
+    second.stop()
+    assert "malloc" not in vars(allocator)
+
+
+def test_live_needs_one_source_that_can_change():
+    with pytest.raises(TypeError, match="live follows an allocator"):
+        show.memory(SNAPSHOTS / "train_mlp.pickle.gz", live=True)
+    allocator = new_allocator()
+    with pytest.raises(TypeError, match="one source"):
+        show.memory(allocator, allocator, live=True)
+    with pytest.raises(ValueError, match="above 0"):
+        show.memory(allocator, live=True, every=0)
 
 
 def test_random_programs_are_shown_whatever_they_did():

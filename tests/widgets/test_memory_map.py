@@ -251,3 +251,15 @@ def test_a_replay_is_asked_for_from_the_page(monkeypatch):
     assert [row["settings"] for row in widget.what_if] == ["a:1", "b:2"]
     assert "replayed in" in sent[0]["error"]
     assert sent[1]["error"] == "ValueError: unknown option bad"
+
+
+def test_an_update_follows_a_reader_at_the_end_only():
+    widget = MemoryMap(make_trace([(ALLOC, BASE, 512)]))
+    two = make_trace([(ALLOC, BASE, 512), (ASKED, BASE, 512)])
+    widget.update(two, live="running")
+    assert widget.frame == 2
+    assert widget.meta["live"] == "running"
+    widget.frame = 1
+    widget.update(make_trace([(ALLOC, BASE + 512 * i, 512) for i in range(9)]))
+    assert widget.frame == 1
+    assert widget.meta["whole"] == 9

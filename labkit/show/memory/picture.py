@@ -7,10 +7,13 @@ from labkit.memory.replay.replay import replay
 from labkit.memory.snapshots.explain_oom import explain_oom
 from labkit.memory.snapshots.report import tables
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused
+from labkit.show.memory.live import follow_allocator, follow_torch_cuda
 from labkit.show.memory.progress import after_this_cell
 from labkit.show.memory.sources import (
     Source,
+    allocator_of,
     columns_of,
+    names_torch_cuda,
     read_source,
     read_trace,
 )
@@ -31,6 +34,8 @@ REPLAYED_AHEAD = 16_000
 
 def memory(
     *sources: Any,
+    live: bool = False,
+    every: float = 0.5,
     device: int | None = None,
     title: str = "",
     what_if: Sequence[str] | None = None,
@@ -44,6 +49,9 @@ def memory(
 
     sources   an allocator of labkit; a snapshot of PyTorch (file, gzipped file, bytes or dict);
               "cuda" or torch.cuda for the running process. Two of them are compared.
+    live      follow a loop that is running: the map grows at most every `every` seconds, until
+              `widget.stop()`. labkit's allocator is looked at after its own calls, torch.cuda by
+              a thread.
     device    which device of a snapshot; by default the one with the longest trace
     what_if   settings strings to replay the trace under; by default five common ones when the
               trace has at most 16,000 entries, replayed when the map is on the page. More can be
@@ -63,6 +71,8 @@ def memory(
     """
     if not 1 <= len(sources) <= 2:
         raise TypeError(f"show.memory takes one source, or two to compare; got {len(sources)}")
+    if live:
+        return _live(sources, every, title)
     with collector_paused():  # a collection now would walk every dict of the snapshot
         return _map(sources, device, title, what_if, frame, autopsy, events, whole, simple)
 
@@ -150,3 +160,18 @@ def _total_from_trace(trace: Mapping[str, Any]) -> int | None:
         return None
     at = int(ooms[0])
     return int(reserved_bytes(trace)[at]) + int(events["address"][at])
+
+
+def _live(sources: Sequence[Any], every: float, title: str) -> MemoryMap:
+    if len(sources) != 1:
+        raise TypeError("live follows one source; compare two snapshots instead")
+    if not every > 0:
+        raise ValueError(f"every is a time in seconds above 0, got {every!r}")
+    allocator = allocator_of(sources[0])
+    if allocator is not None:
+        return follow_allocator(allocator, every, title)
+    if names_torch_cuda(sources[0]):
+        return follow_torch_cuda(every, title)
+    raise TypeError(
+        f"live follows an allocator of labkit or torch.cuda, not a {type(sources[0]).__name__}"
+    )

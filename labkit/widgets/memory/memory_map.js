@@ -101,7 +101,10 @@ function wholeMap({ model, root, store, swap }) {
         at = map.now?.k,
         following = map.trace === null ? model.get("frame") : at === last ? Infinity : at,
         trace = (map.trace = store.traces[0]);
-      const k = Math.min(trace.n, trace.n === model.get("meta").whole ? following : trace.n);
+      const k = Math.min(
+        trace.n,
+        trace.n === model.get("meta").whole || model.get("meta").live ? following : trace.n,
+      );
       last = trace.n;
       ui.view = [0, trace.n];
       ui.pinned = null;

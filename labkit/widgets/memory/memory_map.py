@@ -34,7 +34,8 @@ class MemoryMap(LabWidget):
     remarks  sentences shown above the map
     simple   only the bars, their legend and the sentence of the step; all panels behind a button
 
-    Python reads, and may set, `frame`: how many entries have been done.
+    Python reads, and may set, `frame`: how many entries have been done. `update` shows a longer
+    trace in place, for a run that is still going.
     """
 
     parts: ClassVar[tuple[str, ...]] = (
@@ -73,6 +74,7 @@ class MemoryMap(LabWidget):
         replay: WhatIf | None = None,
         autopsy: Sequence[str] = (),
         remarks: Sequence[str] = (),
+        live: str = "",
         tables: Tables = list,
         whole: bool = False,
         frame: int | None = None,
@@ -90,7 +92,7 @@ class MemoryMap(LabWidget):
         self._traces = traces
         self._saved_bytes = sys.maxsize if whole else SAVED_BYTES
         self._held: tuple[dict[str, Any], bytes] | None = None
-        meta, data = self._state()
+        meta, data = self._state(live)
         entries = len(traces[0]["events"]["action"])
         super().__init__(
             meta=meta,
@@ -103,14 +105,24 @@ class MemoryMap(LabWidget):
         )
         self.on_msg(self._answer)
 
+    def update(self, *traces: Trace, live: str = "") -> None:
+        """Show these traces instead; a reader who was at the last entry stays at the last."""
+        followed = self.frame == self.meta["whole"]
+        self._traces = traces
+        meta, data = self._state(live)
+        with self.hold_sync():
+            self.meta, self.data = meta, data
+            if followed:
+                self.frame = meta["whole"]
+
     def remark(self, sentence: str) -> None:
         """One more sentence stands above the map."""
         self._about["remarks"].append(sentence)
         self.meta = {**self.meta, "remarks": list(self._about["remarks"])}
 
-    def _state(self) -> tuple[dict[str, Any], bytes]:
+    def _state(self, live: str) -> tuple[dict[str, Any], bytes]:
         """What the page and a saved notebook hold: everything, or the last entries."""
-        meta, data = self._packed(self._traces)
+        meta, data = self._packed(self._traces, live)
         self._held = None
         if len(data) > self._saved_bytes:
             entries = sum(len(trace["events"]["action"]) for trace in self._traces)
@@ -118,20 +130,20 @@ class MemoryMap(LabWidget):
             kept = [cut(t, int(len(t["events"]["action"]) * share)) for t in self._traces]
             self._held = (meta, data)
             size = len(data)
-            meta, data = self._packed(kept)
+            meta, data = self._packed(kept, live)
             meta["held"] = size
             assert entries, "columns without entries are small"
         meta["whole"] = len(self._traces[0]["events"]["action"])
         return meta, data
 
-    def _packed(self, traces: Sequence[Trace]) -> tuple[dict[str, Any], bytes]:
+    def _packed(self, traces: Sequence[Trace], live: str) -> tuple[dict[str, Any], bytes]:
         parts, columns = [], {}
         for index, trace in enumerate(traces):
             part, own = encode(trace)
             parts.append(part)
             columns.update({f"{index}.{name}": values for name, values in own.items()})
         schema, data = pack_columns(columns)
-        return {**self._about, "traces": parts, "schema": schema}, data
+        return {**self._about, "traces": parts, "schema": schema, "live": live}, data
 
     def _answer(self, _: Any, message: Any, __: Any) -> None:
         """What a page asks the kernel for: the whole trace, or a replay."""

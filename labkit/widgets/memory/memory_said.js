@@ -126,6 +126,7 @@ const memorySaid = (() => {
         `All ${thousands(trace.n)} entries are shown. A saved notebook keeps the last ` +
           `${thousands(meta.traces[0].entries)} of them and the picture.`,
       );
+    if (meta.live) words.push(meta.live);
     for (const note of meta.remarks ?? []) words.push(note);
     const wrong = trace.columns.block_place.length ? memory.differences(trace) : 0;
     root.dataset.differences = wrong;

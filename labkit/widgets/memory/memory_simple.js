@@ -291,7 +291,9 @@ function simpleMap({ model, root, store, swap }) {
   function rebuild() {
     const meta = model.get("meta");
     title.textContent = meta.title || "memory map";
-    notice.replaceChildren(...(meta.remarks ?? []).map((text) => lk.h("div", {}, text)));
+    notice.replaceChildren(
+      ...[...(meta.remarks ?? []), meta.live].filter(Boolean).map((text) => lk.h("div", {}, text)),
+    );
     if (!store.traces.length || trace === store.traces[0]) return;
     const followed = trace && stepper.index === stops.length - 1;
     trace = store.traces[0];
