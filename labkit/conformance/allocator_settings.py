@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from labkit.conformance.report import Comparison
+from labkit.conformance.tally import Tally
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.settings import AllocatorSettings
@@ -44,19 +45,16 @@ def compare_installed(seed: int, count: int) -> Iterator[Comparison]:
         return
     with_cuda = torch.version.cuda is not None
     chooser = random.Random(seed)
-    compared, equal, difference = 0, 0, None
+    tally = Tally("random settings strings, installed PyTorch")
     for _ in range(count):
         text = _random_settings(chooser)
         set_settings("large_segment_size_mb:20")
         theirs = _error_of(set_settings, text)
         ours = _error_of(AllocatorSettings.parse, text, None, with_cuda)
-        compared += 1
-        equal += ours == theirs
-        if ours != theirs and difference is None:
-            difference = f"settings {text!r}\n  PyTorch {theirs}\n  labkit  {ours}"
+        tally.add(ours, theirs, f"settings {text!r}")
     set_settings("large_segment_size_mb:20,expandable_segments:False")
     set_settings("")
-    yield Comparison("random settings strings, installed PyTorch", compared, equal, difference)
+    yield tally.result()
 
 
 def _random_settings(chooser: random.Random) -> str:
@@ -106,14 +104,11 @@ def _sequences(recording: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _comparison(what: str, cases: Any) -> Comparison:
-    compared, equal, difference = 0, 0, None
+    tally = Tally(what)
     for text, ours, recorded in cases:
-        same = _same(ours, recorded)
-        compared += 1
-        equal += same
-        if not same and difference is None:
-            difference = f"settings {text!r}\n  recorded {recorded}\n  labkit   {ours}"
-    return Comparison(what, compared, equal, difference)
+        said = f"settings {text!r}\n  recorded {recorded}\n  labkit   {ours}"
+        tally.note("" if _same(ours, recorded) else said)
+    return tally.result()
 
 
 def _same(ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
@@ -125,7 +120,7 @@ def _same(ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
 
 
 def _sizes(recording: dict[str, Any]) -> Iterator[Comparison]:
-    compared, equal, difference = 0, 0, None
+    tally = Tally("block and segment sizes")
     for table in recording["sizes"]:
         for row in table["rows"]:
             allocator = CachingAllocator(SimulatedDevice(GIB), table["settings"])
@@ -133,8 +128,5 @@ def _sizes(recording: dict[str, Any]) -> Iterator[Comparison]:
             segment = allocator.memory_map()[0]
             block = next(b for b in segment["blocks"] if b["address"] == address)
             ours = [row[0], block["size"], allocator.reserved_bytes, segment["segment_type"]]
-            compared += 1
-            equal += ours == row
-            if ours != row and difference is None:
-                difference = f"settings {table['settings']!r}\n  recorded {row}\n  labkit   {ours}"
-    yield Comparison("block and segment sizes", compared, equal, difference)
+            tally.add(ours, row, f"settings {table['settings']!r}")
+    yield tally.result()

@@ -21,6 +21,7 @@ from labkit import amp
 from labkit.amp.lists import LISTS
 from labkit.conformance.report import Comparison, Size
 from labkit.conformance.sides import LABKIT_DTYPES, TORCH_DTYPES
+from labkit.conformance.tally import Tally
 from labkit.core.dtype import DTYPES
 
 NOT_MODELLED: tuple[str, ...] = (
@@ -50,13 +51,6 @@ def compare(seed: int, size: Size, **_options: str) -> Iterator[Comparison]:
     yield _scalers(r, RUNS[size])
 
 
-def _counted(what: str, rows: list[tuple[str, Any, Any]]) -> Comparison:
-    """Of (where, torch's answer, labkit's) one comparison."""
-    wrong = [row for row in rows if row[1] != row[2]]
-    first = f"  {wrong[0][0]}: torch {wrong[0][1]}, labkit {wrong[0][2]}" if wrong else None
-    return Comparison(what, len(rows), len(rows) - len(wrong), first)
-
-
 # -- the lists ----------------------------------------------------------------------------
 
 
@@ -69,13 +63,13 @@ def _lists(device: str) -> Comparison:
         if torch._C._dispatch_has_kernel_for_dispatch_key(name, key) and not _takes_names(name)
     }
     ours = {name for names in LISTS[device].values() for name in names.split()}
-    rows = []
+    tally = Tally(f"how {device} operators are cast")
     with _torch_autocast(device):
         for name in sorted(theirs | ours):
             policy = amp.policy_of(name, device)
             seen = treatment(name, device) if name in theirs else "not cast"
-            rows.append((name, seen, _SEEN[policy] if policy else "not cast"))
-    return _counted(f"how {device} operators are cast", rows)
+            tally.add(_SEEN[policy] if policy else "not cast", seen, f"  {name}")
+    return tally.result()
 
 
 def _takes_names(name: str) -> bool:
@@ -207,7 +201,7 @@ _BINARY = ("mm", "add", "mul", "linear", "matmul", "atan2", "cat", "mse_loss", "
 
 def _programs(r: random.Random, count: int) -> Comparison:
     """Random programs in a region: the type of every intermediate, and of every gradient."""
-    rows = []
+    tally = Tally("types in random programs on the cpu")
     for number in range(count):
         program = [(r.choice(_UNARY + _BINARY), r.random(), r.random()) for _ in range(6)]
         names = [name for name, _, _ in program]
@@ -215,8 +209,8 @@ def _programs(r: random.Random, count: int) -> Comparison:
             theirs = _types_of(torch, program, torch.autocast("cpu", TORCH_DTYPES[lower]))
             region = amp.autocast("cpu", DTYPES[lower])
             ours = _types_of(lab, program, region)
-            rows.append((f"program {number}, {lower}, {' '.join(names)}", theirs, ours))
-    return _counted("types in random programs on the cpu", rows)
+            tally.add(ours, theirs, f"  program {number}, {lower}, {' '.join(names)}")
+    return tally.result()
 
 
 def _types_of(m: Any, program: list[tuple[str, float, float]], region: Any) -> list[str]:
@@ -260,7 +254,7 @@ def _name(dtype: Any) -> str:
 
 def _scalers(r: random.Random, count: int) -> Comparison:
     """Training runs whose gradients overflow now and then: state and weights after each step."""
-    rows: list[tuple[str, Any, Any]] = []
+    tally = Tally("scaler states and weights, step by step")
     for number in range(count):
         options: dict[str, Any] = {
             "init_scale": 2.0 ** r.randrange(-3, 20), "growth_interval": r.randrange(1, 5),
@@ -273,8 +267,8 @@ def _scalers(r: random.Random, count: int) -> Comparison:
         theirs = run_scaler(torch, torch.amp.GradScaler("cpu", **options), pattern)
         ours = run_scaler(lab, amp.GradScaler("cpu", **options), pattern)
         for step, (their, our) in enumerate(zip(theirs, ours, strict=True)):
-            rows.append((f"run {number} {options}, {pattern}, step {step}", their, our))
-    return _counted("scaler states and weights, step by step", rows)
+            tally.add(our, their, f"  run {number} {options}, {pattern}, step {step}")
+    return tally.result()
 
 
 def run_scaler(m: Any, scaler: Any, pattern: list[list[float]], device: str = "cpu") -> list[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.cuda.emulator.driver import EmulatorDriver
 from labkit.cuda.errors import CudaError
 from labkit.cuda.module import RawKernel, RawModule
@@ -62,23 +63,23 @@ def _emulator() -> EmulatorDriver:
 
 
 def _rung(rung: Any, cases: list[Case], seed: int) -> Comparison:
-    equal, first = 0, None
+    tally = Tally(f"{rung.name}: dx, dgamma, dbeta")
     for number, case in enumerate(cases):
         problem = rung.make(rung, np.random.default_rng((seed, number)), case)
         rung.run(problem)
         try:
             problem.check()
-            equal += 1
+            tally.note("")
         except AssertionError as error:
-            first = first or f"  {case}: {error}"
-    return Comparison(f"{rung.name}: dx, dgamma, dbeta", len(cases), equal, first)
+            tally.note(f"  {case}: {error}")
+    return tally.result()
 
 
 def _column_sums(text: str, cases: list[Case], seed: int) -> Iterator[Comparison]:
     driver = _emulator()
     kernel = RawModule(text, driver=driver).get_function("column_sum")
-    values: list[str] = []
-    conflicts: list[str] = []
+    values = Tally("sums down the columns")
+    conflicts = Tally("passes of shared memory, the fewest that there can be")
     for number, case in enumerate(cases):
         problem = BACKWARD[-1].make(BACKWARD[-1], np.random.default_rng((seed, number)), case)
         x, dy = problem.inputs
@@ -89,17 +90,12 @@ def _column_sums(text: str, cases: list[Case], seed: int) -> Iterator[Comparison
         for name, terms, output in (("beta", dy, beta), ("gamma", dy * normal, gamma)):
             about = f"  gradient of {name}, {case.rows} rows, {case.cols} columns: "
             trouble, report = _summed(kernel, np.ascontiguousarray(terms), output)
-            values.append(f"{about}{trouble}" if trouble else "")
+            values.note(trouble and f"{about}{trouble}")
             if report is not None:
                 trouble = _conflict(report)
-                conflicts.append(f"{about}{trouble}" if trouble else "")
-    yield _tally("sums down the columns", values)
-    yield _tally("passes of shared memory, the fewest that there can be", conflicts)
-
-
-def _tally(what: str, troubles: list[str]) -> Comparison:
-    first = next((trouble for trouble in troubles if trouble), None)
-    return Comparison(what, len(troubles), troubles.count(""), first)
+                conflicts.note(trouble and f"{about}{trouble}")
+    yield values.result()
+    yield conflicts.result()
 
 
 def _summed(kernel: RawKernel, terms: Any, output: Output) -> tuple[str, Report | None]:

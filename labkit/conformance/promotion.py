@@ -9,6 +9,7 @@ import torch
 
 from labkit.conformance.report import Comparison, Size
 from labkit.conformance.sides import LABKIT_DTYPES, TORCH_DTYPES
+from labkit.conformance.tally import Tally
 from labkit.core import dtype as dtypes
 from labkit.core import promotion
 from labkit.core.dtype import DTYPES, DType
@@ -80,36 +81,22 @@ def _all_pairs(
     ours: Callable[[DType, DType], Any],
     theirs: Callable[[torch.dtype, torch.dtype], Any],
 ) -> Comparison:
-    equal = 0
-    first_difference = None
+    tally = Tally(what)
     for a, b in pairs:
-        their_answer = _answer(theirs, TORCH_DTYPES[a.name], TORCH_DTYPES[b.name])
-        our_answer = _answer(ours, a, b)
-        if their_answer == our_answer:
-            equal += 1
-        else:
-            first_difference = first_difference or (
-                f"  {what.partition(',')[0]}({a.name}, {b.name}): torch {their_answer}, "
-                f"labkit {our_answer}"
-            )
-    return Comparison(what, len(pairs), equal, first_difference)
+        real = _answer(theirs, TORCH_DTYPES[a.name], TORCH_DTYPES[b.name])
+        tally.add(_answer(ours, a, b), real, f"  {what.partition(',')[0]}({a.name}, {b.name})")
+    return tally.result()
 
 
 def _lists(
     what: str, draw: Callable[[random.Random], tuple[list[Any], Any]], count: int, r: random.Random
 ) -> Comparison:
-    equal = 0
-    first_difference = None
+    tally = Tally(what)
     for _ in range(count):
         operands, theirs = draw(r)
         ours = _answer(promotion.result_type, *operands)
-        if ours == theirs:
-            equal += 1
-        else:
-            first_difference = first_difference or (
-                f"  result_type of {operands}: torch {theirs}, labkit {ours}"
-            )
-    return Comparison(what, count, equal, first_difference)
+        tally.add(ours, theirs, f"  result_type of {operands}")
+    return tally.result()
 
 
 def _operand(r: random.Random) -> Operand | complex:

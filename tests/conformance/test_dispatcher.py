@@ -2,8 +2,8 @@
 
 import pytest
 
-from labkit.conformance import dispatcher
-from labkit.conformance.dispatcher import tables, tally
+from labkit.conformance import dispatcher, tally
+from labkit.conformance.dispatcher import tables
 from labkit.core.dispatch_key import DispatchKey
 from labkit.dispatch import table
 

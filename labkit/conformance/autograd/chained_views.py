@@ -18,6 +18,7 @@ import labkit as lab
 from labkit.autograd.variables import views
 from labkit.autograd.variables.meta import CreationMeta
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 
 Rule = Callable[[CreationMeta, CreationMeta], CreationMeta]
 Step = tuple[Any, ...]
@@ -138,15 +139,13 @@ def described(program: list[Step]) -> str:
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
     """Programs made from the seed."""
-    equal, first = 0, None
+    tally = Tally("programs of chained views")
     for number in range(PROGRAMS[size]):
         (program,) = chained(Random(f"chained views {seed} {number}"), number % 5)
         theirs, ours = outcome(torch, program), outcome(lab, program)
-        equal += ours == theirs
-        if ours != theirs and first is None:
-            steps = textwrap.fill(described(program), 90, initial_indent="  ")
-            first = f"{steps}\n{_difference(ours, theirs)}"
-    yield Comparison("programs of chained views", PROGRAMS[size], equal, first)
+        steps = textwrap.fill(described(program), 90, initial_indent="  ")
+        tally.note("" if ours == theirs else f"{steps}\n{_difference(ours, theirs)}")
+    yield tally.result()
 
 
 def _difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:

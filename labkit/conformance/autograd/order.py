@@ -12,6 +12,7 @@ import torch
 import labkit as lab
 from labkit.conformance.autograd import graphs
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 
 GRAPHS = {"small": 150, "full": 17_000}
 
@@ -50,16 +51,14 @@ def order(m: Any, rng: random.Random) -> tuple[Any, list[int]]:
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
     """Graphs made from the seed: every node, accumulators of leaves included."""
-    count = GRAPHS[size]
-    equal, nodes, first = 0, 0, None
-    for number in range(count):
+    tally, nodes = Tally(""), 0
+    for number in range(GRAPHS[size]):
         name = f"autograd graph {seed} {number}"
         theirs, ours = order(torch, random.Random(name)), order(lab, random.Random(name))
         nodes += len(theirs[1])
         found = graphs.difference(theirs[0], ours[0])
         if not found and theirs[1] != ours[1]:
             found = f"torch runs {theirs[1]}, labkit {ours[1]} of {theirs[0][0]}"
-        equal += not found
-        if found and first is None:
-            first = f"  graph {seed}:{number}\n  {found}"
-    yield Comparison(f"execution order of random graphs ({nodes:,} nodes)", count, equal, first)
+        tally.note(found and f"  graph {seed}:{number}\n  {found}")
+    tally.what = f"execution order of random graphs ({nodes:,} nodes)"
+    yield tally.result()

@@ -17,6 +17,7 @@ import torch
 import labkit as lab
 from labkit.conformance.autograd import graphs
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.tensors import copy
 
@@ -318,15 +319,13 @@ def _gradient(value: Any) -> Numbers | str:
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
     """Programs made from the seed."""
-    equal, first = 0, None
-    count = PROGRAMS[size]
-    for number in range(count):
+    tally = Tally("programs with views, writes, hooks and modes")
+    for number in range(PROGRAMS[size]):
         rng = random.Random(f"autograd program {seed} {number}")
         program = make_program(rng)
         place = rng.randrange(len(program[0]), len(program[0]) + len(program[1]))
         found = difference(program, place, rng.random() < 0.5)
-        equal += not found
-        if found and first is None:
-            shown = "\n".join(f"    v{len(program[0]) + i} = {s}" for i, s in enumerate(program[1]))
-            first = f"  program {seed}:{number}, leaves {program[0]}\n{shown}\n  {found}"
-    yield Comparison("programs with views, writes, hooks and modes", count, equal, first)
+        shown = "\n".join(f"    v{len(program[0]) + i} = {s}" for i, s in enumerate(program[1]))
+        leaves = f"  program {seed}:{number}, leaves {program[0]}"
+        tally.note(found and f"{leaves}\n{shown}\n  {found}")
+    yield tally.result()

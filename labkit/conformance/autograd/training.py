@@ -13,6 +13,7 @@ import torch
 
 import labkit as lab
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 
 MODELS = {"small": 4, "full": 200}
 STEPS = 20
@@ -103,13 +104,12 @@ def batches(name: str) -> Any:
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
     """Models made from the seed, trained for `STEPS` steps."""
-    equal, first = 0, None
+    tally = Tally(f"losses of models trained {STEPS} steps")
     for number in range(MODELS[size]):
         name = f"training {seed} {number}"
         theirs, weights = losses(torch, name, None, batches(name))
         ours, _ = losses(lab, name, weights, batches(name))
         close = np.allclose(theirs, ours, rtol=TOLERANCE, atol=TOLERANCE)
-        equal += bool(close)
-        if not close and first is None:
-            first = f"  {name}\n  torch losses {theirs}\n  labkit losses {ours}"
-    yield Comparison(f"losses of models trained {STEPS} steps", MODELS[size], equal, first)
+        said = f"  {name}\n  torch losses {theirs}\n  labkit losses {ours}"
+        tally.note("" if close else said)
+    yield tally.result()

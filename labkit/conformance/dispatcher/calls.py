@@ -14,9 +14,9 @@ import torch
 
 from labkit.conformance.dispatcher.programs import ALIASES, COMMON
 from labkit.conformance.dispatcher.tables import slots_that_exist
-from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.dispatcher.twin import Twin, World
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core.dispatch_key import FUNCTIONALITIES, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import tls, torch_tables

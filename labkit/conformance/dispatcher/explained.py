@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from labkit.conformance.dispatcher.operators import samples
-from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.dispatch.contexts import CONTEXTS, explain_in
 from labkit.dispatch.explain.steps import Explanation
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from labkit.conformance.dispatcher.tables import slots_that_exist
-from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core.alias_keys import BACKENDS_OF_AUTOGRAD, SLOTS_OF_ALIAS
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from labkit.conformance.dispatcher.tables import as_torch_prints, slots_that_exist
-from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.dispatcher.twin import Twin, TwinFallback, World
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.dispatch import torch_tables

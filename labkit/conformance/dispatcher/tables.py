@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
-from labkit.conformance.dispatcher.tally import Tally
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core.dispatch_key import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
 from labkit.dispatch import torch_tables
 from labkit.dispatch.schema_parser import SchemaError, parse_schema

@@ -12,15 +12,18 @@ class Tally:
         self.equal = 0
         self.first: str | None = None
 
-    def add(self, mine: object, real: object, about: str) -> bool:
+    def add(self, mine: object, real: object, about: object) -> bool:
         """Count one pair; True when equal."""
-        self.compared += 1
         if mine == real:
-            self.equal += 1
-            return True
-        if self.first is None:
-            self.first = f"{about}\n  labkit   {_short(mine)}\n  PyTorch  {_short(real)}"
-        return False
+            return self.note("")
+        return self.note(f"{about}\n  labkit  {_short(mine)}\n  torch   {_short(real)}")
+
+    def note(self, difference: str) -> bool:
+        """Count one answer; True when there is no difference: the text is ""."""
+        self.compared += 1
+        self.equal += not difference
+        self.first = self.first or difference or None
+        return not difference
 
     def result(self) -> Comparison:
         """What the command prints."""
