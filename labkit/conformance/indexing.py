@@ -18,11 +18,12 @@ from labkit.conformance.index_expressions import (
 )
 from labkit.conformance.report import Comparison, Size
 from labkit.conformance.sides import (
+    Different,
     Fresh,
     Step,
-    describe_labkit,
-    describe_torch,
-    difference,
+    both_refuse,
+    expect_same,
+    expect_same_values,
     modulus,
     on_labkit,
     on_torch,
@@ -32,8 +33,6 @@ from labkit.conformance.sides import (
     run_labkit,
     run_torch,
     text_of,
-    values_labkit,
-    values_torch,
 )
 from labkit.core.dtype import DTYPES, DType
 from labkit.core.memory_format import channels_last_strides, contiguous_strides
@@ -60,10 +59,6 @@ SHAPES = (
     (), (1,), (3,), (5,), (0,), (2, 3), (4, 1), (3, 4), (0, 3), (2, 0), (2, 3, 4), (3, 1, 2),
     (1, 1, 1), (4, 4, 2), (2, 0, 3), (2, 3, 2, 2), (3, 2, 1, 4), (1, 3, 3, 2), (2, 2, 2, 2, 2),
 )  # fmt: skip
-
-
-class Different(Exception):
-    """The two sides disagree; the text says on what."""
 
 
 class Case:
@@ -129,25 +124,14 @@ class Case:
         theirs = _attempt(self.current[0].__getitem__, torch_item(item))
         ours = _attempt(self.current[1].__getitem__, labkit_item(item))
         counts["reads"] += 1
-        if self._both_refuse(theirs, ours):
+        if both_refuse(theirs, ours):
             counts["refused reads"] += 1
             counts["equal reads"] += 1
             return
-        described = describe_torch(theirs, self.roots[0])
-        ours_described = describe_labkit(ours, self.roots[1])
-        if described != ours_described:
-            raise Different(difference(described, ours_described))
-        if values_torch(theirs) != values_labkit(ours):
-            raise Different(f"  values: torch {theirs.tolist()}\n  values: labkit {ours.tolist()}")
-        counts["views"] += described[8]
+        expect_same(theirs, ours, self.roots)
+        expect_same_values(theirs, ours)
+        counts["views"] += ours.impl.is_alias_of(self.roots[1].impl)
         counts["equal reads"] += 1
-
-    def _both_refuse(self, theirs: Any, ours: Any) -> bool:
-        if isinstance(theirs, Exception) or isinstance(ours, Exception):
-            if type(theirs) is not type(ours):
-                raise Different(f"  torch: {outcome(theirs)}\n  labkit: {outcome(ours)}")
-            return True
-        return False
 
     def _write(self, item: Any, counts: Counter[str]) -> None:
         value = self._value(item)
@@ -158,18 +142,14 @@ class Case:
             theirs = _attempt(self.current[0].__setitem__, torch_item(item), on_torch(value))
             ours = _attempt(self.current[1].__setitem__, labkit_item(item), on_labkit(value))
         counts["writes"] += 1
-        if self._both_refuse(theirs, ours):
+        if both_refuse(theirs, ours):
             counts["refused writes"] += 1
             counts["equal writes"] += 1
             return
         versions = self.roots[0]._version, self.roots[1]._version
         if versions[0] != versions[1]:
             raise Different(f"  version: torch {versions[0]}, labkit {versions[1]}")
-        if values_torch(self.roots[0]) != values_labkit(self.roots[1]):
-            raise Different(
-                f"  storage: torch {self.roots[0].tolist()}\n"
-                f"  storage: labkit {self.roots[1].tolist()}"
-            )
+        expect_same_values(*self.roots, "storage")
         counts["equal writes"] += 1
 
     def _value(self, item: Any) -> Any:

@@ -240,6 +240,36 @@ def outcome(result: Any) -> str:
     return ", ".join(str(tuple(each.shape)) for each in as_tuple(result))
 
 
+class Different(Exception):
+    """The two sides disagree; the text says on what."""
+
+
+def both_refuse(theirs: Any, ours: Any) -> bool:
+    """True when both are errors of one class, False when both are as many answers.
+
+    Raises   Different   neither
+    """
+    refused = [type(each) for each in (theirs, ours) if isinstance(each, Exception)]
+    if len(refused) == 2 and refused[0] is refused[1]:
+        return True
+    if refused or len(as_tuple(theirs)) != len(as_tuple(ours)):
+        raise Different(f"  torch: {outcome(theirs)}\n  labkit: {outcome(ours)}")
+    return False
+
+
+def expect_same(theirs: torch.Tensor, ours: Tensor, roots: tuple[torch.Tensor, Tensor]) -> None:
+    """Raise `Different` unless all that can be observed but the values is equal."""
+    described = describe_torch(theirs, roots[0]), describe_labkit(ours, roots[1])
+    if described[0] != described[1]:
+        raise Different(difference(*described))
+
+
+def expect_same_values(theirs: torch.Tensor, ours: Tensor, what: str = "values") -> None:
+    """Raise `Different` unless every byte of the elements is equal."""
+    if values_torch(theirs) != values_labkit(ours):
+        raise Different(f"  {what}: torch {theirs.tolist()}\n  {what}: labkit {ours.tolist()}")
+
+
 def numeric_dtypes() -> Iterator[DType]:
     """The element types with arithmetic in PyTorch on the host."""
     no_kernels = {"uint16", "uint32", "uint64", "complex32"}

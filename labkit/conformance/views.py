@@ -5,7 +5,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,19 +13,17 @@ from labkit._tensor import Tensor
 from labkit.conformance import view_steps
 from labkit.conformance.report import Comparison, Size
 from labkit.conformance.sides import (
+    Different,
     Step,
     as_tuple,
-    describe_labkit,
-    describe_torch,
-    difference,
+    both_refuse,
+    expect_same,
+    expect_same_values,
     modulus,
-    outcome,
     pair,
     program,
     run_labkit,
     run_torch,
-    values_labkit,
-    values_torch,
 )
 from labkit.core.dtype import DTYPES, DType
 from labkit.core.memory_format import channels_last_strides, contiguous_strides
@@ -61,10 +58,6 @@ class Chain:
         """The chain so far as a program for either module, and what it answered."""
         counting = f"(m.arange({self.elements}) % {modulus(self.dtype)}).to(m.{self.dtype.name})"
         return program(f"chain {self.seed}", [f"x = {counting}", *self.steps], found)
-
-
-class Different(Exception):
-    """The two sides disagree; the text says on what."""
 
 
 def compare(seed: int, size: Size, **options: str) -> Iterator[Comparison]:
@@ -130,9 +123,8 @@ def _run(chain: Chain, r: random.Random, counts: Counter[str]) -> None:
             current = _apply(chain, current, step, r, counts)
     for theirs, ours in chain.tensors:  # versions and values change through views
         counts["tensors"] += 1
-        _expect_same(theirs, ours, chain)
-        if values_torch(theirs) != values_labkit(ours):
-            raise Different(f"  values: torch {theirs.tolist()}\n  values: labkit {ours.tolist()}")
+        expect_same(theirs, ours, chain.tensors[0])
+        expect_same_values(theirs, ours)
         counts["equal tensors"] += 1
 
 
@@ -156,15 +148,14 @@ def _apply(
     chain.steps.append(f"y = {step}")
     theirs, ours = run_torch(current[0], step), run_labkit(current[1], step)
     counts["steps"] += 1
-    _expect_same_outcome(theirs, ours)
-    if isinstance(theirs, Exception):
+    if both_refuse(theirs, ours):
         counts["refused"] += 1
         counts["equal steps"] += 1
         chain.steps[-1] = f"# both refuse {step} with {type(theirs).__name__}"
         return current
     results = list(zip(as_tuple(theirs), as_tuple(ours), strict=True))
     for their, our in results:
-        _expect_same(their, our, chain)
+        expect_same(their, our, chain.tensors[0])
         if (their is current[0]) != (our is current[1]):
             raise Different(
                 f"  is the tensor itself: torch {their is current[0]}, labkit {our is current[1]}"
@@ -179,22 +170,6 @@ def _apply(
     return results[chosen]
 
 
-def _expect_same_outcome(theirs: Any, ours: Any) -> None:
-    their_class = type(theirs) if isinstance(theirs, Exception) else None
-    our_class = type(ours) if isinstance(ours, Exception) else None
-    if their_class is not our_class or (
-        their_class is None and len(as_tuple(theirs)) != len(as_tuple(ours))
-    ):
-        raise Different(f"  torch: {outcome(theirs)}\n  labkit: {outcome(ours)}")
-
-
-def _expect_same(theirs: torch.Tensor, ours: Tensor, chain: Chain) -> None:
-    described = describe_torch(theirs, chain.tensors[0][0])
-    ours_described = describe_labkit(ours, chain.tensors[0][1])
-    if described != ours_described:
-        raise Different(difference(described, ours_described))
-
-
 def _write(
     chain: Chain, current: tuple[torch.Tensor, Tensor], r: random.Random, counts: Counter[str]
 ) -> None:
@@ -203,7 +178,7 @@ def _write(
     chain.steps.append(str(step))
     theirs, ours = run_torch(current[0], step), run_labkit(current[1], step)
     counts["writes"] += 1
-    _expect_same_outcome(theirs, ours)
+    both_refuse(theirs, ours)
     counts["equal writes"] += 1
 
 
