@@ -160,6 +160,16 @@ def keeps_the_losses(step, snapshot):
     return grown(before, census(snapshot()))
 
 
+@answers.wrong("leak_detective", "names no whole stack")
+def innermost_frames(step, snapshot):
+    return {stack[:1] for stack in find_leak(step, snapshot)}
+
+
+@answers.wrong("leak_detective", "names no whole stack")
+def lines_as_text(step, snapshot):
+    return {f"{stack[0][0]}:{stack[0][1]}" for stack in find_leak(step, snapshot)}
+
+
 held = []
 
 
@@ -256,6 +266,8 @@ def test_the_picture_marks_the_lines_that_were_named_wrongly_or_left_out():
         ("lowest", first_moment, "is missing in your answer"),
         ("leak_detective", keeps_the_losses, "you held the losses"),
         ("leak_detective", first_and_last, "stops growing"),
+        ("leak_detective", innermost_frames, "not the first alone"),
+        ("leak_detective", lines_as_text, "no text"),
     ],
 )
 def test_the_first_hint_fits_the_wrong_answer(name, answer, words):

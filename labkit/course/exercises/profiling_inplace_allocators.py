@@ -127,6 +127,16 @@ def _missed(evidence: Evidence) -> set[Any]:
     return set(evidence.right["growing"] - set(found))
 
 
+def _no_whole_stack(evidence: Evidence) -> bool:
+    """Whether something named is no tuple of (filename, line), or only some frames of a stack."""
+    return any(
+        not isinstance(stack, tuple)
+        or not all(isinstance(frame, tuple) and len(frame) == 2 for frame in stack)
+        or any(set(stack) < set(whole) for whole in _missed(evidence))
+        for stack in _accused(evidence)
+    )
+
+
 leak_detective = Exercise(
     id="profiling_inplace_allocators.leak_detective",
     rules=("plain Python; hold nothing when you return",),
@@ -152,6 +162,11 @@ leak_detective = Exercise(
             "Memory is still held after you returned, or was held while you looked: by you. "
             "step() returns the loss, and a loss holds its graph. Do not keep it.",
             when=lambda e: e.value["bytes you still hold"] > 0,
+        ),
+        Hint(
+            'A stack is a tuple with one (filename, line) for each frame in block["frames"]: all '
+            "of them, not the first alone, and no text.",
+            when=_no_whole_stack,
         ),
         Hint(
             "You accused the forward pass. Its memory lives as long as its loss, and while you "
@@ -186,6 +201,7 @@ leak_detective = Exercise(
         "counts Python objects not bytes",
         "flags the bounded cache",
         "keeps tensors alive itself",
+        "names no whole stack",
         FIRST,
         READS,
         TOO_SLOW,
