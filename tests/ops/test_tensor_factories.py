@@ -45,12 +45,7 @@ def test_random_triangles(seed):
     fuzz = Fuzz()
     for _ in range(400):
         x = random_tensor(r, r.choice(COMPUTING))
-        y = random_tensor(r, r.choice((x.dtype, x.dtype, torch.float32)), x.shape)
-        k = r.randrange(-3, 4)
-        operator, *args = r.choice([
-            (A.tril.default, x, k), (A.triu.default, x, k), (A.complex.default, x, y),
-        ])  # fmt: skip
-        fuzz(operator, *args)
+        fuzz(r.choice([A.tril.default, A.triu.default]), x, r.randrange(-3, 4))
     assert fuzz.answered > 150
     assert not fuzz.failures, "\n".join(fuzz.failures[:5])
 
