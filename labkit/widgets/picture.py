@@ -85,11 +85,6 @@ class Picture:
         )
 
 
-def shortened(text: str, room: int) -> str:
-    """The text, cut so that it takes no more characters than there is room for."""
-    return text if len(text) <= room else text[: room - 1] + "…"
-
-
 def _n(value: float) -> str:
     """A number as short as it can be, the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""A timeline in JupyterLab: choose spans by keyboard, and see what may overlap."""
+"""A timeline in JupyterLab: choose spans by keyboard, step, and see what may overlap."""
 
 CELLS = [
     """from labkit.show.timeline import timeline
@@ -11,6 +11,7 @@ spans = [
 ]
 w = timeline(spans, edges=[("enqueue copy", "copy"), ("enqueue kernel", "kernel")],
              races=[("copy", "kernel", "kernel reads x while copy writes it")],
+             frames=[{"text": f"after {t} steps", "time": t} for t in range(10)],
              title="a missing event")
 w""",
 ]
@@ -20,8 +21,9 @@ def test_timeline_view(lab):
     lab.open(CELLS)
     view = lab.widget()
     lab.wait_drawn(view)
-    view.locator("canvas").focus()
-    lab.command_mode()
+    view.locator("input[type=range]").focus()
+    lab.press("End")
+    lab.wait_until("w.frame", 9)
     view.locator("canvas").focus()
     lab.press("ArrowRight", "ArrowRight", "ArrowRight")
     lab.wait_until("w.spans[w.selected]['name']", "copy")

@@ -32,6 +32,14 @@ def test_the_axis_has_round_numbers(start, end, whole, ticks):
     assert round_ticks(start, end, whole) == ticks
 
 
+def test_the_picture_follows_the_step():
+    frames = [{"text": "start", "time": 0}, {"text": "all", "time": 5}]
+    view = timeline(SPANS, frames=frames)
+    assert ">kernel</text>" not in view.svg()
+    view.frame = 1
+    assert ">kernel</text>" in view.svg()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -42,7 +50,7 @@ def test_the_axis_has_round_numbers(start, end, whole, ticks):
         ),
         ((["a"], [], [{"source": 0, "target": 1}]), "edge names span 0; there are 0"),
         ((["a"], [], [], [{"spans": (0, 1), "text": ""}]), "race names span 0"),
-        ((["a"], [], [], [], "hours"), "unit 'hours' is not one of steps"),
+        ((["a"], [], [], [], [], "hours"), "unit 'hours' is not one of steps"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

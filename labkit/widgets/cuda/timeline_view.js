@@ -22,7 +22,8 @@ function render({ model, el }) {
     spans = model.get("spans"),
     edges = model.get("edges"),
     races = model.get("races");
-  const unit = model.get("unit");
+  const frames = model.get("frames"),
+    unit = model.get("unit");
   const canvas = lk.focusable(
     lk.h("canvas", {
       class: "lk-timeline",
@@ -65,6 +66,7 @@ function render({ model, el }) {
   const reverse = spans.map(() => []);
   direct.forEach((targets, i) => targets.forEach((t) => reverse[t].push(i)));
 
+  const stepper = lk.frameStepper(model, { change: () => draw() });
   const arrows = lk.toggle("order", "show or hide the arrows that order spans", true, () => draw());
   const overlap = lk.toggle(
     "may overlap",
@@ -82,6 +84,7 @@ function render({ model, el }) {
   root.append(
     ...[
       model.get("title") && lk.h("b", {}, model.get("title")),
+      stepper && stepper.element,
       lk.h(
         "div",
         { class: "lk-row" },
@@ -124,6 +127,9 @@ function render({ model, el }) {
     canvas.height = Math.round(hgt * ratio);
     const g = canvas.getContext("2d"),
       chosen = model.get("selected");
+    const until = frames.length
+      ? frames[Math.min(model.get("frame"), frames.length - 1)].time
+      : Infinity;
     const ordered =
       chosen >= 0 && overlap.isOn()
         ? new Set([...reach(chosen, direct), ...reach(chosen, reverse)])
@@ -146,9 +152,9 @@ function render({ model, el }) {
     g.rect(LABEL - 1, 0, w - LABEL, hgt);
     g.clip();
     spans.forEach((span, i) => {
-      if (span.end < from || span.start > from + shown) return;
+      if (span.start > until || span.end < from || span.start > from + shown) return;
       const a = x(span.start),
-        b = Math.max(a + 2, x(span.end)),
+        b = Math.max(a + 2, x(Math.min(span.end, Math.max(until, span.start)))),
         y = span.lane * LANE + 5;
       g.globalAlpha = ordered && i !== chosen && ordered.has(i) ? 0.15 : 0.55;
       g.fillStyle = lk.palette[kinds.indexOf(span.kind) % lk.palette.length];
@@ -174,6 +180,7 @@ function render({ model, el }) {
       for (const edge of edges) {
         const a = spans[edge.source],
           b = spans[edge.target];
+        if (b.start > until) continue;
         const near = edge.source === chosen || edge.target === chosen,
           [ax, ay, bx, by] = [
             x(a.end),
@@ -278,6 +285,11 @@ function render({ model, el }) {
     if (!order.length) return false;
     move();
   });
+  const moved = () => {
+    stepper?.follow();
+    draw();
+  };
+  model.on("change:frame", moved);
   model.on("change:selected", draw);
   const forget = lk.onTheme(draw),
     resized = new ResizeObserver(draw);
@@ -286,6 +298,8 @@ function render({ model, el }) {
   return () => {
     forget();
     resized.disconnect();
+    if (stepper) stepper.stop();
+    model.off("change:frame", moved);
     model.off("change:selected", draw);
   };
 }

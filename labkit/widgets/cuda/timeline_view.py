@@ -24,6 +24,7 @@ class TimelineView(LabWidget):
     edges   mappings with `source`, `target` (indices into spans) and optionally `kind`
             ("event", "queue", ...): target starts only after source has ended
     races   mappings with `spans` (a pair of indices) and `text`
+    frames  steps, each a mapping with `text` and `time`: what has happened up to that time
     unit    "steps" (the emulator has no other clock), "ms", "us" or "s"
 
     Raises   ValueError   a span ends before it starts or lies in no lane, an edge or race names a
@@ -35,6 +36,7 @@ class TimelineView(LabWidget):
     spans: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     edges: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     races: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    frames: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     kinds: traitlets.List[str] = traitlets.List(help="in the order of the palette").tag(sync=True)
     unit = traitlets.Unicode("steps").tag(sync=True)
     selected = traitlets.Int(-1, help="index of the chosen span, -1 for none").tag(sync=True)
@@ -45,6 +47,7 @@ class TimelineView(LabWidget):
         spans: Sequence[Mapping[str, Any]],
         edges: Sequence[Mapping[str, Any]] = (),
         races: Sequence[Mapping[str, Any]] = (),
+        frames: Sequence[Mapping[str, Any]] = (),
         unit: str = "steps",
         title: str = "",
         **kwargs: Any,
@@ -62,10 +65,14 @@ class TimelineView(LabWidget):
             spans=drawn,
             edges=[{"kind": "event", **edge} for edge in edges],
             races=[{"spans": list(race["spans"]), "text": race["text"]} for race in races],
+            frames=[{"text": frame["text"], "time": float(frame["time"])} for frame in frames],
             kinds=_kinds(drawn),
             unit=unit,
             **kwargs,
         )
+
+    def step_texts(self) -> list[str]:
+        return [frame["text"] for frame in self.frames]
 
     def summary(self) -> str:
         """Lanes, spans, races and the length of the whole."""
@@ -78,7 +85,8 @@ class TimelineView(LabWidget):
         return max((span["end"] for span in self.spans), default=0.0)
 
     def svg(self) -> str:
-        """All lanes."""
+        """All lanes, up to the time of the current step."""
+        until = self.frames[min(self.frame, len(self.frames) - 1)] if self.frames else None
         start = min((span["start"] for span in self.spans), default=0.0)
         scale = (PICTURE_WIDTH - LABEL_WIDTH - 20) / ((self._end() - start) or 1.0)
 
@@ -90,11 +98,15 @@ class TimelineView(LabWidget):
 
         picture = Picture(PICTURE_WIDTH, 74 + len(self.lanes) * LANE_HEIGHT, repr(self))
         picture.text(12, 20, self.title or repr(self), bold=True, mono=False)
+        if until:
+            picture.text(12, 38, until["text"], 11, MUTED, mono=False)
         for index, lane in enumerate(self.lanes):
             picture.line([(LABEL_WIDTH, y(index) + 28), (PICTURE_WIDTH - 12, y(index) + 28)], LINE)
             picture.text(12, y(index) + 18, lane[:15], 11)
         racing = {index for race in self.races for index in race["spans"]}
         for index, span in enumerate(self.spans):
+            if until and span["start"] > until["time"]:
+                continue
             width = max(2.0, x(span["end"]) - x(span["start"]))
             colour = PALETTE[self.kinds.index(span["kind"]) % len(PALETTE)]
             picture.rect(x(span["start"]), y(span["lane"]) + 4, width, 20, fill=colour,
@@ -104,8 +116,9 @@ class TimelineView(LabWidget):
                          span["name"][: max(0, int(width / 6.2))], 10, INK)  # fmt: skip
         for edge in self.edges:
             a, b = self.spans[edge["source"]], self.spans[edge["target"]]
-            ends = [(x(a["end"]), y(a["lane"]) + 14), (x(b["start"]), y(b["lane"]) + 14)]
-            picture.line(ends, arrow=True)
+            if not until or b["start"] <= until["time"]:
+                ends = [(x(a["end"]), y(a["lane"]) + 14), (x(b["start"]), y(b["lane"]) + 14)]
+                picture.line(ends, arrow=True)
         foot = 66 + len(self.lanes) * LANE_HEIGHT
         for tick in round_ticks(start, self._end(), whole=self.unit == "steps"):
             picture.line([(x(tick), foot - 16), (x(tick), foot - 11)], LINE)

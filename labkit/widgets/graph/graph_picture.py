@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.widgets.graph.graph_frames import state_at
-from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture, shortened
+from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture
 
 NODE_WIDTH, LAYER_HEIGHT, BOX_HEIGHT = 132, 62, 30
 MOST_NODES = 150
@@ -96,10 +96,10 @@ def _draw_node(
     if mark:
         picture.rect(x - 62, y - 15, *box, STATE_COLOURS[mark], colour, 1.5, 5, opacity=0.3)
     badge = ", ".join(node["badges"])
-    picture.text(x, y + (0 if badge else 4), shortened(node["label"], 19), 11, INK, "middle")
+    picture.text(x, y + (0 if badge else 4), _short(node["label"], 19), 11, INK, "middle")
     if badge:
         fill = ALERT if "✗" in badge else MUTED
-        picture.text(x, y + 11, shortened(badge, 22), 9, fill, "middle")
+        picture.text(x, y + 11, _short(badge, 22), 9, fill, "middle")
     if len(node["members"]) == 1 and node["members"][0] in state["notes"]:
         picture.text(x + 60, y - 18, state["notes"][node["members"][0]], 9, anchor="end")
 
@@ -127,3 +127,7 @@ def _edge_line(
     enters = 1 if end[1] >= (bends or [start])[-1][1] else -1
     half = BOX_HEIGHT / 2
     return [(start[0], start[1] + leaves * half), *bends, (end[0], end[1] - enters * half)]
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
