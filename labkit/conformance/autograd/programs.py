@@ -67,8 +67,6 @@ class Numbers:
         a, b = self.values, other.values
         return a.shape == b.shape and np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __str__(self) -> str:
         return f"{list(self.values.shape)} {' '.join(f'{v:.6g}' for v in self.values.ravel()[:6])}"
 

@@ -1,5 +1,7 @@
 """Allocation, copies and fills, as a program asks for them."""
 
+import struct
+
 from labkit.cuda.emulator.arena import ALIGNMENT
 from labkit.cuda.errors import InvalidValueError
 from labkit.cuda.operation import Operation
@@ -10,7 +12,11 @@ PAGE = 4096
 LEAST_GUARD, MOST_GUARD = 4096, 1 << 20
 FRESH = 0xCB
 """What freshly allocated memory holds while a program is watched: a GPU promises nothing."""
-FRESH_NUMBERS = "-875836469 (as a float -26711958)"
+_WORD = bytes([FRESH]) * 4
+FRESH_NUMBERS = (
+    f"{int.from_bytes(_WORD, 'little', signed=True)} "
+    f"(as a float {struct.unpack('<f', _WORD)[0]:.0f})"
+)
 POISONED_AT_MOST = 64 << 20
 _SIDES = {
     0: ("host", "host"), 1: ("host", "device"), 2: ("device", "host"), 3: ("device", "device"),
