@@ -309,7 +309,13 @@ def overwrites(program):
     return [(fate, len(program) - 1 if fate == "freed" else n) for fate, n in refcounts(program)]
 
 
+def counts_from_one(program):
+    """The first statement has number 1."""
+    return [(fate, n + (fate == "freed")) for fate, n in refcounts(program)]
+
+
 def test_a_hint_is_about_what_went_wrong():
+    assert "the first has index 0" in shown_hint("refcounts", counts_from_one)
     assert "had gone back at an earlier" in shown_hint("refcounts", overwrites)
     early = "Bytes went back that somebody still held"
     assert shown_hint("refcounts", frees_with_the_base).startswith(early)

@@ -227,8 +227,8 @@ refcounts = Exercise(
             when=lambda e: _died_early(e, "view", "alias"),
         ),
         Hint(
-            "These bytes had gone back at an earlier statement. Bytes go back once: what comes "
-            "later changes nothing.",
+            "These bytes had gone back at an earlier statement; the first has index 0. Bytes go "
+            "back once: what comes later changes nothing.",
             when=_went_back_before,
         ),
         Hint(
