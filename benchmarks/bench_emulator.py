@@ -1,16 +1,19 @@
-"""What the emulator costs: barrier, SGEMM against threads as Python generators, compile, trace.
+"""What the emulator costs: barrier, SGEMM against threads in Python, compile, trace.
 
     python benchmarks/bench_emulator.py [--json FILE]
 
-Ratios and medians of one run on this machine. None of these numbers says anything about a GPU.
+Ratios and medians of one run on this machine; beside numba's simulator where numba is installed.
+None of these numbers says anything about a GPU.
 """
 
 import argparse
+import importlib.util
 import itertools
 import json
 import os
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -174,6 +177,18 @@ def BENCHES():
         goal=1 / 1000,
         calls=1,
     )
+    if importlib.util.find_spec("numba"):
+        sys.path.append(str(Path(__file__).parent))
+        import numba_sgemm
+
+        few = [matrix[:32, :32].copy() for matrix in (a, b, c)]
+        yield Bench(
+            "tiled SGEMM of 32: emulator beside numba's simulator",
+            lambda: kernel((1, 1), (32, 32), (*few, 32, 32, 32)),
+            lambda: numba_sgemm.sgemm(few[0], few[1]),
+            goal=1 / 1000,
+            calls=1,
+        )
     yield Total("compile the longest kernel of the shelf, not cached", compile_afresh, limit_s=0.6)
     with cuda.use(driver):
         one = rung("transpose_2_tiled")

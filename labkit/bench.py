@@ -105,10 +105,10 @@ class Result:
             return f"{self.name}: {self.mine_ns / 1e9:.2f} s, goal {self.goal:.2f} s {verdict}"
         low, high = self.spread
         unit = f" {self.unit}" if self.unit else ""
-        goal = "" if self.goal == float("inf") else f", goal {self.goal:.2f}"
+        goal = "" if self.goal == float("inf") else f", goal {self.goal:.3g}"
         return (
             f"{self.name}: {self.mine_ns:,.0f}{unit} beside {self.other_ns:,.0f}{unit}, "
-            f"ratio {self.ratio:.2f} ({low:.2f} to {high:.2f}{goal}) {verdict}"
+            f"ratio {self.ratio:.3g} ({low:.3g} to {high:.3g}{goal}) {verdict}"
         )
 
 

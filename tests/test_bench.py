@@ -71,5 +71,5 @@ def test_benchmarks_are_found_by_file(tmp_path, monkeypatch, capsys):
 def test_a_count_is_a_ratio_without_a_unit():
     result = measure(Count("crossings", lambda: 12, lambda: 10, goal=1.5))
     assert (result.ratio, result.met) == (1.2, True)
-    assert str(result) == "crossings: 12 beside 10, ratio 1.20 (1.20 to 1.20, goal 1.50) met"
+    assert str(result) == "crossings: 12 beside 10, ratio 1.2 (1.2 to 1.2, goal 1.5) met"
     assert not measure(Count("crossings", lambda: 2, lambda: 0, goal=1.5)).met
