@@ -10,7 +10,7 @@ from labkit.course.exercises import streams as module
 from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.cuda.errors import CudaError
 from labkit.cuda.happens_before import races, repaired
-from tests.course.answers import FIRST, Answers
+from tests.course.answers import FIRST, Answers, first_hint
 
 answers = Answers("streams")
 
@@ -373,6 +373,14 @@ answers.wrong("add_event", "returns the literal answer of the example in the sta
 )  # fmt: skip
 
 
+@answers.wrong("add_event", "forgets that an insert moves what stands behind it")
+def inserts_from_the_front(program, i, j):
+    steps = list(program)
+    steps.insert(i + 1, ("record", steps[i][1], "e"))
+    steps.insert(j, ("wait", steps[j][1], "e"))
+    return steps
+
+
 @answers.right("conflict")
 def conflict(one, other):
     forth = set(one[3]) & {*other[2], *other[3]}
@@ -523,5 +531,25 @@ def test_a_hint_fits_any_case_that_it_is_given_for():
     assert [hint.text.split(".")[0] for hint in hints] == [
         "Neither step writes a buffer that the other one touches"
     ]
-    (too_long,) = (one for one in module.add_event.hints if isinstance(one, Hint))
-    assert "{" not in too_long.text  # {got} would be the whole program
+    for hint in module.add_event.hints:  # {got} would be the whole program
+        assert "{" not in getattr(hint, "text", hint)
+
+
+def test_a_slip_earns_the_hint_about_it():
+    class SetInInit(Streams):
+        def __init__(self, driver):
+            super().__init__(driver)
+            self.here.stream = 0
+
+        def current(self):
+            return self.here.stream
+
+    class NeverBack(Streams):
+        def using(self, stream):
+            self.here.stream = stream
+            return contextlib.nullcontext()
+
+    assert "moved by one" in first_hint(module.add_event, inserts_from_the_front)
+    assert "empty in a new thread" in first_hint(module.wait_stream, SetInInit)
+    assert "keep yours in `self.mine`" in first_hint(module.wait_stream, GlobalCurrent)
+    assert "in a `finally`" in first_hint(module.wait_stream, NeverBack)

@@ -314,16 +314,20 @@ wait_stream = Exercise(
             when=lambda e: "host waited" in e.got,
         ),
         Hint(
-            "Two threads, two current streams. Where do you keep yours? threading.local() gives "
-            "each thread its own.",
-            when=lambda e: "thread" in e.input and "told" in e.property,
+            "Two threads, two current streams: keep yours in `self.mine`. It is empty in a new "
+            "thread, as `__init__` ran in another one. Where does `current` find the 0 there?",
+            when=lambda e: "thread" in e.input and (e.kind == "raised" or "told" in e.property),
         ),
         Hint(
             "The order differs from what was asked. Draw the queues of {input}: which mark is "
             "recorded behind which work, and which queue waits for it?",
             when=_about("order"),
         ),
-        "Begin with `current` and `using`: the stream before comes back, whatever happens inside.",
+        Hint(
+            "`using` notes the stream before, makes its own current, and puts the noted one back "
+            "in a `finally`: it comes back also when the body raised.",
+            stage="using",
+        ),
         "A queue can wait for a mark in another queue.",
         "Record here, make the other wait for that record: event_record(event, other), then "
         "stream_wait_event(stream, event). A wait takes the record of that moment: to record the "

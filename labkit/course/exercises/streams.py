@@ -33,6 +33,10 @@ def _with_event(program: list[Action], first: int, second: int) -> list[Action]:
     return [*program[: first + 1], record, *behind, wait, *ahead]
 
 
+def _kinds(program: Any) -> list[str]:
+    return [step[0] for step in program]
+
+
 add_event = Exercise(
     id="streams.add_event",
     rung="warm-up",
@@ -45,6 +49,11 @@ add_event = Exercise(
             "Your program has too few or too many steps: all steps stay, and two are added.",
             when=lambda e: isinstance(e.value, list) and len(e.value) != len(e.right),
         ),
+        Hint(
+            "Step i, then the record; the wait, then step j. What stands behind an insert has "
+            "moved by one place.",
+            when=lambda e: _kinds(e.value) != _kinds(e.right),
+        ),
         "The stream of step i records, the stream of step j waits: a step's second entry is its "
         "stream.",
         "Cut the list in three: up to and with step i, what is between, and from step j on.",
@@ -52,6 +61,7 @@ add_event = Exercise(
     ),
     must_fail=(
         "records before the first step",
+        "forgets that an insert moves what stands behind it",
         "waits behind the second step",
         "waits on the stream that recorded",
         CONSTANT,
