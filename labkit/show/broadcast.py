@@ -1,7 +1,7 @@
 """show.broadcast: shapes aligned from the right, to the result or to the dimension that fails."""
 
-import inspect
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,8 +38,7 @@ def broadcast(
     if not operands:
         raise TypeError("show.broadcast needs at least one tensor or shape")
     if names is None:
-        frame = inspect.currentframe()
-        names = argument_texts(frame.f_back if frame else None, len(operands))
+        names = argument_texts(sys._getframe(1), len(operands))
         letters = [chr(ord("a") + place % 26) for place in range(len(operands))]
         names = [
             letter if isinstance(one, (tuple, list)) else name

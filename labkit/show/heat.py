@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 MOST_ROWS, MOST_COLUMNS = 12, 16
+NUMBERS_ON_AN_EDGE = 3
 
 
 def heat_map(title: str, shape: Sequence[int], numbers: Sequence[Any]) -> dict[str, Any]:
@@ -28,6 +29,12 @@ def heat_map(title: str, shape: Sequence[int], numbers: Sequence[Any]) -> dict[s
         "columns": grid.shape[1],
         "numbers": [_number(value) for value in grid.reshape(-1).tolist()],
     }
+
+
+def in_words(numbers: Sequence[float]) -> str:
+    """Few numbers, as they stand on an edge."""
+    words = ", ".join(f"{number:.3g}" for number in numbers)
+    return words if len(numbers) == 1 else f"[{words}]"
 
 
 def _blocks(grid: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:

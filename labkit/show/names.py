@@ -8,14 +8,12 @@ from types import FrameType
 from typing import Any
 
 
-def argument_texts(frame: FrameType | None, count: int) -> list[str]:
+def argument_texts(frame: FrameType, count: int) -> list[str]:
     """The first `count` positional arguments of the call the frame is in, as written.
 
     frame   the caller's; where its source is not to be had the names are a, b, c, ...
     """
     fallback = [chr(ord("a") + place) if place < 26 else f"t{place}" for place in range(count)]
-    if frame is None:
-        return fallback
     where = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
     if where is None or None in where:
         return fallback
@@ -45,18 +43,14 @@ def argument_texts(frame: FrameType | None, count: int) -> list[str]:
     return short if len(set(short)) == len(short) else fallback
 
 
-def tensor_names(frame: FrameType | None) -> dict[int, str]:
+def tensor_names(frame: FrameType) -> dict[int, str]:
     """The names of the tensors the frame's variables hold, by id; its own before global ones."""
-    if frame is None:
-        return {}
-    variables = {**frame.f_globals, **frame.f_locals}
-    return {id(value): name for name, value in tensors_in(variables).items()}
+    found = tensors_in({**frame.f_globals, **frame.f_locals})
+    return {id(value): name for name, value in found.items()}
 
 
-def tensors_at(frame: FrameType | None) -> dict[int, str]:
+def tensors_at(frame: FrameType) -> dict[int, str]:
     """Address -> the name of a variable of the frame whose tensor begins there."""
-    if frame is None:
-        return {}
     found = tensors_in({**frame.f_globals, **frame.f_locals})
     return {one.data_ptr(): name for name, one in found.items() if one.numel()}
 

@@ -1,7 +1,7 @@
 """show.strides: tensors as sizes, strides and offset over the storage they share."""
 
-import inspect
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,8 +58,7 @@ def strides(
     if not tensors:
         raise TypeError("show.strides needs at least one tensor, or program='...'")
     if names is None:
-        frame = inspect.currentframe()
-        names = argument_texts(frame.f_back if frame else None, len(tensors))
+        names = argument_texts(sys._getframe(1), len(tensors))
     if len(names) != len(tensors):
         raise ValueError(f"{len(names)} names {list(names)} for {len(tensors)} tensors")
     views = [

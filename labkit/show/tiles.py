@@ -27,7 +27,10 @@ def tiles(
     Raises   ValueError   more than two dimensions, too many elements, or no step `at`
              IndexError   an index that does not fit, as the tensor itself raises it
     """
-    values = _grid(tensor)
+    shape = tuple(tensor.shape)
+    if len(shape) > 2:
+        raise ValueError(f"show.tiles draws at most 2 dimensions, got shape {shape}; select first")
+    values = _folded(tensor)
     source = {"name": "source", "values": values}
     if not indices:
         return TileView([source], title=title)
@@ -70,13 +73,6 @@ def _like(tensor: Any, positions: Any) -> Any:
     import labkit
 
     return labkit.from_numpy(positions)
-
-
-def _grid(tensor: Any) -> Any:
-    shape = tuple(tensor.shape)
-    if len(shape) > 2:
-        raise ValueError(f"show.tiles draws at most 2 dimensions, got shape {shape}; select first")
-    return _folded(tensor)
 
 
 def _folded(tensor: Any) -> Any:

@@ -120,7 +120,7 @@ def _read_torch(tensor: Any, called: str) -> View:
         owner=("torch", storage._cdata),
         address=0 if meta else storage.data_ptr(),
         nbytes=storage.nbytes(),
-        use_count=_torch_use_count(torch, storage),
+        use_count=torch._C._storage_Use_Count(storage._cdata) - 1,  # less our handle
         note=", ".join(filter(None, notes)),
         read=None if meta else read,
         handle=storage,
@@ -128,12 +128,6 @@ def _read_torch(tensor: Any, called: str) -> View:
     name = str(tensor.dtype).removeprefix("torch.")
     version = None if tensor.is_inference() else tensor._version
     return View(name, tensor.element_size(), sizes_, strides_, int(offset), version, memory)
-
-
-def _torch_use_count(torch: Any, storage: Any) -> int | None:
-    """Tensors that hold the storage: PyTorch's own count, less the handle that asks."""
-    count = getattr(torch._C, "_storage_Use_Count", None)
-    return None if count is None else int(count(storage._cdata)) - 1
 
 
 def _read_numpy(array: NDArray[Any], called: str) -> View:

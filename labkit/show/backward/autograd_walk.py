@@ -1,7 +1,9 @@
 """A graph of autograd nodes, torch's or labkit's, as the plain data a GraphView draws."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 TEXT_LENGTH = 60
@@ -36,8 +38,8 @@ class Walk:
         for start in starts:
             self._meet(start)
         with unobserved():  # to describe is not to use
-            for number in _numbers_from(first, self.order):  # grows: breadth first
-                node = self.order[number]
+            grows = islice(self.order, first, None)  # while it is walked: breadth first
+            for number, node in enumerate(grows, start=first):
                 self.nodes.append(_described(node, self._names))
                 for result, (target, slot) in enumerate(node.next_functions):
                     if target is None:
@@ -58,9 +60,20 @@ class Walk:
     def _rank(self) -> None:
         """Operations say which was made first: the later, the earlier it runs backward."""
         made = [i for i, node in enumerate(self.order) if not _is_leaf(node)]
-        made.sort(key=lambda i: sequence_nr(self.order[i]))
+        made.sort(key=lambda i: self.order[i]._sequence_nr())
         for rank, i in enumerate(made):
             self.nodes[i]["badges"] = [f"#{rank}", *self.nodes[i]["saves"]]
+
+    def edge(self, source: int, target: int, slot: int, asked: Counter[Any]) -> list[int]:
+        """The next edge from a node to an input slot of another; empty when there is no more.
+
+        asked   how often each was asked for before
+        """
+        end = (self.order[target], slot)
+        ways = enumerate(self.order[source].next_functions)
+        nth = asked[source, target, slot]
+        asked[source, target, slot] += 1
+        return [self.slots[source, result] for result, way in ways if way == end][nth : nth + 1]
 
     def names(self) -> list[str]:
         """What tells each node from others of its name: MulBackward0 #3, AccumulateGrad x."""
@@ -68,19 +81,6 @@ class Walk:
             " ".join([node["label"], *(badge.split(" (")[0] for badge in node["badges"][:1])])
             for node in self.nodes
         ]  # fmt: skip
-
-
-def _numbers_from(first: int, order: list[Any]) -> Iterable[int]:
-    number = first
-    while number < len(order):
-        yield number
-        number += 1
-
-
-def sequence_nr(node: Any) -> int:
-    """The node's number: later nodes have larger ones."""
-    number: int = node._sequence_nr()
-    return number
 
 
 def _is_leaf(node: Any) -> bool:
@@ -106,7 +106,7 @@ def _described(node: Any, names: Mapping[int, str]) -> dict[str, Any]:
             "saves": [],
             "details": {"adds into": adds, "version of the leaf": leaf._version},
         }
-    saved = _saved_values(node)
+    saved, line = _saved_values(node), forward_line(node)
     counts = {word: sum(text.count(word) for text in saved.values()) for word in SAVED_STATES}
     badges = [f"{SAVED_STATES[word]}: {count}" for word, count in counts.items() if count]
     return {
@@ -114,14 +114,8 @@ def _described(node: Any, names: Mapping[int, str]) -> dict[str, Any]:
         "kind": "saves tensors" if badges else "operation",
         "badges": [],
         "saves": badges,
-        "details": {**saved, **_forward_line(node)},
+        "details": saved | ({"forward call": line} if line else {}),
     }
-
-
-def _forward_line(node: Any) -> dict[str, str]:
-    """Where the forward call was made, if anomaly mode noted it."""
-    line = forward_line(node)
-    return {"forward call": line} if line else {}
 
 
 def forward_line(node: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from labkit.autograd.recording import Step, Value
 from labkit.show.backward.autograd_walk import Walk, forward_line
-from labkit.show.heat import heat_map
+from labkit.show.heat import NUMBERS_ON_AN_EDGE, heat_map, in_words
 
 Frame = dict[str, Any]
 KINDS = {
@@ -15,7 +15,6 @@ KINDS = {
     "capture": "capture", "skip": "skip", "release": "release", "error": "error", "end": "end",
 }  # fmt: skip
 ALWAYS_SHOWN = ("start", "pop", "hook", "error", "end")
-NUMBERS_ON_AN_EDGE = 3
 EVERY_STEP_UP_TO = 300
 """Graphs with more nodes get a frame per node, else a notebook would grow by megabytes."""
 
@@ -45,7 +44,7 @@ class Frames:
         self._fired: list[str] = []
         self._ran = 0
         self._unshown: dict[str, dict[int, Any]] = {}
-        self._results: Counter[tuple[int, int]] = Counter()
+        self._came: Counter[Any] = Counter()
 
     def add(self, steps: Sequence[Step]) -> list[Frame]:
         """The frames, with one more per step; in a large graph, per node that runs."""
@@ -87,7 +86,7 @@ class Frames:
     def _start(self, step: Step) -> Frame:
         self._buffers.clear()
         self._waiting.clear()
-        self._results.clear()
+        self._came.clear()
         self._ran, self._running = 0, -1
         notes: dict[int, str | None] = dict.fromkeys(range(len(self.walk.nodes)) if self.frames
                                                      else ())  # fmt: skip
@@ -101,16 +100,16 @@ class Frames:
             f"dependencies are counted: each of {len(places)} nodes waits for as many gradients as "
             f"edges lead to it; {self._name(step.node)} is where backward starts"
         )
-        marks |= self._marks(step.node, "ready")
+        marks |= self._on(step.node, "ready")
         return {"text": text, "notes": notes, "marks": marks, "flows": flows}
 
     def _ready(self, step: Step) -> Frame:
         text = f"{self._name(step.node)} has all its gradients: it enters the ready heap"
-        return {"text": text, "marks": self._marks(step.node, "ready"),
-                "notes": self._notes(step.node, None)}  # fmt: skip
+        return {"text": text, "marks": self._on(step.node, "ready"),
+                "notes": self._on(step.node, None)}  # fmt: skip
 
     def _pop(self, step: Step) -> Frame:
-        marks = self._marks(self._running, "done")
+        marks = self._on(self._running, "done")
         self._running, self._saved, self._fired = step.node, [], []
         self._ran += 1
         held = {key: value for key, value in self._buffers.items() if key[0] == step.node}
@@ -121,8 +120,8 @@ class Frames:
         )  # fmt: skip
         return {
             "text": f"{self._name(step.node)} leaves the heap and runs, number {self._ran}: {why}",
-            "marks": {**marks, **self._marks(step.node, "active")},
-            "notes": self._notes(step.node, None if self.simple else f"ran {self._ran}."),
+            "marks": {**marks, **self._on(step.node, "active")},
+            "notes": self._on(step.node, None if self.simple else f"ran {self._ran}."),
             "heats": _heats({f"gradient of input {slot}": v for (_, slot), v in held.items()}),
         }
 
@@ -142,7 +141,7 @@ class Frames:
             f"{name} needs {which} as it was at version {step.expected}, but in-place operations "
             f"have written it since: it is at version {step.version}{made}"
         )
-        return {"text": reason, "marks": self._marks(step.node, "error"), "stop": reason,
+        return {"text": reason, "marks": self._on(step.node, "error"), "stop": reason,
                 "heats": heats}  # fmt: skip
 
     def _hook(self, step: Step) -> Frame:
@@ -162,8 +161,8 @@ class Frames:
         return {
             "text": f"a gradient {how} the buffer of {self._name(step.node)}, input {step.slot}; "
             f"{more}",
-            "marks": self._marks(step.node, "waiting" if step.waiting else "ready"),
-            "notes": self._notes(step.node, note),
+            "marks": self._on(step.node, "waiting" if step.waiting else "ready"),
+            "notes": self._on(step.node, note),
             "edges": edges,
             "flows": dict.fromkeys(edges, _arrived(held, step.value)),
             "heats": _heats({f"buffer of input {step.slot}": step.value}),
@@ -182,17 +181,17 @@ class Frames:
 
     def _skip(self, step: Step) -> Frame:
         text = f"{self._name(step.node)} is not needed for the gradients asked for"
-        return {"text": text, "marks": self._marks(step.node, "done")}
+        return {"text": text, "marks": self._on(step.node, "done")}
 
     def _release(self, step: Step) -> Frame:
         self._saved = []
         return {"text": f"{self._name(step.node)} lets go of its saved tensors"}
 
     def _error(self, step: Step) -> Frame:
-        return {"text": step.text, "marks": self._marks(self._running, "error"), "stop": step.text}
+        return {"text": step.text, "marks": self._on(self._running, "error"), "stop": step.text}
 
     def _end(self, step: Step) -> Frame:
-        marks = self._marks(self._running, "done")
+        marks = self._on(self._running, "done")
         self._running, self._heap, self._saved, self._fired = -1, [], [], []
         return {"text": f"the heap is empty: backward is done, {self._ran} nodes ran",
                 "marks": marks}  # fmt: skip
@@ -209,27 +208,16 @@ class Frames:
     def _is_leaf(self, node: int) -> bool:
         return self._name(node).startswith("AccumulateGrad")
 
-    def _marks(self, node: int, state: str) -> dict[int, str]:
+    def _on(self, node: int, mark_or_note: str | None) -> dict[int, str | None]:
         place = self._at(node)
-        return {} if place is None else {place: state}
-
-    def _notes(self, node: int, note: str | None) -> dict[int, str | None]:
-        place = self._at(node)
-        return {} if place is None else {place: note}
+        return {} if place is None else {place: mark_or_note}
 
     def _edge(self, step: Step) -> list[int]:
         """The edge from the running node along which this gradient came."""
         source, target = self._at(self._running), self._at(step.node)
         if source is None or target is None:
             return []
-        fitting = [
-            self.walk.slots[source, result]
-            for result, (node, slot) in enumerate(self.walk.order[source].next_functions)
-            if node is not None and self.walk.place[node] == target and slot == step.slot
-        ]
-        seen = self._results[self._running, step.node * 1000 + step.slot]
-        self._results[self._running, step.node * 1000 + step.slot] += 1
-        return fitting[seen : seen + 1]
+        return self.walk.edge(source, target, step.slot, self._came)
 
     def _lists(self) -> dict[str, list[str]]:
         lists = {"ready heap": [self._name(node) for node in self._heap]}
@@ -261,8 +249,7 @@ def _arrived(held: Value | None, now: Value | None) -> str:
     if not now.numbers or len(now.numbers) > NUMBERS_ON_AN_EDGE or (held and not held.numbers):
         return str(now.shape)
     before = held.numbers if held and held.numbers else [0.0] * len(now.numbers)
-    numbers = [f"{a - b:.3g}" for a, b in zip(now.numbers, before, strict=True)]
-    return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"
+    return in_words([a - b for a, b in zip(now.numbers, before, strict=True)])
 
 
 def _heats(values: dict[str, Value | None]) -> list[dict[str, Any]]:

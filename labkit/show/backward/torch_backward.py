@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from labkit.autograd.engine import ready_queue
 from labkit.autograd.recording import NodeNote, Recorder, Value
-from labkit.show.backward.autograd_walk import VERSIONS, Walk, sequence_nr, short_name
+from labkit.show.backward.autograd_walk import VERSIONS, Walk, short_name
 from labkit.show.backward.recorder import MOST_ELEMENTS, saved_names
 
 Hook = Callable[..., Any]
@@ -41,7 +41,7 @@ class TorchRecorder(Recorder):
             self._numbers[id(node)] = len(self.nodes)
             self._alive.append(node)
             inputs = len(node._input_metadata)
-            self.nodes.append(NodeNote(node.name(), sequence_nr(node), inputs, []))
+            self.nodes.append(NodeNote(node.name(), node._sequence_nr(), inputs, []))
         return self._numbers[id(node)]
 
     def graph(self, roots: Sequence[Any]) -> None:
@@ -112,9 +112,7 @@ class _Call:
         options: dict[str, Any],
     ) -> None:  # fmt: skip
         self.recorder, self.keep = recorder, keep
-        edges = [torch.autograd.graph.get_gradient_edge(one) if isinstance(one, torch.Tensor)
-                 else one for one in outputs]  # fmt: skip
-        self.roots = [(edge.node, edge.output_nr) for edge in edges]
+        self.roots = [(edge.node, edge.output_nr) for edge in gradient_edges(outputs)]
         self.tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
         recorder.graph([node for node, _ in self.roots])
         self.nodes = _reachable([node for node, _ in self.roots])
@@ -125,23 +123,20 @@ class _Call:
                     self.waiting[target] += 1
         self.wanted = self._wanted(inputs)
         captures = not options.get("accumulate_grad", True)
-        self.captured = {node: i for i, node in enumerate(self._ends(inputs))} if captures else {}
+        ends = gradient_edges(inputs if captures else ())
+        self.captured = {edge.node: i for i, edge in enumerate(ends)}
         self.heap: list[Any] = []
         self.sums: dict[tuple[Any, int], Any] = {}
         self.had_grad = False
         self._begin(grads)
 
-    def _ends(self, inputs: Any) -> list[Any]:
-        edges = [one if not isinstance(one, torch.Tensor)
-                 else torch.autograd.graph.get_gradient_edge(one) for one in inputs]  # fmt: skip
-        return [edge.node for edge in edges]
-
     def _wanted(self, inputs: Any) -> set[Any]:
         """The nodes on a path to one of the inputs; all, when none is named."""
         if not inputs:
             return set(self.nodes)
-        wanted = set(self._ends(inputs))
-        for node in sorted(self.nodes, key=sequence_nr):  # targets were made before
+        wanted = {edge.node for edge in gradient_edges(inputs)}
+        by_age = sorted(self.nodes, key=lambda node: node._sequence_nr())
+        for node in by_age:  # targets were made before
             if any(target in wanted for target, _ in node.next_functions):
                 wanted.add(node)
         return wanted
@@ -153,7 +148,7 @@ class _Call:
             ((root, slot),) = self.roots
             recorder.note("start", root, [(0, root)], dependencies=counts)
             self.sums[root, slot] = _copy(grads[0])
-            ready_queue.push(self.heap, (sequence_nr(root), root, None))
+            ready_queue.push(self.heap, (root._sequence_nr(), root, None))
             return
         for root, _ in self.roots:
             self.waiting[root] += 1
@@ -203,7 +198,7 @@ class _Call:
         return taken[::-1]
 
     def _pop_until(self, node: Any) -> None:
-        """The node leaves the heap; what left before it without running was captured."""
+        """The node leaves the heap, or all do; what leaves without running was captured."""
         while self.heap:
             _, first, _ = ready_queue.pop(self.heap)
             self.recorder.note("pop", first, self.heap)
@@ -270,16 +265,19 @@ class _Call:
             value = recorder.value(self.sums[node, slot])
             recorder.note("buffer", node, self.heap, slot=slot, waiting=left, value=value)
         if not left:
-            ready_queue.push(self.heap, (sequence_nr(node), node, None))
+            ready_queue.push(self.heap, (node._sequence_nr(), node, None))
             recorder.note("ready", node, self.heap)
 
     def finish(self) -> None:
         """Nothing is left to do."""
-        while self.heap:
-            _, node, _ = ready_queue.pop(self.heap)
-            self.recorder.note("pop", node, self.heap)
-            self._capture(node)
+        self._pop_until(None)
         self.recorder.note("end")
+
+
+def gradient_edges(ends: Sequence[Any]) -> list[Any]:
+    """Tensors as the edges that their gradients come along; edges stay what they are."""
+    edge_of = torch.autograd.graph.get_gradient_edge
+    return [edge_of(one) if isinstance(one, torch.Tensor) else one for one in ends]
 
 
 def _reachable(roots: Sequence[Any]) -> list[Any]:

@@ -32,6 +32,7 @@ REPLAYED_AHEAD = 16_000
 """Entries of a trace that is: one replay of so many takes about a tenth of a second."""
 
 
+@collector_paused()  # a collection now would walk every dict of the snapshot
 def memory(
     *sources: Any,
     live: bool = False,
@@ -73,21 +74,6 @@ def memory(
         raise TypeError(f"show.memory takes one source, or two to compare; got {len(sources)}")
     if live:
         return _live(sources, every, title)
-    with collector_paused():  # a collection now would walk every dict of the snapshot
-        return _map(sources, device, title, what_if, frame, autopsy, events, whole, simple)
-
-
-def _map(
-    sources: Sequence[Any],
-    device: int | None,
-    title: str,
-    what_if: Sequence[str] | None,
-    frame: int | None,
-    autopsy: Sequence[str] | None,
-    events: tuple[int, int] | None,
-    whole: bool,
-    simple: bool,
-) -> MemoryMap:
     found = [read_source(source, device, events) for source in sources]
     traces = [read_trace(source, device) for source in found]
     first = found[0]

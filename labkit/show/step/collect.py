@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from labkit.show.backward.autograd_walk import Walk, sequence_nr
+from labkit.show.backward.autograd_walk import Walk
 from labkit.show.step.gradients import Gradients
 from labkit.show.step.on_device import DeviceWatch
 from labkit.show.step.record import Recording
@@ -73,7 +73,7 @@ def record(
         snapshot = watch.snapshot()
     if not walk.order:
         raise ValueError("the step ran no backward: call loss.backward() inside it")
-    places = {sequence_nr(node): place for place, node in enumerate(walk.order)}
+    places = {node._sequence_nr(): place for place, node in enumerate(walk.order)}
     recording.finish(places, walk.names())
     return StepRecord(
         recording, walk, gradients.heats(), snapshot, list(watch.outside), names, watch.remarks,

@@ -10,12 +10,11 @@ import numpy as np
 
 from labkit.core.strides import storage_nbytes
 from labkit.show.backward.autograd_walk import Walk
-from labkit.show.heat import heat_map
+from labkit.show.heat import NUMBERS_ON_AN_EDGE, heat_map, in_words
 from labkit.show.step.record import Phase, Recording
 
 MOST_ELEMENTS = 1024
 """Of a gradient whose numbers are kept."""
-NUMBERS_ON_AN_EDGE = 3
 
 Array = np.ndarray[Any, Any]
 ReadLater = Callable[[int, int], Array | None]
@@ -124,8 +123,7 @@ class Gradients:
             numbers = value.elements.reshape(-1).tolist()
             found[event] = heat_map("gradient", value.shape, numbers)
             if len(numbers) <= NUMBERS_ON_AN_EDGE:
-                words = ", ".join(f"{number:.3g}" for number in numbers)
-                self.recording.events[event].came = words if len(numbers) == 1 else f"[{words}]"
+                self.recording.events[event].came = in_words(numbers)
         return found
 
     def _name(self, place: int) -> str:

@@ -68,11 +68,11 @@ class GradientRecorder(WalkingRecorder):
     def __init__(self, gradients: Gradients) -> None:
         super().__init__(gradients.walk)
         self._gradients = gradients
-        self._used: Counter[tuple[int, int, int]] = Counter()
+        self._came: Counter[Any] = Counter()
 
     def graph(self, roots: Any) -> None:
         """The graph is known; backward is about to begin."""
-        self._used.clear()
+        self._came.clear()
         super().graph(roots)
         self._gradients.begins()
 
@@ -106,16 +106,9 @@ class GradientRecorder(WalkingRecorder):
         """The edge from the running node along which the gradient came, the first unused one."""
         source = self._gradients.running
         target = self.walk.place.get(node, -1)
-        if source < 0:
+        if source < 0 or target < 0:
             return -1
-        fitting = [
-            self.walk.slots[source, result]
-            for result, (following, number) in enumerate(self.walk.order[source].next_functions)
-            if following is node and number == slot
-        ]
-        nth = self._used[source, target, slot]
-        self._used[source, target, slot] += 1
-        return fitting[nth] if nth < len(fitting) else -1
+        return next(iter(self.walk.edge(source, target, slot, self._came)), -1)
 
 
 @contextmanager

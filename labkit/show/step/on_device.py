@@ -11,14 +11,13 @@ import numpy as np
 from labkit.cuda import tensor_memory
 from labkit.cuda.operation import Operation
 from labkit.cuda.select import chosen_driver
-from labkit.cuda.signature import ParamKind
 from labkit.cuda.stream import current_stream
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.history import Action, Frames, History, MempoolId
 from labkit.memory.storages import cuda_storages
+from labkit.show.launches import addresses
 from labkit.show.step.record import Launch, Recording
 
-ADDRESS_BYTES = 8
 BORROWED = "For this step labkit's caching allocator served the device's memory."
 ONE_OF = "Streams and memory are those of lab:{}, one of {} devices."
 
@@ -162,7 +161,8 @@ class DeviceWatch:
         return launched
 
     def _queued(self, stream: int, operation: Operation) -> Launch:
-        reads, writes = _touched(operation)
+        touched = addresses(operation)
+        reads, writes = ([at for way, at in touched if way == one] for one in ("reads", "writes"))
         launch = Launch(
             operation.name, operation.kind, stream, operation.grid, operation.block, reads, writes
         )
@@ -236,24 +236,6 @@ def _segment(address: int, size: int) -> dict[str, Any]:
         "active_size": rounded, "requested_size": size, "stream": 0, "segment_type": "small",
         "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": [block],
     }  # fmt: skip
-
-
-def _touched(operation: Operation) -> tuple[list[int], list[int]]:
-    """The addresses that the work may read, and those that it may write."""
-    if operation.kind == "memcpy":
-        return [operation.src], [operation.dst]
-    if operation.kind == "memset":
-        return [], [operation.dst]
-    reads: list[int] = []
-    writes: list[int] = []
-    if operation.kind == "kernel":
-        params = operation.function.signature.params
-        for param, packed in zip(params, operation.args, strict=True):
-            if param.kind == ParamKind.POINTER:
-                address = int.from_bytes(packed[:ADDRESS_BYTES], "little")
-                if address:
-                    (reads if param.is_const else writes).append(address)
-    return reads, writes
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from labkit.dispatch.arguments import key_set_of
 from labkit.dispatch.explain.predict import predict
 from labkit.dispatch.situation import Situation
 from labkit.show.backward.autograd_walk import short_name
+from labkit.show.backward.torch_backward import gradient_edges
 from labkit.show.dispatch.paths import shortened
 from labkit.show.step.gradients import Gradients
 from labkit.show.step.record import Hop, Recording
@@ -170,10 +171,8 @@ class TorchBackward:
 
     def _begin(self, outputs: Sequence[Any], hooks: ExitStack) -> None:
         walk = self._gradients.walk
-        edges = [torch.autograd.graph.get_gradient_edge(one) if isinstance(one, torch.Tensor)
-                 else one for one in outputs]  # fmt: skip
         with _disable_current_modes():
-            walk.add([edge.node for edge in edges])
+            walk.add([edge.node for edge in gradient_edges(outputs)])
         self._ran.clear()
         self._into.clear()
         for (source, result), edge in walk.slots.items():
