@@ -85,6 +85,11 @@ class Picture:
         )
 
 
+def short(text: str, room: int) -> str:
+    """The text in at most so many letters; what is cut off is an ellipsis."""
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
 def _n(value: float) -> str:
     """A number as short as it can be, the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

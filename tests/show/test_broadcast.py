@@ -70,7 +70,7 @@ def test_any_shapes_end_as_in_pytorch():
 
 
 def test_no_memory_is_needed_for_large_shapes():
-    assert show.broadcast((10**6, 1), (1, 10**6)).numel == 10**12
+    assert show.broadcast((10**6, 1), (1, 10**6)).sizes == [10**6, 10**6]
     assert "(3) must match" in show.broadcast((10**6, 3), (10**6, 4)).message
 
 

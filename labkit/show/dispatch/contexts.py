@@ -12,6 +12,7 @@ from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.packet import OverloadPacket
 from labkit.dispatch.schema_parser import parse_schema
 from labkit.dispatch.tls import InferenceMode
+from labkit.widgets.picture import short
 
 LABELS = {
     "plain": "as called",
@@ -82,15 +83,10 @@ def explained_in_contexts(
             except Exception as error:
                 if contexts is not None or name == "plain":
                     raise
-                left_out[name] = _first_words(error)
+                left_out[name] = short(str(error).partition("\n")[0], REASON_LENGTH)
                 continue
         calls.append(_call(name, made, run))
     return calls, left_out
-
-
-def _first_words(error: Exception) -> str:
-    line = str(error).partition("\n")[0]
-    return line if len(line) <= REASON_LENGTH else f"{line[: REASON_LENGTH - 1]}…"
 
 
 def _call(name: str, made: Explanation, run: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labkit.widgets.cuda.warp_request import LANES, ideal_sectors, lanes_of, passes, sectors
-from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture
+from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture, short
 
 WIDTH, ROW, CELL = 920, 17, 20
 CONTEXT = 2
@@ -29,9 +29,13 @@ def heat(counter: float, ideal: float) -> float:
     return min(1.0, max(0.0, math.log2(counter / ideal) / 5)) if ideal and counter else 0.0
 
 
+def places_of(accesses: Sequence[Data]) -> list[tuple[str, int]]:
+    """The source lines that touch memory, (file, line), in order: what `place` counts."""
+    return sorted({(one["file"], one["line"]) for one in accesses})
+
+
 def worst_place(run: Data) -> tuple[int, int] | None:
     """(place, index of a request of it) where the counters are furthest from their ideal."""
-    places = sorted({(one["file"], one["line"]) for one in run["accesses"]})
     requests = run["requests"]
 
     def excess(number: int) -> float:
@@ -42,7 +46,7 @@ def worst_place(run: Data) -> tuple[int, int] | None:
         return None
     worst = max(range(len(requests)), key=lambda n: (excess(n), -n))
     access = run["accesses"][requests[worst]["access"]]
-    return places.index((access["file"], access["line"])), worst
+    return places_of(run["accesses"]).index((access["file"], access["line"])), worst
 
 
 def kernel_picture(run: Data, frame: int, title: str, label: str) -> str:
@@ -62,7 +66,7 @@ def kernel_picture(run: Data, frame: int, title: str, label: str) -> str:
         _draw_line(picture, run, number, 56 + ROW * row, number in flagged)
     for row, finding in enumerate(findings):
         words = f"line {finding['line']}: {finding['kind']}: {finding['message']}"
-        picture.text(12, top + 10 + 16 * row, _short(words, 140), 11, ALERT, mono=False)
+        picture.text(12, top + 10 + 16 * row, short(words, 140), 11, ALERT, mono=False)
     if request:
         _draw_request(picture, run, request, below + 8)
     return picture.svg()
@@ -101,7 +105,7 @@ def _draw_line(picture: Picture, run: Data, number: int | None, y: float, flagge
         picture.rect(212, y, 40, ROW - 2, HEAT, LINE, opacity=0.55 * (1 - active["efficiency"]))
         picture.text(232, y + 12, f"{active['efficiency']:.0%}", 10, INK, "middle")
     picture.text(44, y + 12, str(number), 11, ALERT if flagged else MUTED, "end")
-    picture.text(264, y + 12, _short(run["source"][number - 1].expandtabs(4), 92), 11)
+    picture.text(264, y + 12, short(run["source"][number - 1].expandtabs(4), 92), 11)
 
 
 def _each(accesses: Sequence[Data], counter: str) -> str:
@@ -203,7 +207,3 @@ def sector_layout(touched: Sequence[int], room: float) -> dict[int, tuple[float,
 def short_number(value: float) -> str:
     """2 decimals at most, none where there are none."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"

@@ -7,7 +7,13 @@ import numpy as np
 import traitlets
 
 from labkit.widgets.base import LabWidget, pack_columns
-from labkit.widgets.cuda.kernel_picture import kernel_picture, ratio, worst_place
+from labkit.widgets.cuda.kernel_picture import (
+    COUNTERS,
+    kernel_picture,
+    places_of,
+    ratio,
+    worst_place,
+)
 
 PAGES = ("requests", "findings", "what if")
 PHASE_BYTES = 128
@@ -116,11 +122,6 @@ class KernelView(LabWidget):
         return kernel_picture(self._given[self.run], self.frame, self.title, repr(self))
 
 
-def places_of(accesses: Sequence[Data]) -> list[tuple[str, int]]:
-    """The source lines that touch memory, (file, line), in order: what `place` counts."""
-    return sorted({(one["file"], one["line"]) for one in accesses})
-
-
 def _check(run: Data) -> None:
     last = len(run["source"])
     for one in (*run["lines"], *run["findings"]):
@@ -166,13 +167,10 @@ def _drawn(run: Data) -> dict[str, Any]:
 
 def _said(run: Data) -> str:
     parts = []
-    for counter, ideal, name in (
-        ("sectors", "ideal_sectors", "sectors"),
-        ("wavefronts", "ideal_wavefronts", "wavefronts"),
-    ):
+    for counter, ideal in COUNTERS:
         share = ratio(run["accesses"], counter, ideal)
         if share is not None:
-            parts.append(f"{share:.2f}x the ideal {name}")
+            parts.append(f"{share:.2f}x the ideal {counter}")
     findings = len(run["findings"])
     parts.append(f"{findings} finding{'' if findings == 1 else 's'}")
     return f"{run['kernel']}: {', '.join(parts)}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, Picture
+from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, Picture, short
 
 COLUMNS = (("#", 12), ("how", 36), ("slot", 118), ("why", 366), ("kernel", 620))
 WIDTH, ROW, CELL = 960, 40, 17
@@ -27,9 +27,9 @@ def hops_picture(call: Mapping[str, Any], label: str) -> str:
         texts = (mark, hop["via"], hop["slot"], why, hop["kernel"])
         rooms = (2, 11, 33, 34, 45)
         for (name, x), text, room in zip(COLUMNS, texts, rooms, strict=True):
-            picture.text(x, y, _short(text, room), 12, INK, bold=name == "slot")
-        picture.text(118, y + 16, _short(hop["then_text"], 130), 11, MUTED, mono=False)
-    picture.text(12, 64 + ROW * len(hops), _short(verdict(call), 130), 11, MUTED, mono=False)
+            picture.text(x, y, short(text, room), 12, INK, bold=name == "slot")
+        picture.text(118, y + 16, short(hop["then_text"], 130), 11, MUTED, mono=False)
+    picture.text(12, 64 + ROW * len(hops), short(verdict(call), 130), 11, MUTED, mono=False)
     return picture.svg()
 
 
@@ -96,7 +96,7 @@ def _said(table: Mapping[str, Any], slot: int) -> str:
     cell = table["cells"][slot]
     reason, kernel = table["texts"][cell["reason"]], table["texts"][cell["kernel"]]
     words = [reason, "falls through" if cell["fallthrough"] else "", kernel.rpartition("/")[2]]
-    return _short(" · ".join(word for word in words if word), 78)
+    return short(" · ".join(word for word in words if word), 78)
 
 
 def slot_rows(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, list[int]]]:
@@ -107,7 +107,3 @@ def slot_rows(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, list[int]]]:
         rows.append((name, list(range(slot, slot + count))))
         slot += count
     return rows[::-1]
-
-
-def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"

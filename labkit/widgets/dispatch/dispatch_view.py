@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import traitlets
 
 from labkit.widgets.base import LabWidget
-from labkit.widgets.dispatch.dispatch_picture import hops_picture, table_picture
+from labkit.widgets.dispatch.dispatch_picture import hops_picture, slot_rows, table_picture
 
 PAGES = ("call", "table", "what-if")
 BELOW_SHOWN = 80
@@ -71,7 +71,7 @@ class DispatchView(LabWidget):
         load: Callable[[str], Data] | None = None,
         **kwargs: Any,
     ) -> None:
-        slots = _slot_count(keys)
+        slots = sum(len(slots) for _, slots in slot_rows(keys))
         if len(table["cells"]) != slots:
             raise ValueError(
                 f"the table of {table['operator']} has {len(table['cells'])} cells, but the keys "
@@ -123,11 +123,6 @@ class DispatchView(LabWidget):
         if not self.calls:
             return table_picture(self.table, self.bit_names, repr(self), self.shown)
         return hops_picture(self.calls[min(self.context, len(self.calls) - 1)], repr(self))
-
-
-def _slot_count(keys: Mapping[str, Sequence[str]]) -> int:
-    several = len(keys["per_backend"])
-    return 1 + len(keys["functionalities"]) - several + several * len(keys["backends"])
 
 
 def _call(call: Data) -> dict[str, Any]:

@@ -107,11 +107,12 @@ def _without_cycles(node_count: int, edges: Sequence[tuple[int, int]]) -> list[t
 
 def _layers(node_count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """The layer of every node: one below its lowest predecessor."""
+    before: list[list[int]] = [[] for _ in range(node_count)]
     following: list[list[int]] = [[] for _ in range(node_count)]
-    waiting = [0] * node_count
     for source, target in edges:
+        before[target].append(source)
         following[source].append(target)
-        waiting[target] += 1
+    waiting = [len(sources) for sources in before]
     layer = [0] * node_count
     ready = deque(node for node in range(node_count) if not waiting[node])
     while ready:
@@ -121,19 +122,17 @@ def _layers(node_count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
             waiting[target] -= 1
             if not waiting[target]:
                 ready.append(target)
-    _shorten(node_count, edges, following, layer)
-    return _pulled_down(node_count, following, layer)
+    _shorten(before, following, layer)
+    for node in range(node_count):
+        if following[node] and not before[node]:  # next to what it feeds, so its edges are short
+            layer[node] = min(layer[target] for target in following[node]) - 1
+    return layer
 
 
-def _shorten(
-    node_count: int, edges: Sequence[tuple[int, int]], following: list[list[int]], layer: list[int]
-) -> None:
+def _shorten(before: list[list[int]], following: list[list[int]], layer: list[int]) -> None:
     """Nodes with room move to the side where they have more neighbours: edges cross less."""
-    before: list[list[int]] = [[] for _ in range(node_count)]
-    for source, target in edges:
-        before[target].append(source)
     movable = [
-        node for node in range(node_count)
+        node for node in range(len(layer))
         if before[node] and following[node] and len(before[node]) != len(following[node])
     ]  # fmt: skip
     for sweep in range(SHORTENING_SWEEPS):
@@ -147,18 +146,6 @@ def _shorten(
             layer[node] = place
         if not moved:
             return
-
-
-def _pulled_down(node_count: int, following: list[list[int]], layer: list[int]) -> list[int]:
-    """Nodes without predecessors move next to what they feed, so that their edges are short."""
-    has_predecessor = bytearray(node_count)
-    for targets in following:
-        for target in targets:
-            has_predecessor[target] = 1
-    for node in range(node_count):
-        if not has_predecessor[node] and following[node]:
-            layer[node] = min(layer[target] for target in following[node]) - 1
-    return layer
 
 
 def _with_stand_ins(

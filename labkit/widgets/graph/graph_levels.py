@@ -104,15 +104,7 @@ def _drawn_node(node: Node, index: int) -> dict[str, Any]:
 
 
 def _drawn_group(group: str) -> dict[str, Any]:
-    return {
-        "label": group,
-        "kind": "",
-        "group": group,
-        "badges": [],
-        "details": {},
-        "members": [],
-        "folds": True,
-    }
+    return {**_drawn_node({"label": group, "group": group}, 0), "members": [], "folds": True}
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,10 +1,11 @@
 """The picture of a GraphView where no JavaScript runs: the graph, and the states at one step."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.widgets.graph.graph_frames import state_at
-from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture
+from labkit.widgets.picture import ALERT, INK, LINE, MUTED, PALETTE, PAPER, Picture, short
 
 NODE_WIDTH, LAYER_HEIGHT, BOX_HEIGHT = 132, 62, 30
 MOST_NODES = 150
@@ -96,10 +97,10 @@ def _draw_node(
     if mark:
         picture.rect(x - 62, y - 15, *box, STATE_COLOURS[mark], colour, 1.5, 5, opacity=0.3)
     badge = ", ".join(node["badges"])
-    picture.text(x, y + (0 if badge else 4), _short(node["label"], 19), 11, INK, "middle")
+    picture.text(x, y + (0 if badge else 4), short(node["label"], 19), 11, INK, "middle")
     if badge:
         fill = ALERT if "✗" in badge else MUTED
-        picture.text(x, y + 11, _short(badge, 22), 9, fill, "middle")
+        picture.text(x, y + 11, short(badge, 22), 9, fill, "middle")
     if len(node["members"]) == 1 and node["members"][0] in state["notes"]:
         picture.text(x + 60, y - 18, state["notes"][node["members"][0]], 9, anchor="end")
 
@@ -109,12 +110,7 @@ def _words(frames: Sequence[Mapping[str, Any]], step: int) -> list[str]:
     if not frames:
         return []
     text = f"step {step + 1} of {len(frames)}: {frames[step]['text']}"
-    lines: list[str] = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > LINE_LENGTH:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines[:4]
+    return textwrap.wrap(text, LINE_LENGTH)[:4]
 
 
 def _edge_line(
@@ -127,7 +123,3 @@ def _edge_line(
     enters = 1 if end[1] >= (bends or [start])[-1][1] else -1
     half = BOX_HEIGHT / 2
     return [(start[0], start[1] + leaves * half), *bends, (end[0], end[1] - enters * half)]
-
-
-def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"

@@ -1,5 +1,6 @@
 """One exercise: what is asked, what the last attempt got wrong, and the hints earned so far."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -85,14 +86,7 @@ class ExerciseCard(LabWidget):
         return picture.svg()
 
 
-def wrapped(text: str, letters: int = LETTERS) -> list[str]:
-    """The text in lines of at most so many letters, broken at spaces where there are any."""
-    lines = []
-    for paragraph in text.splitlines() or [""]:
-        while len(paragraph) > letters:
-            cut = paragraph.rfind(" ", 1, letters + 1)
-            cut = cut if cut > 0 else letters
-            lines.append(paragraph[:cut])
-            paragraph = paragraph[cut:].lstrip()
-        lines.append(paragraph)
-    return lines
+def wrapped(text: str) -> list[str]:
+    """The text in lines that fit, broken at spaces where there are any."""
+    fit = textwrap.TextWrapper(LETTERS, expand_tabs=False, break_on_hyphens=False)
+    return [line for paragraph in text.splitlines() or [""] for line in fit.wrap(paragraph) or [""]]

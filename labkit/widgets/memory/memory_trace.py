@@ -106,25 +106,24 @@ def live_bytes(trace: Trace) -> Array:
 
     Differs  A block that kept a rest too small to split off counts without that rest.
     """
-    events, blocks = trace["events"], trace["blocks"]
-    least = trace["sizes"]["min_block"]
-    size = -(-events["size"] // least) * least
-    sign = np.zeros(len(trace["actions"]), np.int64)
-    sign[_code(trace, "alloc")], sign[_code(trace, "free_completed")] = 1, -1
-    change = np.concatenate([[0], np.cumsum(sign[events["action"]] * size)])
+    blocks, least = trace["blocks"], trace["sizes"]["min_block"]
+    size = -(-trace["events"]["size"] // least) * least
     at_end = int(blocks["size"][blocks["state"] > 0].sum())
-    total: Array = np.maximum(change + max(at_end - int(change[-1]), -int(change.min())), 0)
-    return total
+    return _level(trace, {"alloc": 1, "free_completed": -1}, size, at_end)
 
 
 def reserved_bytes(trace: Trace) -> Array:
     """Bytes in segments after 0, 1, ... entries."""
-    events = trace["events"]
+    signs = dict(zip(SEGMENT_ACTIONS, (1, -1, 1, -1), strict=True))
+    return _level(trace, signs, trace["events"]["size"], int(trace["segments"]["size"].sum()))
+
+
+def _level(trace: Trace, signs: Mapping[str, int], size: Array, at_end: int) -> Array:
+    """Bytes after each entry, when actions add or take away so many and so much is left."""
     sign = np.zeros(len(trace["actions"]), np.int64)
-    for action, direction in zip(SEGMENT_ACTIONS, (1, -1, 1, -1), strict=True):
+    for action, direction in signs.items():
         sign[_code(trace, action)] = direction
-    change = np.concatenate([[0], np.cumsum(sign[events["action"]] * events["size"])])
-    at_end = int(trace["segments"]["size"].sum())
+    change = np.concatenate([[0], np.cumsum(sign[trace["events"]["action"]] * size)])
     total: Array = np.maximum(change + max(at_end - int(change[-1]), -int(change.min())), 0)
     return total
 

@@ -1,7 +1,6 @@
 """Shapes aligned from the right, one dimension per step, to the result or to what fails."""
 
-import math
-from typing import Any, ClassVar
+from typing import Any
 
 import traitlets
 
@@ -24,8 +23,6 @@ class BroadcastView(LabWidget):
     sizes_only   no strides, and no grids of what is read
     index     the element looked at: set here or in the browser
     """
-
-    parts: ClassVar[tuple[str, ...]] = ()
 
     operands = traitlets.List(traitlets.Dict()).tag(sync=True)
     sizes = traitlets.List(traitlets.Int(), allow_none=True, default_value=None).tag(sync=True)
@@ -85,8 +82,3 @@ class BroadcastView(LabWidget):
     def _numbers(self) -> list[Any]:
         sizes = [size for one in self.operands for size in one["sizes"]]
         return [*sizes, *(self.sizes or []), 0]
-
-    @property
-    def numel(self) -> int | None:
-        """Elements of the result; None when there is none."""
-        return None if self.sizes is None else math.prod(self.sizes)
