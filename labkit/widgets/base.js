@@ -225,6 +225,7 @@ const lk = (() => {
       else if (event.target === slider) toggle();
       else return false; // a button's own
     });
+    if (count === 1) for (const node of element.children) node.hidden = node !== words;
     function set(to) {
       now = to;
       slider.value = to;

@@ -23,16 +23,19 @@ frames = [
 g = GraphView(nodes, edges, frames, title="a walk")
 g""",
     "graph(((x * x).exp() + x).sum(), simple=True)",
+    "GraphView(nodes, edges, frames[:1], simple=True)",
 ]
 
 
 def test_graph_view(lab):
     lab.open(CELLS)
-    graph, walk, alone = (lab.widget(index) for index in range(3))
+    graph, walk, alone, still = (lab.widget(index) for index in range(4))
     lab.wait_drawn(graph)
     lab.wait_drawn(alone)
     layers = "canvas => Math.round(canvas.clientHeight / 62 / 1.1)"
     assert alone.locator("canvas").evaluate(layers) == 5, "as high as its five rows need"
+    still.get_by_text("step 0", exact=True).wait_for()
+    assert not still.locator(".lk-stepper input").is_visible(), "one step is not played"
     graph.locator("canvas").focus()
     lab.command_mode()
     graph.locator("canvas").focus()

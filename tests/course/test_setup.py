@@ -157,6 +157,19 @@ def test_a_right_time_is_said_to_be_right(answer):
         assert "The time per call is right" in hint
 
 
+@answers.wrong("honest_timer", "reads back one element to wait (times the copy too)")
+def reads_back_first(fn, device):
+    earlier = timed(device, 0, fn, after=device.read_back)
+    total, (_, first) = time_op(fn, device)
+    return total, [("earlier work", earlier), first]
+
+
+def test_a_copy_in_what_was_left_out_is_named():
+    for seed in (7, 8, 9):
+        hint = first_hint(answers.exercises["honest_timer"], reads_back_first, seed)
+        assert "its copy is in what you left out" in hint
+
+
 @answers.wrong("honest_timer", "sleeps")
 def sleeps(fn, device):
     _, excluded = time_op(fn, device)

@@ -94,9 +94,7 @@ def ladder(seen: dict[str, Any], cause: str = "", said: str = "") -> Any:
     elif cause == "none":
         marks = dict.fromkeys(range(len(RUNGS)), "done")
     frame = {"text": said or f"cause: {cause}", "marks": marks}
-    return GraphView(
-        nodes, edges, frames=[frame], title="from the cheapest question to the dearest"
-    )
+    return GraphView(nodes, edges, frames=[frame], simple=True)
 
 
 def _badge(seen: dict[str, Any], rung: str) -> str:

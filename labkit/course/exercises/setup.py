@@ -92,6 +92,18 @@ def _right_time(evidence: Evidence) -> bool:
     return abs(_per_call(evidence) - right) <= TOLERANCE * right
 
 
+def _holds_a_copy(evidence: Evidence) -> bool:
+    """Whether one of the two that were left out is too long by the copy of this device."""
+    (given, said), right = evidence.inputs, evidence.right
+    if said == "time" or not isinstance(evidence.value, tuple) or len(evidence.value) != 2:
+        return False
+    try:
+        pairs = zip(dict(evidence.value[1]).values(), dict(right[1]).values(), strict=True)
+        return any(near(mine - theirs, given["copy"]) for mine, theirs in pairs)
+    except (TypeError, ValueError):
+        return False
+
+
 def _too_much(evidence: Evidence) -> bool:
     return _per_call(evidence) > _right_per_call(evidence) and not _right_time(evidence)
 
@@ -127,6 +139,11 @@ honest_timer = Exercise(
             "Your number equals the launch cost in case {number}: the host was asked, not the "
             "device.",
             when=_is_launch,
+        ),
+        Hint(
+            "The time per call is right, but you waited by read_back(): its copy is in what you "
+            "left out. synchronize() only waits.",
+            when=lambda evidence: _right_time(evidence) and _holds_a_copy(evidence),
         ),
         Hint(
             "The time per call is right, what you left out is not. Read the clock after each of "
