@@ -2,6 +2,8 @@ import math
 
 import torch
 
+from labkit.course.checks import failing_cases
+from labkit.course.exercise import Hint
 from tests.course.answers import Answers
 
 answers = Answers("strides")
@@ -404,6 +406,13 @@ def ones_end_walks(sizes, strides, wanted):
     return view_strides(sizes, strides, wanted)
 
 
+def value_error(sizes, strides, wanted):
+    try:
+        return view_strides(sizes, strides, wanted)
+    except RuntimeError as error:
+        raise ValueError(*error.args) from None
+
+
 for why, answer in {
     "packs the strides as a fresh tensor has them": lambda sizes, strides, wanted: contiguous(
         wanted
@@ -412,8 +421,16 @@ for why, answer in {
     "refuses whatever is not contiguous": contiguous_only,
     "never refuses different numbers of elements": any_number,
     "stumbles over dimensions of size 1": ones_end_walks,
+    "refuses with a ValueError": value_error,
 }.items():
     answers.wrong("view_strides", why)(answer)
 
 
 test_answers = answers.tests()
+
+
+def test_a_refusal_with_another_error_is_told_which_error_it_is():
+    asked = answers.exercises["view_strides"]
+    found = failing_cases(asked, value_error, seed=3, search=False)[0]
+    fitting = [hint.text for hint in asked.hints if isinstance(hint, Hint) and hint.fits(found)]
+    assert fitting[0] == "The refusal is right. `view` says it with a RuntimeError."

@@ -127,8 +127,8 @@ layout_from_order = Exercise(
     banned=("torch.*", "numpy.*", "labkit.*"),
     hints=(
         Hint(
-            "A size-1 axis has a stride nobody can see: no index ever multiplies it. What is "
-            "left of the input {input} when you leave those axes out?",
+            "A dimension of size 1 has a stride nobody can see: no index ever multiplies it. What "
+            "is left of the input {input} when you leave those dimensions out?",
             when=lambda evidence: bool(evidence.inputs) and 1 in evidence.inputs[0],
         ),
         Hint(
@@ -136,8 +136,8 @@ layout_from_order = Exercise(
             "Fill strides[order[-1]] first, with 1.",
             when=lambda evidence: evidence.property.startswith("strides_from_order"),
         ),
-        "Set the axes of size 1 aside before you compare any stride.",
-        "Sort the axes longer than 1 by stride, the largest first; then append the others.",
+        "Set the dimensions of size 1 aside before you compare any stride.",
+        "Sort the dimensions longer than 1 by stride, the largest first; then append the others.",
     ),
     must_fail=(
         "sorts by stride only",

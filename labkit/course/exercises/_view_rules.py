@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Raised, Raises, Rng, Stage, Wrong
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Raises, Rng, Stage, Wrong
 from labkit.course.exercises._limits import LIBRARIES
 
 Ints = tuple[int, ...]
@@ -200,6 +200,13 @@ def _is_refused(inputs: tuple[Ints, Ints, Ints]) -> bool:
     return not _differ(inputs) and _refused(*inputs)
 
 
+def _is_refused_otherwise(evidence: Evidence) -> bool:
+    """Whether the answer refuses what has to be refused, with an error of another kind."""
+    other = ("raised ValueError", "raised AssertionError", "raised Exception")
+    refused = _differ(evidence.inputs) or _is_refused(evidence.inputs)
+    return refused and evidence.got.startswith(other)
+
+
 def _drawn(case: Case, got: Any, right: Any) -> Any:
     """The tensor, and below it what the answer's strides would read of its storage."""
     from labkit import show
@@ -239,6 +246,10 @@ view_strides = Exercise(
             when=lambda evidence: 0 in evidence.inputs[0],
         ),
         Hint(
+            "The refusal is right. `view` says it with a RuntimeError.",
+            when=_is_refused_otherwise,
+        ),
+        Hint(
             "{input}: the numbers of elements differ. That is the first thing to ask.",
             when=lambda evidence: _differ(evidence.inputs),
         ),
@@ -261,5 +272,6 @@ view_strides = Exercise(
         "refuses whatever is not contiguous",
         "never refuses different numbers of elements",
         "stumbles over dimensions of size 1",
+        "refuses with a ValueError",
     ),
 )

@@ -250,7 +250,7 @@ view_machine = Exercise(
         "the first to differ? Expected: {expected}",
         _hint_for(
             "unfold",
-            "The new axis goes last and borrows the old stride; the window axis steps by "
+            "The new dimension goes last and borrows the old stride; the window dimension steps by "
             "step * old stride and has (size - window) // step + 1 places.",
         ),
         _hint_for(
@@ -261,8 +261,8 @@ view_machine = Exercise(
         ),
         _hint_for(
             "expand",
-            "A size that grows from 1 gets stride 0, and so does a new axis in front that is "
-            "longer than 1. -1 keeps an existing size, and names nothing in front of them.",
+            "A size that grows from 1 gets stride 0, and so does a new dimension in front "
+            "that is longer than 1. -1 keeps an existing size, and names nothing in front of them.",
         ),
         "Wrap every negative dimension first, against max(ndim, 1); outside the range it is an "
         "IndexError. Then one rule per operation, in a dictionary.",
