@@ -6,7 +6,7 @@ from labkit.course.benches import conv_bench
 from labkit.course.exercises import _gemm_rung
 from labkit.course.exercises._conv_cases import ORDERS
 from labkit.course.exercises._gemm_rung import REGULAR
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("convolution_real")
 
@@ -153,6 +153,11 @@ def one_image(x, rows, columns, conv):
     )
 
 
+@answers.wrong("gather", "returns float64 whatever x is")
+def wide(x, rows, columns, conv):
+    return gather(x, rows, columns, conv).astype(float)
+
+
 @answers.wrong("gather", "returns the piece turned")
 def as_columns(x, rows, columns, conv):
     return gather(x, rows, columns, conv).T
@@ -260,6 +265,16 @@ wrong_product(
 )
 
 test_answers = answers.tests()
+
+
+def test_a_slip_earns_the_hint_about_it():
+    def slowest(d, column, conv):  # takes r for the fastest
+        c, rest = divmod(d, conv.w[2] * conv.w[3])
+        s, r = divmod(rest, conv.w[2])
+        return matrix_entry((c * conv.w[2] + r) * conv.w[3] + s, column, conv)
+
+    assert "dtype" in first_hint(answers.exercises["gather"], wide)
+    assert "s the fastest" in first_hint(answers.exercises["matrix_entry"], slowest)
 
 
 def test_lanes_along_the_wrong_axis_of_w_exceed_the_gate():

@@ -109,8 +109,8 @@ matrix_entry = Exercise(
             when=lambda e: _is_entry(e) and e.value[:2] != e.right[:2],
         ),
         Hint(
-            "Row and column in the image: p * stride - padding + r * dilation, and the same with q "
-            "and s.",
+            "Row or column in the image is off. Take d apart with s the fastest, then "
+            "p * stride - padding + r * dilation, and the same with q and s.",
             when=lambda e: _is_entry(e) and e.value[2:] != e.right[2:],
         ),
         "Take d apart from the right: s = d % S, r = d // S % R, c = d // (R * S). The column is "
@@ -201,6 +201,7 @@ gather = Exercise(
     minutes=12,
     banned=("torch.*",),
     hints=(
+        Hint("The piece has the dtype of x.", when=lambda e: e.property.startswith("dtype")),
         Hint("Start from the plain case: h = p + r and v = q + s.", stage="one image"),
         Hint("The image number is the column divided by P * Q.", stage="many images"),
         Hint("Row p begins p * stride rows further down.", stage="stride"),
@@ -222,6 +223,7 @@ gather = Exercise(
         "fails past the end",
         "forgets the images",
         "returns the piece turned",
+        "returns float64 whatever x is",
         "forgets the dilation",
         FIRST,
     ),
