@@ -1,11 +1,13 @@
 import heapq
 from collections import deque
 
+import pytest
 import torch
 
+from labkit.course.checks import outcomes
 from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.exercises.autograd_engine import _Native
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("autograd_engine")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -375,6 +377,27 @@ def arrive_in_place(buffers, node, grad):
         buffers[node] = buffers[node].add_(grad) if node in buffers else grad
 
 
+@answers.right("arrive")
+def arrive_from_zero(buffers, node, grad):
+    if grad is not None:
+        buffers[node] = buffers.get(node, 0.0) + grad
+
+
+@answers.wrong("arrive", "adds into the gradient that arrived")
+def arrive_plus_equals(buffers, node, grad):
+    if grad is not None:
+        if node in buffers:
+            buffers[node] += grad
+        else:
+            buffers[node] = grad
+
+
+@answers.wrong("arrive", "takes a gradient of 0 for none")
+def arrive_if_true(buffers, node, grad):
+    if grad:
+        buffers[node] = buffers[node] + grad if node in buffers else grad
+
+
 @answers.wrong("arrive", "forgets the first gradient")
 def arrive_last(buffers, node, grad):
     if grad is not None:
@@ -390,6 +413,26 @@ def arrive_first(buffers, node, grad):
 @answers.wrong("arrive", "fails when None arrives")
 def arrive_none(buffers, node, grad):
     buffers[node] = buffers[node] + grad if node in buffers else grad + grad.__class__(0)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "said"),
+    [
+        ("arrive", arrive_plus_equals, "A gradient that arrived was changed"),
+        ("arrive", arrive_if_true, "is None"),
+        ("arrive", arrive_none, "None means zero"),
+        ("custom_function", MaterialisesZeros, "set_materialize_grads"),
+        ("custom_function", Detached, "Was your backward recorded"),
+        ("custom_function", OnAttributes, "attribute of ctx"),
+    ],
+)
+def test_a_slip_earns_the_hint_that_fits_it(exercise, answer, said):
+    assert said in first_hint(answers.exercises[exercise], answer)
+
+
+def test_zeros_made_for_an_unused_output_do_not_fail_where_both_are_used():
+    first = outcomes(answers.exercises["custom_function"], MaterialisesZeros, 7)[0]
+    assert (first.name, first.state) == ("both outputs", "done")
 
 
 test_answers = answers.tests()

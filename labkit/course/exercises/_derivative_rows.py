@@ -92,7 +92,7 @@ derivative_row = Exercise(
     picture=lambda case, got, right: tensors_drawn(got, right),
     rules=(
         "formulas of your own: not torch.autograd, not sum_to_size",
-        "at zero, pow follows PyTorch: a gradient that is a limit of nothing is 0",
+        "pow at 0, as in PyTorch: exponent 0 gives self the gradient 0, base 0 gives other 0",
     ),
     tolerance=2e-5,
     cases=240,

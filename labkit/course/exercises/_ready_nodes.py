@@ -49,7 +49,9 @@ next_node = Exercise(
 
 
 class Grad:
-    """A gradient as one number. `+` makes a new one; `add_` writes into it."""
+    """A gradient as one number. As with tensors, `+` makes a new one, `+=` and `add_` write into
+    it, a plain number may stand before the `+`, and a zero is false.
+    """
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -57,10 +59,18 @@ class Grad:
     def __add__(self, other: "Grad") -> "Grad":
         return Grad(self.value + other.value)
 
+    def __radd__(self, number: float) -> "Grad":
+        return Grad(self.value + int(number))
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
     def add_(self, other: "Grad") -> "Grad":
         """Write the sum into this gradient."""
         self.value += other.value
         return self
+
+    __iadd__ = add_
 
 
 def _some_arrivals(rng: Rng, size: int) -> tuple[list[tuple[str, int]], list[int | None]]:
@@ -116,8 +126,12 @@ arrive = Exercise(
     hints=(
         Hint(
             "A gradient that arrived was changed. Another node may hold it, too: buffer + grad "
-            "makes a new one, add_ and += do not promise that.",
+            "makes a new one, += and add_ write into the one that is there.",
             when=_written_into,
+        ),
+        Hint(
+            "A gradient of 0 has arrived, too, and as a condition it is false: ask `is None`.",
+            when=lambda e: set(e.value["buffers"]) != set(e.right["buffers"]),
         ),
         Hint(
             "None means zero: nothing is put into the buffer.",
@@ -131,5 +145,6 @@ arrive = Exercise(
         "forgets the first gradient",
         "keeps the first alone",
         "fails when None arrives",
+        "takes a gradient of 0 for none",
     ),
 )
