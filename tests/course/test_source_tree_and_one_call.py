@@ -3,6 +3,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import labkit as lab
@@ -10,7 +11,7 @@ from labkit.course.exercises._never_right import TOO_SLOW
 from labkit.course.exercises.source_tree_and_one_call import prepare
 from labkit.dispatch.explain import explain
 from labkit.ops.iterator import tensor_iterator
-from tests.course.answers import CATCHES, FIRST, Answers
+from tests.course.answers import CATCHES, FIRST, Answers, first_hint
 
 answers = Answers("source_tree_and_one_call")
 LITERAL = "returns the literal answer of the example in the statement"
@@ -128,6 +129,11 @@ for why, answer in [
         without("AutogradCPU", when=lambda call: not call["grad_mode"]),
     ),
     ("misses BackendSelect for factories", without("BackendSelect")),
+    (
+        "counts loops for every operator",
+        lambda call: path_of_a_call(call) | ({"loops": 1} if loops(call) is None else {}),
+    ),
+    ("runs the call with gradients on", lambda call: path_of_a_call(call | {"grad_mode": True})),
     (LITERAL, lambda call: EXAMPLE),
 ]:
     answers.wrong("path_of_a_call", why)(answer)
@@ -227,6 +233,20 @@ def never_raises(files):
 
 
 test_answers = answers.tests()
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("counts loops for every operator", "ones, empty, full, mm and t are None"),
+        ("runs the call with gradients on", "Who records the node?"),
+        ("Autograd hop under no_grad removed (it stays)", "one hop short: AutogradCPU"),
+        ("misses BackendSelect for factories", "A call without a tensor argument"),
+    ],
+)
+def test_the_hint_is_about_the_part_that_is_wrong(why, said):
+    (make,) = [make for name, make in answers.wrongs["path_of_a_call"] if name == why]
+    assert said in first_hint(answers.exercises["path_of_a_call"], make())
 
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks/2_core_code/7_source_tree_and_one_call.ipynb"

@@ -162,13 +162,15 @@ path_of_a_call = Exercise(
             "Your list is one hop short: AutogradCPU. The key set decides hops, grad mode decides "
             "recording, so under no_grad the autograd hop stays.",
             when=lambda evidence: (
-                "AutogradCPU" in evidence.right["hops"] and "AutogradCPU" not in evidence.got
+                _part("hops")(evidence)
+                and "AutogradCPU" in evidence.right["hops"]
+                and "AutogradCPU" not in evidence.got
             ),
         ),
         Hint(
             "A call without a tensor argument has no key to go by: which slot picks a backend from "
             "the device argument instead?",
-            when=lambda evidence: not evidence.inputs[0]["tensors"],
+            when=lambda evidence: _part("hops")(evidence) and not evidence.inputs[0]["tensors"],
         ),
         Hint(
             "A call that writes to a tensor, or makes a view, has one hop more than `add`.",
@@ -182,6 +184,10 @@ path_of_a_call = Exercise(
             when=_part("node"),
         ),
         Hint(
+            "The loops of ones, empty, full, mm and t are None: no iterator is asked for them.",
+            when=lambda evidence: _part("loops")(evidence) and evidence.right["loops"] is None,
+        ),
+        Hint(
             "Build the iterator with the very strides of the case, the written tensor among the "
             "outputs: lab.empty_strided(sizes, strides).impl.",
             when=_part("loops"),
@@ -193,6 +199,8 @@ path_of_a_call = Exercise(
         "forgets ADInplaceOrView for in-place",
         "Autograd hop under no_grad removed (it stays)",
         "misses BackendSelect for factories",
+        "counts loops for every operator",
+        "runs the call with gradients on",
         FIRST,
         CONSTANT,
         READS,
