@@ -233,6 +233,11 @@ def leaves_spaces(body, Num, num):
     return leaves_glue(body, Num, num).replace("##", "")
 
 
+@answers.wrong("filled", "takes one space off the glue")
+def takes_one_space(body, Num, num):
+    return re.sub(" ?## ?", "", leaves_glue(body, Num, num))
+
+
 @answers.wrong("filled", "glues before it replaces")
 def glues_first(body, Num, num):
     return leaves_glue(re.sub(r" *## *", "", body), Num, num)
@@ -273,6 +278,7 @@ def fitting_hints(name, answer):
 def test_a_hint_is_about_the_words_that_came_out_wrong():
     assert fitting_hints("filled", glues_first) == {"A glued word still h"}
     assert "A word that only con" in fitting_hints("filled", inside_words)
+    assert fitting_hints("filled", takes_one_space) == {"The spaces go only a"}
     assert fitting_hints("filled", leaves_glue) == {"`##` glues: it goes,"}
 
 

@@ -74,7 +74,7 @@ def _a_body(rng: Rng, size: int) -> tuple[str, str, str]:
     for _ in range(1 + size):
         word = rng.choice(PIECES)
         if rng.chance(0.4):
-            glue = rng.choice(("##", "##", " ## "))
+            glue = rng.choice(("##", "##", " ## ", "  ##"))
             word = f"{rng.choice(('Num', 'num', 'a'))}{glue}{rng.choice(('Vector', '_add', 'x'))}"
         words.append(word)
     return (" ".join(words), *rng.choice(FILLINGS))
@@ -119,6 +119,7 @@ filled = Exercise(
         "replaces inside words",
         "leaves the glue",
         "leaves the spaces around the glue",
+        "takes one space off the glue",
         "glues before it replaces",
         "fills num only",
     ),
