@@ -127,11 +127,8 @@ def _pack_value(value: Any, param: SignatureParam, position: int) -> bytes:
         return _pack_scalar(value, param, position)
     if value is None:
         return bytes(8)
-    if (
-        isinstance(value, (int, np.integer))
-        and not isinstance(value, bool)
-        and 0 <= value < 1 << 64
-    ):
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if is_whole and 0 <= value < 1 << 64:
         return int(value).to_bytes(8, "little")
     raise ArgumentError(
         f"argument {position} '{param.name}': {param.wants} needs an array, an address or None, "
@@ -152,19 +149,11 @@ def _pack_scalar(value: Any, param: SignatureParam, position: int) -> bytes:
         return raw
     if isinstance(value, np.generic):
         return _pack_numpy(value, param, where)
-    if isinstance(value, (bool, int)) and param.kind in (
-        ParamKind.SIGNED,
-        ParamKind.UNSIGNED,
-        ParamKind.BOOL,
-    ):
+    whole = (ParamKind.SIGNED, ParamKind.UNSIGNED, ParamKind.BOOL)
+    if isinstance(value, (bool, int)) and param.kind in whole:
         signed = param.kind == ParamKind.SIGNED
-        low, high = (
-            (-(1 << 8 * param.size - 1), (1 << 8 * param.size - 1) - 1)
-            if signed
-            else (0, (1 << 8 * param.size) - 1)
-        )
-        if param.kind == ParamKind.BOOL:
-            high = 1
+        bits = 1 if param.kind == ParamKind.BOOL else 8 * param.size - signed
+        low, high = -(1 << bits) if signed else 0, (1 << bits) - 1
         if not low <= value <= high:
             raise ArgumentError(
                 f"{where}: {value} does not fit {param.wants}, which holds {low} to {high}"

@@ -23,7 +23,7 @@ from labkit.cuda.sentences import with_caller, with_sentence
 _SUMMED = ("requests", "lanes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts")
 _SPACES: tuple[Space, ...] = ("global", "shared", "variable")
 _SHARED_LIMIT = 1 << 18  # bytes; no block has more shared memory
-_ACCESSES = ("block", "read", "write", "atomic")
+_ACCESSES: tuple[Any, ...] = ("block", "read", "write", "atomic")
 
 
 class ReportReader:
@@ -99,7 +99,7 @@ class ReportReader:
             place = self.places[site[0]]
             requests.append(
                 Request(
-                    place.line, _SPACES[site[2]], _access(site[1]), name, site[3],
+                    place.line, _SPACES[site[2]], _ACCESSES[site[1]], name, site[3],
                     _index(one["block"]), one["warp"], one["mask"], one["start"],
                     tuple(one["addresses"]), self.shown(place),
                 )
@@ -109,7 +109,7 @@ class ReportReader:
             place = self.places[site[0]]
             counters.append(
                 AccessCounters(
-                    place.line, self.shown(place), _SPACES[site[2]], _access(site[1]),
+                    place.line, self.shown(place), _SPACES[site[2]], _ACCESSES[site[1]],
                     names.get(number, ""), site[3], *site[4:],
                 )
             )  # fmt: skip
@@ -236,7 +236,3 @@ def _nearest_start(starts: Iterable[tuple[str, int]], address: int) -> tuple[str
 def _index(values: Sequence[int]) -> Index:
     x, y, z = values
     return x, y, z
-
-
-def _access(number: int) -> Any:
-    return _ACCESSES[number]

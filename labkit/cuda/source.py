@@ -22,6 +22,7 @@ _KERNEL = re.compile(
     r"(?P<head>(?:__launch_bounds__\s*\([^;{}]*?\)|[^;{}(])*?)"
     r"\b(?!__launch_bounds__)(?P<name>[A-Za-z_]\w*)\s*\("
 )
+_CLOSED_BY = str.maketrans("<([{", ">)]}")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^,()]+?)\s*[,)]")
 
 
@@ -143,16 +144,27 @@ def _blocks(stripped: str, head: str) -> list[tuple[int, int, str]]:
     ]
 
 
+def pieces(
+    text: str, brackets: str, mark: str = ",", start: int = 0, end: int | None = None
+) -> list[tuple[int, int]]:
+    """(start, end) of what stands between marks that are in no brackets.
+
+    brackets   those that open, such as "([{"
+    """
+    closed = brackets.translate(_CLOSED_BY)
+    found, depth, first = [], 0, start
+    stop = len(text) if end is None else end
+    for i in range(start, stop):
+        depth += (text[i] in brackets) - (text[i] in closed)
+        if text[i] == mark and depth == 0:
+            found.append((first, i))
+            first = i + 1
+    return [*found, (first, stop)]
+
+
 def _parameters(text: str) -> tuple[Parameter, ...]:
-    pieces, depth, start = [], 0, 0
-    for i, character in enumerate(text):
-        depth += (character in "<([") - (character in ">)]")
-        if character == "," and depth == 0:
-            pieces.append(text[start:i])
-            start = i + 1
-    pieces.append(text[start:])
     found = []
-    for piece in pieces:
+    for piece in (text[slice(*place)] for place in pieces(text, "<([")):
         words = " ".join(piece.split("=")[0].split())
         match = re.match(r"(.*?)(\w+)\s*(\[[^\]]*\])?$", words)
         if match and words != "void":
@@ -244,18 +256,8 @@ def stored_results(code: str) -> str:
         in_memory = place.startswith("*") or place[-1] in "])" or "." in place or "->" in place
         line = stripped.rfind("\n", 0, match.start("place")) + 1
         in_macro = stripped[line:].lstrip().startswith("#") or stripped[:line].endswith("\\\n")
-        if not in_memory or in_macro or "," in _outside_brackets(value):
+        if not in_memory or in_macro or len(pieces(value, "<([")) > 1:
             continue
         start, end = match.span("value")
         edits.append((start, end, f" cuemu::stored({code[start:end].strip()})"))
     return edited(code, edits)
-
-
-def _outside_brackets(text: str) -> str:
-    """What of an expression stands in no brackets, template arguments taken for brackets."""
-    depth, kept = 0, []
-    for character in text:
-        depth += (character in "<([") - (character in ">)]")
-        if depth == 0:
-            kept.append(character)
-    return "".join(kept)

@@ -66,44 +66,40 @@ class Event:
 
     def __init__(self, *, driver: Driver | None = None) -> None:
         self.driver = driver or current_driver()
-        self._handle: int | None = None
-
-    @property
-    def handle(self) -> int | None:
-        """The driver's handle, None before the first record."""
-        return self._handle
+        self.handle: int | None = None
+        """The driver's, None before the first record."""
 
     def record(self, stream: "Stream | None" = None) -> None:
         """The mark is behind everything queued on the stream (the current one by default)."""
-        if self._handle is None:
-            self._handle = self.driver.event_create()
-        self.driver.event_record(self._handle, handle_of(stream, self.driver))
+        if self.handle is None:
+            self.handle = self.driver.event_create()
+        self.driver.event_record(self.handle, handle_of(stream, self.driver))
 
     def wait(self, stream: "Stream | None" = None) -> None:
         """What is queued on the stream from now on runs after the mark."""
-        if self._handle is not None:
-            self.driver.stream_wait_event(handle_of(stream, self.driver), self._handle)
+        if self.handle is not None:
+            self.driver.stream_wait_event(handle_of(stream, self.driver), self.handle)
 
     def query(self) -> bool:
         """True when everything before the mark has run."""
-        return self._handle is None or self.driver.event_query(self._handle)
+        return self.handle is None or self.driver.event_query(self.handle)
 
     def synchronize(self) -> None:
         """Everything before the mark has run."""
-        if self._handle is not None:
-            self.driver.event_synchronize(self._handle)
+        if self.handle is not None:
+            self.driver.event_synchronize(self.handle)
 
     def elapsed_time(self, end: "Event") -> float:
         """Milliseconds from this mark to `end` on a GPU; steps on the emulator.
 
         Raises   CudaError   one of the two was not recorded, or is not complete
         """
-        if self._handle is None or end._handle is None:
+        if self.handle is None or end.handle is None:
             raise CudaError("both events must be recorded", "cudaErrorInvalidResourceHandle")
-        return self.driver.event_elapsed_ms(self._handle, end._handle)
+        return self.driver.event_elapsed_ms(self.handle, end.handle)
 
     def __del__(self) -> None:
-        handle: int | None = getattr(self, "_handle", None)
+        handle: int | None = getattr(self, "handle", None)
         if handle is not None:
             try:
                 self.driver.event_destroy(handle)
@@ -111,7 +107,7 @@ class Event:
                 return
 
     def __repr__(self) -> str:
-        return f"Event({'never recorded' if self._handle is None else self._handle})"
+        return f"Event({'never recorded' if self.handle is None else self.handle})"
 
 
 class Stream:

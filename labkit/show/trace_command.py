@@ -18,6 +18,7 @@ from labkit.cuda.programs.command import (
     COULD_NOT_RUN,
     add_build_arguments,
     add_result_arguments,
+    build_options,
     run_and_report,
 )
 from labkit.cuda.report import Report
@@ -74,9 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     driver = EmulatorDriver(why="tracing")
     try:
         values = [parse_argument(text, arguments.seed + i) for i, text in enumerate(arguments.arg)]
-        options = [f"-D{one}" for one in arguments.defines] + [
-            f"-I{one}" for one in arguments.include
-        ]
+        options = build_options(arguments)
         traced = kernel(name=arguments.kernel, path=arguments.file, options=options, driver=driver)
         order = int(arguments.order) if arguments.order.isdigit() else arguments.order
         report = traced(

@@ -285,14 +285,19 @@ def _translation_unit(
         "};",
         "}",
     ]
-    if dynamic_names:
-        lines += [
-            'extern "C" { __attribute__((used, aligned(128))) thread_local char '
-            f"cuemu_dynamic_shared[{DYNAMIC_SHARED_LIMIT}]; }}",
-            *(
-                f'asm(".hidden {name}\\n.globl {name}\\n.type {name}, @tls_object\\n'
-                f'.set {name}, cuemu_dynamic_shared\\n");'
-                for name in dynamic_names
-            ),
-        ]
+    lines += dynamic_shared(dynamic_names, DYNAMIC_SHARED_LIMIT)
     return "\n".join(lines) + "\n"
+
+
+def dynamic_shared(names: Sequence[str], size_bytes: int) -> list[str]:
+    """C++ that makes one array of all that kernels declare as `extern __shared__`."""
+    array = (
+        'extern "C" { __attribute__((used, aligned(128))) thread_local char '
+        f"cuemu_dynamic_shared[{size_bytes}]; }}"
+    )
+    named = [
+        f'asm(".hidden {name}\\n.globl {name}\\n.type {name}, @tls_object\\n'
+        f'.set {name}, cuemu_dynamic_shared\\n");'
+        for name in names
+    ]
+    return [array, *named] if names else []

@@ -50,12 +50,8 @@ def locate(binary: Path, offsets: Sequence[int]) -> list[Location]:
 
 @functools.cache
 def _tool() -> str | None:
-    return shutil.which("addr2line") or shutil.which("llvm-addr2line") or _newest("llvm-addr2line-")
-
-
-def _newest(prefix: str) -> str | None:
-    found = sorted(Path("/usr/bin").glob(prefix + "*"))
-    return str(found[-1]) if found else None
+    newest = sorted(map(str, Path("/usr/bin").glob("llvm-addr2line-*")))[-1:]
+    return next(filter(None, map(shutil.which, ("addr2line", "llvm-addr2line", *newest))), None)
 
 
 def _chains(text: str) -> list[list[Location]]:

@@ -233,16 +233,7 @@ class _Making:
         lines = (
             ['#include "cuemu/abi.h"', '#include "cuemu/anchor.h"'] if self.which != "host" else []
         )
-        if names:
-            lines += [
-                'extern "C" __attribute__((used, aligned(128))) thread_local char '
-                f"cuemu_dynamic_shared[{_DYNAMIC_BYTES[self.which]}] = {{}};",
-                *(
-                    f'__asm__(".hidden {name}\\n.globl {name}\\n.type {name}, @tls_object\\n'
-                    f'.set {name}, cuemu_dynamic_shared\\n");'
-                    for name in sorted(names)
-                ),
-            ]
+        lines += build.dynamic_shared(sorted(names), _DYNAMIC_BYTES[self.which])
         place, target = self.target.with_name("tail.cpp"), self.target.with_name("tail.o")
         place.write_text("\n".join(lines) + "\n", encoding="utf-8")
         flags = [

@@ -81,9 +81,8 @@ class MemoryCalls:
             return Answer()
         driver = self._session.driver
         if address not in driver.arena.allocations:
-            raise InvalidValueError(
-                f"{address:#x} is not an address that {_giver(question.name)} returned"
-            )
+            giver = "cudaMallocHost" if question.name == "cudaFreeHost" else "cudaMalloc"
+            raise InvalidValueError(f"{address:#x} is not an address that {giver} returned")
         driver.free(address)
         self._session.allocated_at.pop(address, None)
         _, mapped = self._shared.pop(address, ("", 0))
@@ -221,7 +220,3 @@ class MemoryCalls:
         if offset + size > whole:
             raise InvalidValueError(f"{size} bytes at {offset} leave a variable of {whole} bytes")
         return address + offset, size, self._session.stream(handle)
-
-
-def _giver(name: str) -> str:
-    return "cudaMallocHost" if name == "cudaFreeHost" else "cudaMalloc"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from labkit.cuda.emulator import diagnose
-from labkit.cuda.source import KernelText, blanked, closing, edited
+from labkit.cuda.source import KernelText, blanked, closing, edited, pieces
 
 _TAKES_KERNEL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel|Func\w+|Occupancy\w+)\b")
 _TO_VOID = re.compile(
@@ -189,13 +189,7 @@ def _is_host_too(named: str, stripped: str) -> bool:
 
 def _count(arguments: str) -> int:
     """How many arguments stand there, with commas between them."""
-    if not arguments.strip():
-        return 0
-    depth, count = 0, 1
-    for character in arguments:
-        depth += (character in "<([{") - (character in ">)]}")
-        count += character == "," and depth == 0
-    return count
+    return len(pieces(arguments, "<([{")) if arguments.strip() else 0
 
 
 def _casts(stripped: str, texts: dict[str, list[KernelText]]) -> list[tuple[int, int, str]]:

@@ -217,7 +217,7 @@ class _Run:
         if status < 0 and not self._result.findings:
             name = signal.Signals(-status).name
             self._result.add(
-                ProgramFinding("crash", f"the program ended with {name}", session.path, 0)
+                ProgramFinding("crash", f"the program ended with {name}", session.module.path, 0)
             )
 
 

@@ -33,11 +33,6 @@ class Session:
     graph_memory: dict[int, int] = field(default_factory=dict)
     """Address -> bytes of what graphs allocate, which is theirs as long as the program runs."""
 
-    @property
-    def path(self) -> str:
-        """The file of `main`, for what has no line."""
-        return self.module.path
-
     def stream(self, handle: int) -> int:
         """The device's number of a stream as the program names it."""
         return _STREAM_NAMES.get(handle, handle - 2 if handle > 2 else 0)
@@ -47,25 +42,17 @@ class Session:
         return stream + 2
 
     def host_finding(self, kind: str, message: str, question: Question) -> None:
-        """A defect in host code, at the call that asked."""
+        """A defect in host code, at the call that asked; without a line, in the file of `main`."""
         place = self.module.host_line(question.site)
-        self.result.add(ProgramFinding(kind, message, place.file or self.path, place.line))
+        self.result.add(ProgramFinding(kind, message, place.file or self.module.path, place.line))
 
     def refused(self, error: CudaError, question: Question) -> str:
         """The error's name; what the kernel did, or what the call did wrong, is a finding."""
         if isinstance(error, KernelFailure):
             self.kernel_failed(error)
         elif error.code != "cudaErrorNotReady":
-            place = self.module.host_line(question.site)
             text = str(error).removeprefix(f"{error.code}: ")
-            self.result.add(
-                ProgramFinding(
-                    "api_error",
-                    f"{question.name}: {text} ({error.code})",
-                    place.file or self.path,
-                    place.line,
-                )
-            )
+            self.host_finding("api_error", f"{question.name}: {text} ({error.code})", question)
         return error.code
 
     def kernel_failed(self, error: KernelFailure) -> None:

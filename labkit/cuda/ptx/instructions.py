@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from labkit.cuda.ptx.statements import NotPtx
+from labkit.cuda.source import pieces
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PERCENT = re.compile(r"%%|%(?=[A-Za-z_])")
@@ -90,14 +91,6 @@ def _numbered(names: str) -> Iterator[str]:
             yield match[1]
 
 
-def _operands(text: str) -> Iterator[str]:
-    depth, piece = 0, ""
-    for character in text:
-        depth += (character in "[{") - (character in "]}")
-        if character == "," and depth == 0:
-            yield piece.strip()
-            piece = ""
-        else:
-            piece += character
-    if piece.strip():
-        yield piece.strip()
+def _operands(text: str) -> list[str]:
+    written = [text[slice(*place)].strip() for place in pieces(text, "[{")]
+    return written if written[-1] else written[:-1]

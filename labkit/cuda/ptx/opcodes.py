@@ -175,9 +175,13 @@ def _converted(parts: Sequence[str], values: Sequence[str]) -> str | None:
     return _kept(values[0], f"({TYPES[to]})({given})")
 
 
-def _pointed(parts: Sequence[str], address: str) -> str | None:
-    """The address of an access as a pointer; None: a space that the emulator has not."""
-    if any(part == "shared" or part.startswith("shared::") for part in parts):
+def _is_shared(parts: Sequence[str]) -> bool:
+    return any(part == "shared" or part.startswith("shared::") for part in parts)
+
+
+def _pointed(parts: Sequence[str], address: str) -> str:
+    """The address of an access as a pointer."""
+    if _is_shared(parts):
         return f"cuemu::ptx::in_shared({address})"
     return f"cuemu::ptx::generic({address})"
 
@@ -264,11 +268,9 @@ def _function(name: str, count: int) -> Callable[[Sequence[str], Sequence[str]],
 
 
 def _address_cast(parts: Sequence[str], values: Sequence[str]) -> str | None:
-    if "shared" in parts or any(part.startswith("shared::") for part in parts):
-        if "to" in parts:
-            return _kept(values[0], f"cuemu::ptx::shared_address({values[1]})")
-        return _kept(values[0], f"cuemu::ptx::in_shared({values[1]})")
-    return _kept(values[0], f"cuemu::ptx::generic({values[1]})")
+    if _is_shared(parts) and "to" in parts:
+        return _kept(values[0], f"cuemu::ptx::shared_address({values[1]})")
+    return _kept(values[0], _pointed(parts, values[1]))
 
 
 def _copied(parts: Sequence[str], values: Sequence[str]) -> str | None:

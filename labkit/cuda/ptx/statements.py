@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labkit.cuda.source import closing
+from labkit.cuda.source import closing, pieces
 
 _GAP = r"(?:\s|\\\n)*"
 _ASM = re.compile(
@@ -53,25 +53,14 @@ def read_statement(code: str, stripped: str, start: int, end: int) -> Statement:
 
     Raises   NotPtx   its text is more than string literals
     """
-    sections = _split(stripped, stripped.index("(", start) + 1, end - 1, ":")
+    sections = pieces(stripped, "([{", ":", stripped.index("(", start) + 1, end - 1)
     operands = tuple(
         _operand(code[first:last])
         for section in sections[1:3]
-        for first, last in _split(stripped, *section, ",")
+        for first, last in pieces(stripped, "([{", ",", *section)
         if code[first:last].replace("\\\n", "").strip()
     )
     return Statement(_joined(code[slice(*sections[0])]), operands)
-
-
-def _split(stripped: str, start: int, end: int, mark: str) -> list[tuple[int, int]]:
-    """(start, end) of the pieces between marks that stand in no brackets."""
-    found, depth, first = [], 0, start
-    for i in range(start, end):
-        depth += (stripped[i] in "([{") - (stripped[i] in ")]}")
-        if stripped[i] == mark and depth == 0:
-            found.append((first, i))
-            first = i + 1
-    return [*found, (first, end)]
 
 
 def _joined(text: str) -> str:
