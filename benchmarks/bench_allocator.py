@@ -135,7 +135,7 @@ def BENCHES() -> Iterator[Bench]:
     free_blocks = sum(
         len(pool.free_blocks())
         for allocator in [replay(long_hard)]
-        for pool in (allocator.small_blocks, allocator.large_blocks)
+        for pool in (allocator.default_pools.small_blocks, allocator.default_pools.large_blocks)
     )
     with tempfile.TemporaryDirectory() as folder:
         twin = Twin(Path(folder))

@@ -233,7 +233,19 @@ def neighbours_alike(block: Block) -> list[Block]:
     return [each for each in both if each is not None and each.state == block.state]
 
 
-class PrivatePool:
+class PoolPair:
+    """A small and a large pool, the default ones or those of an owner."""
+
+    def __init__(self, owner: "PrivatePool | None" = None) -> None:
+        self.small_blocks = BlockPool(True, owner)
+        self.large_blocks = BlockPool(False, owner)
+
+    def of(self, is_small: bool) -> BlockPool:
+        """The one or the other."""
+        return self.small_blocks if is_small else self.large_blocks
+
+
+class PrivatePool(PoolPair):
     """A small and a large pool that share nothing with the default ones.
 
     use_count       graphs and objects that still hold the pool
@@ -248,8 +260,7 @@ class PrivatePool:
         self.use_count = 1
         self.reserved_bytes = 0
         self.no_split = no_split
-        self.small_blocks = BlockPool(True, self)
-        self.large_blocks = BlockPool(False, self)
+        super().__init__(self)
 
 
 @dataclass(slots=True)

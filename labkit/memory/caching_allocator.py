@@ -17,6 +17,7 @@ from labkit.memory.block import (
     AllocParams,
     Block,
     BlockPool,
+    PoolPair,
     try_merge_blocks,
 )
 from labkit.memory.callbacks import Callbacks
@@ -71,13 +72,12 @@ class CachingAllocator:
         self.recorder = Recorder()
         self.reserved = ReservedMemory(driver, self.stats, self.recorder, orders_by_birth)
         self.segments = self.reserved.segments
-        self.small_blocks, self.large_blocks = BlockPool(True), BlockPool(False)
+        pools = self.default_pools = PoolPair()
         self.private_pools = PrivatePools()
         self.expandable = ExpandableSegments(self.reserved)
         self.free_memory_callbacks = Callbacks()
         self.out_of_memory_observers = Callbacks()
         self._events = StreamEvents(driver, self._free_block)
-        pools = (self.small_blocks, self.large_blocks)
         self._cached = CachedMemory(
             self.reserved, self.expandable, pools, self.private_pools, self._events, self.stats
         )
@@ -159,8 +159,8 @@ class CachingAllocator:
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::get_pool
         """
-        pools = self.private_pools.serving(stream) or self
-        return pools.small_blocks if is_small(block_size) else pools.large_blocks
+        pools = self.private_pools.serving(stream) or self.default_pools
+        return pools.of(is_small(block_size))
 
     def _get_free_block(self, params: AllocParams) -> Block | None:
         """The best fit, taken out of its pool; None when there is none or it is refused.
@@ -223,7 +223,7 @@ class CachingAllocator:
         if params.pool.owner is not None:
             return None
         for lender in self.private_pools.usable_on_oom():
-            pool = lender.small_blocks if params.pool.is_small else lender.large_blocks
+            pool = lender.of(params.pool.is_small)
             lent = replace(params, pool=pool, is_expandable_segments_active=False)
             if block := self._get_free_block(lent):
                 params.pool, params.is_expandable_segments_active = pool, False

@@ -9,6 +9,7 @@ from labkit.memory.block import (
     UNMAPPED,
     AllocParams,
     Block,
+    BlockPool,
     Segment,
     try_merge_blocks,
 )
@@ -50,7 +51,7 @@ class ExpandableSegments:
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::unmap_block
         """
         segment = block.segment
-        expandable = _pages_of(segment)
+        expandable = pages_of(segment)
         address, size = expandable.whole_pages(block.address, block.size)
         if size == 0:
             return
@@ -65,7 +66,7 @@ class ExpandableSegments:
     def release_leftovers(self) -> None:
         """What a driver did not take back when it failed goes back now."""
         for segment in list(self.segments):
-            expandable = _pages_of(segment)
+            expandable = pages_of(segment)
             if expandable.has_unmapped_pages:
                 expandable.release_unmapped_pages()
                 self._release_if_empty(segment)
@@ -81,24 +82,30 @@ class ExpandableSegments:
                 first = block.previous
             if _has_room(first, params.size):
                 return first
-        page_size = SMALL_SEGMENT_SIZE if params.pool.is_small else large_segment_size
-        expandable = ExpandableSegment(self._reserved.driver, params.stream, page_size)
-        segment = self._reserved.new_segment(
-            expandable.address, params.pool, params.stream, expandable
-        )
-        self.segments.append(segment)
-        room = segment.first = Block(
-            expandable.address, expandable.size, segment, None, None, UNMAPPED
-        )
+        segment, size = self.new_segment(params.pool, params.stream, large_segment_size)
+        room = segment.first = Block(segment.address, size, segment, None, None, UNMAPPED)
         params.pool.insert_into_unmapped(room)
         return room
+
+    def new_segment(
+        self, pool: BlockPool, stream: int, large_page_size: int, address: int | None = None
+    ) -> tuple[Segment, int]:
+        """A segment that has no blocks yet, and the bytes of its room.
+
+        address  where the room is already; None reserves it
+        """
+        page_size = SMALL_SEGMENT_SIZE if pool.is_small else large_page_size
+        pages = ExpandableSegment(self._reserved.driver, stream, page_size, address)
+        segment = self._reserved.new_segment(pages.address, pool, stream, pages)
+        self.segments.append(segment)
+        return segment, pages.size
 
     def _map(self, room: Block, size: int, frames: Frames | None) -> bool:
         """Put memory behind the first `size` bytes of an unmapped block; False when it is full.
 
         Source   c10/cuda/CUDACachingAllocator.cpp  DeviceCachingAllocator::map_block
         """
-        expandable = _pages_of(room.segment)
+        expandable = pages_of(room.segment)
         try:
             expandable.map(room.address, size)
         finally:  # a driver that fails half-way has mapped a part
@@ -145,13 +152,13 @@ class ExpandableSegments:
         """
         room = segment.first
         if room.state == UNMAPPED and not room.is_split:
-            _pages_of(segment).unreserve()
+            pages_of(segment).unreserve()
             segment.pool.remove_unmapped(room)
             self.segments.remove(segment)
             del self._reserved.segments[segment.address]
 
 
-def _pages_of(segment: Segment) -> ExpandableSegment:
+def pages_of(segment: Segment) -> ExpandableSegment:
     assert segment.expandable is not None, "only expandable segments have pages"
     return segment.expandable
 

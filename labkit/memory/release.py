@@ -1,6 +1,6 @@
 """Giving cached memory back to the device: what goes, and in which order."""
 
-from labkit.memory.block import AllocParams, BlockPool, PrivatePool
+from labkit.memory.block import AllocParams, BlockPool, PoolPair, PrivatePool
 from labkit.memory.expandable import ExpandableSegments
 from labkit.memory.history import Frames, MempoolId
 from labkit.memory.private_pools import PrivatePools
@@ -20,14 +20,14 @@ class CachedMemory:
         self,
         reserved: ReservedMemory,
         expandable: ExpandableSegments,
-        default_pools: tuple[BlockPool, BlockPool],
+        default_pools: PoolPair,
         private_pools: PrivatePools,
         events: StreamEvents,
         stats: DeviceStats,
     ) -> None:
         self._reserved = reserved
         self._expandable = expandable
-        self._small_blocks, self._large_blocks = default_pools
+        self._default_pools = default_pools
         self._private_pools = private_pools
         self._events = events
         self._stats = stats
@@ -43,7 +43,7 @@ class CachedMemory:
         Source   c10/cuda/CUDACachingAllocator.cpp
                  DeviceCachingAllocator::garbage_collect_cached_blocks
         """
-        reserved, large_blocks = self._reserved, self._large_blocks
+        reserved, large_blocks = self._reserved, self._default_pools.large_blocks
         if reserved.limit is None:
             return
         excess = reserved.bytes - int(threshold * reserved.limit)
@@ -99,8 +99,8 @@ class CachedMemory:
         """
         if only is None and not self._private_pools.capturing:
             self._wait_for_events(frames)
-            self._release_blocks(self._large_blocks, frames)
-            self._release_blocks(self._small_blocks, frames)
+            self._release_blocks(self._default_pools.large_blocks, frames)
+            self._release_blocks(self._default_pools.small_blocks, frames)
 
         def release(pool: PrivatePool) -> None:
             if only is not None:

@@ -94,8 +94,10 @@ MUTATIONS = [
       "if not self._driver.query_event(event):\n                        continue"),
     # release
     M("the large pool is released first", CachedMemory, "release_all",
-      "self._large_blocks, frames)\n        self._release_blocks(self._small_blocks",
-      "self._small_blocks, frames)\n        self._release_blocks(self._large_blocks"),
+      "_pools.large_blocks, frames)\n"
+      "        self._release_blocks(self._default_pools.small_blocks",
+      "_pools.small_blocks, frames)\n"
+      "        self._release_blocks(self._default_pools.large_blocks"),
     M("segments are released in search order", CachedMemory, "_release_blocks",
       "free = pool.free_blocks()", "free = pool.free_blocks()[::-1]"),
     M("streams are released in order of their handles", BlockPool, "free_blocks",
@@ -148,8 +150,8 @@ MUTATIONS = [
     # growing segments
     M("room for an eighth more than the device", ExpandableSegment, "__init__",
       "total // 8", "total // 4", "expandable"),
-    M("small pages have 2 MiB, large ones 20", ExpandableSegments, "_find",
-      "SMALL_SEGMENT_SIZE if params.pool.is_small else", "", "expandable"),
+    M("small pages have 2 MiB, large ones 20", ExpandableSegments, "new_segment",
+      "SMALL_SEGMENT_SIZE if pool.is_small else", "", "expandable"),
     M("the free block before unmapped room is used", ExpandableSegments, "_find",
       "block.previous is not None and block.previous.state == FREE", "False", "expandable"),
     M("pages are given back when not all fit", ExpandableSegment, "map",

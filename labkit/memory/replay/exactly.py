@@ -250,8 +250,8 @@ def _would_find(allocator: CachingAllocator, request: Request) -> bool:
     settings = allocator.settings
     size = round_size(request.size, settings.divisions)
     known = request.pool in allocator.private_pools
-    pools = allocator.private_pools[request.pool] if known else allocator
-    pool = pools.small_blocks if is_small(size) else pools.large_blocks
+    pools = allocator.private_pools[request.pool] if known else allocator.default_pools
+    pool = pools.of(is_small(size))
     params = AllocParams(request.size, size, pool, request.stream, settings.expandable_segments)
     return best_fit(params, settings) is not None
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from labkit.memory.block import FREE, PENDING, UNMAPPED, Block, BlockPool, PrivatePool, Segment
 from labkit.memory.caching_allocator import CachingAllocator
-from labkit.memory.expandable_segment import ExpandableSegment
+from labkit.memory.expandable import pages_of
 from labkit.memory.history import MempoolId
-from labkit.memory.sizes import SMALL_SEGMENT_SIZE
 
 Recorded = dict[str, Any]
 
@@ -27,7 +26,8 @@ def restore(allocator: CachingAllocator, segments: list[Recorded]) -> None:
         if (owner := _owner(allocator, segment)) is not None:
             owner.reserved_bytes += segment["total_size"]
         if not segment["is_expandable"]:
-            plain = _new_segment(allocator, segment, None)
+            pool = _pool(allocator, segment)
+            plain = allocator.reserved.new_segment(segment["address"], pool, segment["stream"])
             _chain(allocator, plain, segment["blocks"])
     expandable = [segment for segment in segments if segment["is_expandable"]]
     expandable.sort(key=lambda segment: (_kind(segment), segment["address"]))
@@ -55,36 +55,28 @@ def _owner(allocator: CachingAllocator, segment: Recorded) -> PrivatePool | None
 
 
 def _pool(allocator: CachingAllocator, segment: Recorded) -> BlockPool:
-    pools = _owner(allocator, segment) or allocator
-    return pools.small_blocks if segment["segment_type"] == "small" else pools.large_blocks
-
-
-def _new_segment(
-    allocator: CachingAllocator, recorded: Recorded, expandable: ExpandableSegment | None
-) -> Segment:
-    pool = _pool(allocator, recorded)
-    return allocator.reserved.new_segment(recorded["address"], pool, recorded["stream"], expandable)
+    pools = _owner(allocator, segment) or allocator.default_pools
+    return pools.of(segment["segment_type"] == "small")
 
 
 def _restore_expandable(allocator: CachingAllocator, runs: list[Recorded]) -> None:
-    small = runs[0]["segment_type"] == "small"
-    page_size = SMALL_SEGMENT_SIZE if small else allocator.settings.large_segment_size
+    pool, stream = _pool(allocator, runs[0]), runs[0]["stream"]
+    page_size = allocator.settings.large_segment_size
     while runs:
-        base, stream = runs[0]["address"], runs[0]["stream"]
-        room = ExpandableSegment(allocator.driver, stream, page_size, base)
-        inside = [run for run in runs if run["address"] + run["total_size"] <= base + room.size]
+        base = runs[0]["address"]
+        segment, size = allocator.expandable.new_segment(pool, stream, page_size, base)
+        end = base + size
+        inside = [run for run in runs if run["address"] + run["total_size"] <= end]
         runs = [run for run in runs if run not in inside]
-        segment = _new_segment(allocator, inside[0], room)
-        allocator.expandable.segments.append(segment)
         blocks, position = [], base
         for run in inside:
-            room.adopt_pages(run["address"], run["total_size"])
+            pages_of(segment).adopt_pages(run["address"], run["total_size"])
             if run["address"] > position:
                 blocks.append(_unmapped(position, run["address"] - position))
             blocks += run["blocks"]
             position = run["address"] + run["total_size"]
-        if position < base + room.size:
-            blocks.append(_unmapped(position, base + room.size - position))
+        if position < end:
+            blocks.append(_unmapped(position, end - position))
         _chain(allocator, segment, blocks)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from labkit.memory.history import ACTIONS
 from labkit.memory.snapshots.columns import Array, Columns
-from labkit.memory.snapshots.extras import Region
+from labkit.memory.snapshots.settings_and_regions import Region
 from labkit.memory.snapshots.stack_table import Frame
 
 NO_STACK = "(no stack recorded)"

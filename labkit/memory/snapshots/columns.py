@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING
 from labkit.memory.history import ACTIONS
-from labkit.memory.snapshots.extras import Annotation, annotations_of, settings_in
 from labkit.memory.snapshots.restricted_pickle import SnapshotError, collector_paused, short
+from labkit.memory.snapshots.settings_and_regions import Annotation, annotations_of, settings_in
 from labkit.memory.snapshots.stack_table import Codes, StackTable, stack_table
 from labkit.memory.snapshots.trace_table import TraceTable
 

@@ -11,9 +11,9 @@ from labkit.memory.decisions import VERDICTS
 from labkit.memory.memory_map import trace_dicts
 from labkit.memory.sizes import TRACE_SIZES
 from labkit.memory.snapshots.call_sites import regions
-from labkit.memory.snapshots.extras import Region
 from labkit.memory.snapshots.findings import findings
 from labkit.memory.snapshots.part import between
+from labkit.memory.snapshots.settings_and_regions import Region
 from labkit.memory.snapshots.snapshot import Columns, columns, load, load_columns, load_part
 from labkit.show.memory.progress import reading
 
