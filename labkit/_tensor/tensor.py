@@ -213,7 +213,7 @@ class Tensor(ValuesOut, Saving):
         if not isinstance(other, TensorImpl):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         source = other
-        if self.requires_grad and not (source.dtype.is_floating_point or source.dtype.is_complex):
+        if self.requires_grad and not source.dtype.is_inexact:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex "
                 f"dtype, got {source.dtype.name}"

@@ -21,7 +21,7 @@ def wrap(ctx: Any, outputs: tuple[Any, ...], inputs: list[TensorImpl], records: 
             variable.add_undefined_input(ctx)
             results.append(output)
             continue
-        differentiable = records and variable.can_require_grad(output.dtype)
+        differentiable = records and output.dtype.is_inexact
         number = variable.add_input(ctx, output)
         result = _one(ctx, output, number, id(output) in given, differentiable)
         if differentiable:

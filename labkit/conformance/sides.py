@@ -45,7 +45,7 @@ class Fresh:
 def modulus(dtype: DType) -> int:
     """Where the counting of new elements starts again, so that every value fits the type."""
     return 2 if dtype.kind == "bool" else PATTERN if (
-        dtype.is_floating_point or dtype.is_complex or dtype.itemsize > 1
+        dtype.is_inexact or dtype.itemsize > 1
     ) else 101  # fmt: skip
 
 

@@ -302,7 +302,7 @@ def conversion_target(source: DType, r: random.Random) -> DType:
     if source.is_complex:
         return r.choice((dtypes.complex64, dtypes.complex128))
     if source.is_floating_point:
-        targets = [each for each in DTYPES.values() if each.is_floating_point or each.is_complex]
+        targets = [each for each in DTYPES.values() if each.is_inexact]
         return r.choice([*targets, dtypes.int32, dtypes.int64])
     return r.choice(tuple(DTYPES.values()))
 

@@ -46,6 +46,14 @@ class DType:
         return self.kind == "complex"
 
     @cached_property
+    def is_inexact(self) -> bool:
+        """True for the types that have derivatives: the floating and the complex ones.
+
+        Source   torch/csrc/autograd/variable.h  isDifferentiableType
+        """
+        return self.is_floating_point or self.is_complex
+
+    @cached_property
     def is_integral(self) -> bool:
         """True for the whole numbers, `bool` not among them."""
         return self.kind in ("signed", "unsigned")

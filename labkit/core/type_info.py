@@ -20,7 +20,7 @@ class finfo:
 
     def __init__(self, dtype: DType | None = None) -> None:
         dtype = get_default_dtype() if dtype is None else dtype
-        if not (dtype.is_floating_point or dtype.is_complex):
+        if not dtype.is_inexact:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 f"{dtype.name}"

@@ -80,7 +80,7 @@ def kernel(op: Any, keys: DispatchKeySet, stack: list[Any]) -> None:
     put_results(stack, op.redispatch_boxed(keys & AFTER_AUTOGRAD, stack))
     if node is not None:
         for result in tensors_in(stack):
-            if variable.can_require_grad(result.dtype):
+            if result.dtype.is_inexact:
                 _mark(result, node, written=any(result is tensor for tensor in tensors))
 
 

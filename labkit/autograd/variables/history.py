@@ -12,7 +12,6 @@ from labkit.autograd.variables.rebase import rebase_base
 from labkit.autograd.variables.variable import (
     add_input,
     add_undefined_input,
-    can_require_grad,
     compute_requires_grad,
     edge_of_history,
     has_history,
@@ -59,7 +58,7 @@ def set_histories(node: Node, results: Any, flags: tuple[bool, ...] | None) -> N
 
 def set_output(result: TensorImpl, node: Node) -> None:
     """The new tensor is the node's next output, if its type has derivatives."""
-    if can_require_grad(result.dtype):
+    if result.dtype.is_inexact:
         result.autograd_meta = meta = AutogradMeta()
         meta.edge = (node, add_input(node, result))
 

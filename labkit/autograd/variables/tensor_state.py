@@ -31,7 +31,7 @@ def set_requires_grad(tensor: TensorImpl, flag: Any) -> None:
             "computed variable in a subgraph that doesn't require differentiation use "
             "var_no_grad = var.detach()."
         )
-    if flag and not variable.can_require_grad(tensor.dtype):
+    if flag and not tensor.dtype.is_inexact:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if flag and variable.is_inference(tensor) and not STATE.inference:
         raise RuntimeError(

@@ -269,11 +269,3 @@ def set_history(tensor: TensorImpl, node: Node) -> None:
     Source   torch/csrc/autograd/functions/utils.h  set_history
     """
     set_gradient_edge(tensor, (node, add_input(node, tensor)))
-
-
-def can_require_grad(dtype: Any) -> bool:
-    """True for the element types that have derivatives.
-
-    Source   torch/csrc/autograd/variable.h  isDifferentiableType
-    """
-    return bool(dtype.is_floating_point or dtype.is_complex)

@@ -90,7 +90,7 @@ def compute_types(operands: list[Operand], flags: Flags, all_scalars: bool) -> D
     if flags.promote_inputs_to_common_dtype and (len(input_dtypes) > 1 or all_scalars):
         common = result_type(*[operand.tensor for operand in inputs if operand.tensor is not None])
     if flags.promote_integer_inputs_to_float and common is not None:
-        common = common if common.is_floating_point or common.is_complex else get_default_dtype()
+        common = common if common.is_inexact else get_default_dtype()
     if common is None and (has_undefined_outputs or flags.enforce_safe_casting_to_output):
         names = ", ".join(sorted(dtype.name for dtype in input_dtypes))
         raise RuntimeError(f"no common dtype for inputs of dtypes {names}")

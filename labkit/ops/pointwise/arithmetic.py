@@ -46,7 +46,7 @@ def _with_alpha(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str,
     alpha = others["alpha"]
     if isinstance(alpha, bool) and common.kind != "bool":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    whole = not (common.is_floating_point or common.is_complex)
+    whole = not common.is_inexact
     if whole and not isinstance(alpha, int):
         raise RuntimeError(
             f"For integral input tensors, argument alpha must not be a floating point number: "

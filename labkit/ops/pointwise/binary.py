@@ -221,12 +221,12 @@ def isclose(
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"rtol and atol must not be negative, but got {rtol} and {atol}")
     close = aten.eq.Tensor(self, other)
-    if equal_nan and (self.dtype.is_floating_point or self.dtype.is_complex):
+    if equal_nan and self.dtype.is_inexact:
         both = aten.logical_and.default(aten.isnan.default(self), aten.isnan.default(other))
         close = aten.logical_or.default(close, both)
     if rtol == 0 and atol == 0:
         return close
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+    if not self.dtype.is_inexact:
         default = promotion.get_default_dtype()
         self, other = aten.to.dtype(self, default), aten.to.dtype(other, default)
     allowed = aten.add.Scalar(aten.abs.default(aten.mul.Scalar(other, rtol)), atol)

@@ -54,11 +54,11 @@ def _half_complex(dtype: DType) -> bool:
 
 
 def _whole(dtype: DType) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex)
+    return not dtype.is_inexact
 
 
 def _fractional(dtype: DType) -> bool:
-    return not _whole(dtype)
+    return dtype.is_inexact
 
 
 def _barebones(dtype: DType) -> bool:

@@ -111,7 +111,7 @@ pointwise(
 
 def _quotient(op: Pointwise, operands: Sequence[TensorImpl], others: dict[str, Any]) -> Types:
     first, second = (operand.dtype for operand in operands[1:])
-    if all(not (each.is_floating_point or each.is_complex) for each in (first, second)):
+    if all(not each.is_inexact for each in (first, second)):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
             "will perform a true division of tensor1 and tensor2"

@@ -137,7 +137,7 @@ def isfinite(self: TensorImpl) -> Any:
 
     Source   aten/src/ATen/native/TensorCompare.cpp  isfinite
     """
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+    if not self.dtype.is_inexact:
         return aten.ones_like.default(self, dtype=dtypes.bool_)
     if self.dtype.is_complex:
         return aten.logical_and.default(

@@ -130,7 +130,7 @@ def mean_dim(
     Raises   RuntimeError   the type is neither floating nor complex
     """
     chosen = dtype or self.dtype
-    if not (chosen.is_floating_point or chosen.is_complex):
+    if not chosen.is_inexact:
         if dtype is None:
             raise RuntimeError(
                 "mean(): could not infer output dtype. Input dtype must be either a floating "

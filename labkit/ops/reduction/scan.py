@@ -30,7 +30,7 @@ def cumsum(self: TensorImpl, dim: int, *, dtype: DType | None = None) -> TensorI
     if not self.sizes:
         return new_tensor(values, dtype)
     wider = values.dtype
-    if dtype.is_complex or dtype.is_floating_point:
+    if dtype.is_inexact:
         wider = np.dtype(np.complex128 if dtype.is_complex else np.float64)
     with np.errstate(all="ignore"):
         return new_tensor(np.cumsum(values, axis=dim, dtype=wider), dtype)

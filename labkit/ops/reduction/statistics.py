@@ -44,7 +44,7 @@ def _divided(total: Array, count: int) -> Array:
 
 def _variance(self: TensorImpl, dim: Dims, correction: float | None, keepdim: bool) -> Array:
     """In double precision."""
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+    if not self.dtype.is_inexact:
         raise RuntimeError(
             f"std and var only support floating point and complex dtypes, got {self.dtype.name}"
         )
@@ -116,7 +116,7 @@ def _power_mean(values: Array, order: float, dims: Ints, keepdim: bool) -> Array
 
 
 def _check_norm_dtype(name: str, dtype: DType, source: DType) -> None:
-    if not (dtype.is_floating_point or dtype.is_complex):
+    if not dtype.is_inexact:
         raise RuntimeError(
             f"{name}: dtype should be floating point or complex, but got {dtype.name}"
         )
@@ -153,7 +153,7 @@ def linalg_vector_norm(
 
     Source   aten/src/ATen/native/LinearAlgebra.cpp  linalg_vector_norm
     """
-    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+    if not self.dtype.is_inexact:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {self.dtype.name}"
