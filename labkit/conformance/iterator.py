@@ -3,7 +3,7 @@
 import contextlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Tally
 from labkit.core import dtype as dtypes
 from labkit.core.allocator import DataPtr
 from labkit.core.device import CPU
@@ -89,16 +90,15 @@ def compare(seed: int, size: Size) -> Iterator[Comparison]:
     if not hasattr(torch._C, "_TensorIterator"):
         raise RuntimeError(f"torch {torch.__version__} does not bind its builder; 2.13 does")
     rng = random.Random(f"{seed}/iterator")
-    equal, refused, first = 0, 0, None
+    tally, refused = Tally(""), 0
     with _silent_stderr():
         for _ in range(BUILDS[size]):
             program = random_program(rng)
             ours, theirs = run_labkit(program), run_torch(program)
-            equal += ours == theirs
             refused += theirs is None
-            if ours != theirs and first is None:
-                first = _difference(program, ours, theirs)
-    yield Comparison(f"iterators built (both refuse {refused:,})", BUILDS[size], equal, first)
+            tally.note("" if ours == theirs else _difference(program, ours, theirs))
+    tally.what = f"iterators built (both refuse {refused:,})"
+    yield tally.result()
 
 
 @contextlib.contextmanager
@@ -216,27 +216,33 @@ def _reduction(rng: random.Random, source: Description) -> Program:
     )
 
 
+def _tensors(
+    operands: Sequence[Description | None],
+    storage: Callable[[Description], Any],
+    view: Callable[[Any, Description], Any],
+) -> list[Any]:
+    """One tensor per description, over one storage per number; None for None."""
+    storages: dict[int, Any] = {}
+    made: dict[Description | None, Any] = {}
+    for each in operands:
+        if each is not None and each not in made:
+            if each.storage not in storages:
+                storages[each.storage] = storage(each)
+            made[each] = view(storages[each.storage], each)
+    return [made.get(each) for each in operands]
+
+
 def run_torch(program: Program) -> Any:
     """What PyTorch's builder makes of it, or None where it refuses."""
     from torch import _tensor_iterator as module
 
     factory, outputs, inputs = program
-    storages: dict[int, torch.Tensor] = {}
-    made: dict[Description, torch.Tensor] = {}
-
-    def tensor(described: Description | None) -> torch.Tensor | None:
-        if described is None:
-            return None
-        if described not in made:
-            dtype = getattr(torch, described.dtype)
-            if described.storage not in storages:
-                storages[described.storage] = torch.empty(described.elements, dtype=dtype)
-            whole = storages[described.storage]
-            made[described] = whole.as_strided(described.sizes, described.strides, described.offset)
-        return made[described]
-
     try:
-        arguments = [tensor(operand) for operand in (*outputs, *inputs)]
+        arguments = _tensors(
+            (*outputs, *inputs),
+            lambda each: torch.empty(each.elements, dtype=getattr(torch, each.dtype)),
+            lambda whole, each: whole.as_strided(each.sizes, each.strides, each.offset),
+        )
         if factory == "linear":
             it = module.TensorIterator(
                 outputs=arguments[:1], const_inputs=arguments[1:], enforce_linear_iteration=True
@@ -260,27 +266,17 @@ def _name(dtype: torch.dtype) -> str:
 def run_labkit(program: Program) -> Any:
     """What labkit's builder makes of it, or None where it refuses."""
     factory, outputs, inputs = program
-    storages: dict[int, Storage] = {}
-    made: dict[Description, TensorImpl] = {}
 
-    def tensor(described: Description | None) -> TensorImpl | None:
-        if described is None:
-            return None
-        if described not in made:
-            dtype = dtypes.dtype(described.dtype)
-            if described.storage not in storages:
-                nbytes = described.elements * dtype.itemsize
-                storages[described.storage] = Storage.from_data_ptr(DataPtr(0, CPU), nbytes)
-            made[described] = TensorImpl(
-                storages[described.storage],
-                dtype,
-                described.sizes,
-                described.strides,
-                described.offset,
-            )
-        return made[described]
+    def storage(each: Description) -> Storage:
+        nbytes = each.elements * dtypes.dtype(each.dtype).itemsize
+        return Storage.from_data_ptr(DataPtr(0, CPU), nbytes)
 
-    out = [tensor(operand) for operand in outputs]
+    def view(whole: Storage, each: Description) -> TensorImpl:
+        dtype = dtypes.dtype(each.dtype)
+        return TensorImpl(whole, dtype, each.sizes, each.strides, each.offset)
+
+    made = _tensors((*outputs, *inputs), storage, view)
+    out, given = made[: len(outputs)], made[len(outputs) :]
     chosen = {
         "binary_op": BINARY,
         "binary_float_op": BINARY_FLOAT,
@@ -291,9 +287,7 @@ def run_labkit(program: Program) -> Any:
         "linear": Flags(enforce_linear_iteration=True),
     }.get(factory) or comparison_flags(out[0])
     try:
-        it = build(
-            [made_input for operand in inputs if (made_input := tensor(operand))], out, chosen
-        )
+        it = build(given, out, chosen)
     except RuntimeError:
         return None
     operands = [

@@ -1,5 +1,8 @@
 """Counting comparisons, and keeping the first that differs."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 from labkit.conformance.report import Comparison
 
 
@@ -28,6 +31,43 @@ class Tally:
     def result(self) -> Comparison:
         """What the command prints."""
         return Comparison(self.what, self.compared, self.equal, self.first)
+
+
+class Answers:
+    """Counts of several questions about operators, and everything that differed.
+
+    entries  the operators that were asked
+    """
+
+    def __init__(self) -> None:
+        self.compared: Counter[str] = Counter()
+        self.equal: Counter[str] = Counter()
+        self.different: dict[str, list[str]] = {}
+        self.entries: set[str] = set()
+
+    def add(self, question: str, where: str, difference: str) -> None:
+        """One answer of a question; the difference is "" when both sides agree."""
+        self.compared[question] += 1
+        self.equal[question] += not difference
+        if difference:
+            self.different.setdefault(question, []).append(f"  {where}\n  {difference}")
+
+    def results(
+        self, what: str, questions: Sequence[str], notes: tuple[str, ...]
+    ) -> Iterator[Comparison]:
+        """One for each question that was asked, which stands at the {} in `what`.
+
+        notes  go with the first question
+        """
+        for question in questions:
+            if self.compared[question]:
+                yield Comparison(
+                    f"{what.format(question)}, {len(self.entries)} entries of op_db",
+                    self.compared[question],
+                    self.equal[question],
+                    next(iter(self.different.get(question, [])), None),
+                    notes if question == questions[0] else (),
+                )
 
 
 def _short(value: object) -> str:

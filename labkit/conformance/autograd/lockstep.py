@@ -7,7 +7,6 @@ twins of PyTorch's.
 Source   torch/overrides.py  TorchFunctionMode, resolve_name
 """
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,14 +24,15 @@ from labkit.core.storage import Storage
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch import torch_operator
 from labkit.dispatch.dispatcher import dispatcher
+from labkit.nn import functional
 
 _ROOTS = {
-    "torch.Tensor.": lambda: lab.Tensor,
-    "torch.nn.functional.": lambda: _functional(),
-    "torch._C._nn.": lambda: _functional(),
-    "torch.special.": lambda: lab,
-    "torch.functional.": lambda: lab,
-    "torch.": lambda: lab,
+    "torch.Tensor.": lab.Tensor,
+    "torch.nn.functional.": functional,
+    "torch._C._nn.": functional,
+    "torch.special.": lab,
+    "torch.functional.": lab,
+    "torch.": lab,
 }
 _OBSERVED = (
     "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "layout", "grad_fn", "is_cuda",
@@ -48,13 +48,6 @@ _READ_ONLY = {
     "broadcast_shapes", "nelement", "ndimension", "allclose", "equal",
 }  # fmt: skip
 """Calls that answer something other than tensors: PyTorch's answer steers both."""
-
-
-def _functional() -> Any:
-    try:
-        return importlib.import_module("labkit.nn.functional")
-    except ImportError:
-        return None
 
 
 class Unsupported(Exception):
@@ -183,7 +176,7 @@ class Lockstep(TorchFunctionMode):  # type: ignore[misc]
     def _find(self, name: str) -> Callable[..., Any] | None:
         for prefix, root in _ROOTS.items():
             if name.startswith(prefix):
-                found: Any = root()  # type: ignore[no-untyped-call]
+                found: Any = root
                 for part in name.removeprefix(prefix).split("."):
                     found = getattr(found, part, None)
                 return found  # type: ignore[no-any-return]

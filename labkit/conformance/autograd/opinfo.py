@@ -5,9 +5,7 @@ Source   torch/testing/_internal/common_methods_invocations.py  op_db
 
 import random
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import labkit as lab
 from labkit.conformance.autograd import graphs
 from labkit.conformance.autograd.lockstep import Lockstep, Unequal, Unsupported, twin_of
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Answers
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.tensors import copy
 
@@ -37,23 +36,12 @@ UNINITIALISED = {
 QUESTIONS = ("values", "graphs", "gradients", "second gradients")
 
 
-@dataclass
-class Tally:
-    """How many answers of each question were compared and equal, and what differed first."""
+class Tally(Answers):
+    """The answers, and what labkit says that it does not do."""
 
-    compared: Counter[str] = field(default_factory=Counter)
-    equal: Counter[str] = field(default_factory=Counter)
-    different: dict[str, list[str]] = field(default_factory=dict)
-    unsupported: dict[str, str] = field(default_factory=dict)
-    entries: set[str] = field(default_factory=set)
-
-    def add(self, question: str, where: str, difference: str) -> None:
-        """One answer of a question; the difference is "" when both sides agree."""
-        self.compared[question] += 1
-        if difference:
-            self.different.setdefault(question, []).append(f"  {where}\n  {difference}")
-        else:
-            self.equal[question] += 1
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsupported: dict[str, str] = {}
 
 
 def compare(seed: int, size: Size, only: str = "") -> Iterator[Comparison]:
@@ -64,15 +52,7 @@ def compare(seed: int, size: Size, only: str = "") -> Iterator[Comparison]:
     tally = run(seed, size, only)
     count, whole = len(tally.unsupported), ", ".join(sorted(tally.unsupported))
     left_out = (f"{count} entries: {whole}",) if count else ()
-    for question in QUESTIONS:
-        if tally.compared[question]:
-            yield Comparison(
-                f"operators' {question}, {len(tally.entries)} entries of op_db",
-                tally.compared[question],
-                tally.equal[question],
-                next(iter(tally.different.get(question, [])), None),
-                left_out if question == QUESTIONS[0] else (),
-            )
+    yield from tally.results("operators' {}", QUESTIONS, left_out)
 
 
 def run(seed: int, size: Size, only: str = "") -> Tally:

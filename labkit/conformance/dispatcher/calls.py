@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from labkit.conformance.dispatcher.programs import ALIASES, COMMON
+from labkit.conformance.dispatcher.programs import ALIASES, COMMON, ending
 from labkit.conformance.dispatcher.tables import slots_that_exist
 from labkit.conformance.dispatcher.twin import Twin, World
 from labkit.conformance.report import Comparison, Size
@@ -156,14 +156,14 @@ def _one_call(rng: random.Random, twin: Twin, paths: _Paths, tally: Tally, about
         with _C._ForceDispatchKeyGuard(to_torch(included), to_torch(excluded)):
             _C._dispatch_call_boxed(twin.handle, *args)
         real_end = "returned"
-    except (NotImplementedError, RuntimeError) as error:
-        real_end = _ending(error)
+    except RuntimeError as error:
+        real_end = ending(error)
     try:
         with tls.ForceDispatchKeyGuard(included, excluded):
             twin.op(*[_stand_in(value) for value in args])
         mine_end = "returned"
-    except (NotImplementedError, RuntimeError) as error:
-        mine_end = _ending(error)
+    except RuntimeError as error:
+        mine_end = ending(error)
     shown = [key_set_of_tensor(v) if isinstance(v, torch.Tensor) else v for v in args]
     tally.add(
         ([*paths.mine], mine_end),
@@ -171,16 +171,6 @@ def _one_call(rng: random.Random, twin: Twin, paths: _Paths, tally: Tally, about
         f"{about}\n  called with {shown}, included {included}, excluded {excluded}",
     )
     return len(paths.real)
-
-
-def _ending(error: Exception) -> str:
-    """In which way the last hop found nothing to run."""
-    text = str(error)
-    if isinstance(error, NotImplementedError) or "_equalsBoxedAndUnboxed" in text:
-        return "missing"
-    if "fallthrough_kernel" in text or "its cell is a fallthrough" in text:
-        return "fallthrough"
-    return "ambiguous" if "autogradother" in text.lower() else f"error {text}"
 
 
 def _stand_in(value: Any) -> Any:

@@ -78,11 +78,22 @@ class _Tallies:
 
     def state(self, rng: random.Random, twin: Twin, hit: "_Hit", about: str) -> None:
         """After a step."""
-        _compare_state(rng, twin, hit, self, about)
-
-    def results(self) -> Iterator[Comparison]:
-        self.stored.what += f" ({self.stale:,} of them stale)"
-        yield from (self.cells.result(), self.verdict.result(), self.stored.result())
+        real = torch_tables.table_of(twin.full_name)
+        computed = twin.op.computed_table()
+        for slot, cell in zip(RUNTIME_KEYS, computed, strict=True):
+            self.cells.add(as_torch_prints(cell), real.get(slot), f"{about}\n  cell {slot}")
+        mine = _looks_stale(twin.op.dispatch_table, computed)
+        self.verdict.add(mine, is_stale(twin.full_name), about)
+        stale = twin.op.stale_slots()
+        for slot in {rng.choice(slots_that_exist()), *rng.sample(stale, min(len(stale), 2))}:
+            kernel = twin.op.dispatch_table[SLOT_OF[slot]].kernel
+            if kernel is not None and kernel.form == "unknown":
+                continue  # one of PyTorch's own fallbacks: it would act on what the slot promises
+            self.stale += slot in stale
+            keys = DispatchKeySet(slot)
+            ours = _run(partial(twin.op.redispatch, keys, _X), hit)
+            theirs = _run(partial(twin.handle.redispatch_boxed, to_torch(keys), _X), hit)
+            self.stored.add(ours, theirs, f"{about}\n  stored cell {slot}")
 
 
 def compare(seed: int, size: Size) -> Iterator[Comparison]:
@@ -91,7 +102,8 @@ def compare(seed: int, size: Size) -> Iterator[Comparison]:
     for number in range(HOW_MANY[size]):
         rng = random.Random(f"programs {seed} {number}")
         _program(rng, f"p{seed}_{number}", tallies, World())
-    yield from tallies.results()
+    tallies.stored.what += f" ({tallies.stale:,} of them stale)"
+    yield from (each.result() for each in (tallies.cells, tallies.verdict, tallies.stored))
 
 
 class _Hit:
@@ -140,28 +152,6 @@ def _program(rng: random.Random, name: str, tallies: _Tallies | _RuleTally, worl
         fallback.close()
 
 
-def _compare_state(
-    rng: random.Random, twin: Twin, hit: _Hit, tallies: _Tallies, about: str
-) -> None:
-    real = torch_tables.table_of(twin.full_name)
-    computed = twin.op.computed_table()
-    for slot, cell in zip(RUNTIME_KEYS, computed, strict=True):
-        tallies.cells.add(as_torch_prints(cell), real.get(slot), f"{about}\n  cell {slot}")
-    tallies.verdict.add(
-        _looks_stale(twin.op.dispatch_table, computed), is_stale(twin.full_name), about
-    )
-    stale = twin.op.stale_slots()
-    for slot in {rng.choice(slots_that_exist()), *rng.sample(stale, min(len(stale), 2))}:
-        cell = twin.op.dispatch_table[SLOT_OF[slot]]
-        if cell.kernel is not None and cell.kernel.form == "unknown":
-            continue  # one of PyTorch's own fallbacks: it would act on what the slot promises
-        tallies.stale += slot in stale
-        keys = DispatchKeySet(slot)
-        mine = _run(partial(twin.op.redispatch, keys, _X), hit)
-        theirs = _run(partial(twin.handle.redispatch_boxed, to_torch(keys), _X), hit)
-        tallies.stored.add(mine, theirs, f"{about}\n  stored cell {slot}")
-
-
 _X = torch.ones(1)
 
 
@@ -170,16 +160,19 @@ def _run(call: Callable[[], Any], hit: _Hit) -> object:
     hit.value = None
     try:
         call()
-    except NotImplementedError:
-        return "missing"
     except RuntimeError as error:
-        text = str(error)
-        if "_equalsBoxedAndUnboxed" in text:
-            return "missing"  # PyTorch checks its table before it reports, and found it stale
-        if "fallthrough_kernel" in text or "its cell is a fallthrough" in text:
-            return "fallthrough"
-        return "ambiguous"
+        return ending(error)
     return hit.value
+
+
+def ending(error: Exception) -> str:
+    """In which way the last hop found nothing to run."""
+    text = str(error)
+    if isinstance(error, NotImplementedError) or "_equalsBoxedAndUnboxed" in text:
+        return "missing"  # the second: PyTorch checks its table before it reports; it was stale
+    if "fallthrough_kernel" in text or "its cell is a fallthrough" in text:
+        return "fallthrough"
+    return "ambiguous" if "autogradother" in text.lower() else f"error {text}"
 
 
 def _looks_stale(stored: list[Cell], computed: tuple[Cell, ...]) -> bool:

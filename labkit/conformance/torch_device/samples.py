@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 import labkit.torch_device  # noqa: F401  names the device
 from labkit.conformance.autograd.opinfo import UNINITIALISED, name_of, op_db
 from labkit.conformance.report import Comparison, Size
+from labkit.conformance.tally import Answers
 
 ENTRIES = {"small": 30, "full": 10_000}
 SAMPLES = {"small": 2, "full": 12}
@@ -41,14 +42,11 @@ Move = Callable[[str], Any]
 """Device -> a sample's arguments there."""
 
 
-class Tally:
-    """How many answers of each question were compared and equal, and what differed."""
+class Tally(Answers):
+    """The answers of the CPU and of the device."""
 
     def __init__(self) -> None:
-        self.compared: Counter[str] = Counter()
-        self.equal: Counter[str] = Counter()
-        self.different: dict[str, list[str]] = {question: [] for question in QUESTIONS}
-        self.entries: set[str] = set()
+        super().__init__()
         self.without: Counter[str] = Counter()
         """Operator -> how often the host computed it."""
 
@@ -88,14 +86,11 @@ class Tally:
 
     def note(self, question: str, where: str, ask: Callable[[], str]) -> None:
         """Count what `ask` finds different, an exception included."""
-        self.compared[question] += 1
         try:
             trouble = ask()
         except Exception as error:
             trouble = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
-        self.equal[question] += not trouble
-        if trouble:
-            self.different[question].append(f"  {where}\n  {trouble}")
+        self.add(question, where, trouble)
 
 
 def _compared(
@@ -279,17 +274,8 @@ def comparisons(tally: Tally) -> list[Comparison]:
     """What is reported of it."""
     computed = ", ".join(f"{name} {count}" for name, count in tally.without.most_common(8))
     detours = f"{len(tally.without)} operators were computed on the host: {computed}, ..."
-    return [
-        Comparison(
-            f"{question} on {_devices()}, {len(tally.entries)} entries of op_db",
-            tally.compared[question],
-            tally.equal[question],
-            next(iter(tally.different[question]), None),
-            (detours,) if question == QUESTIONS[0] and tally.without else (),
-        )
-        for question in QUESTIONS
-        if tally.compared[question]
-    ]
+    notes = (detours,) if tally.without else ()
+    return list(tally.results(f"{{}} on {_devices()}", QUESTIONS, notes))
 
 
 if __name__ == "__main__":
