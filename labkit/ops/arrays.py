@@ -32,14 +32,7 @@ def new_tensor(values: Any, dtype: DType, strides: Ints | None = None) -> Tensor
 
     strides  elements; None for contiguous
     """
-    values = np.asarray(values)
-    if strides is None:
-        result = tensor_impl.empty(values.shape, dtype)
-    else:
-        result = tensor_impl.empty_strided(values.shape, strides, dtype)
-    if values.size:
-        result.raw(writable=True)[...] = encode(values, dtype)
-    return result
+    return new_raw(encode(np.asarray(values), dtype), dtype, strides)
 
 
 def adopted(values: Any, dtype: DType) -> TensorImpl:

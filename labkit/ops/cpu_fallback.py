@@ -13,6 +13,7 @@ from typing import Any
 from labkit.core.device import CPU, Device
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.core.tensor_impl import TensorImpl
+from labkit.dispatch.layers.layer import put_results
 from labkit.dispatch.library import Library
 from labkit.dispatch.operator import OperatorHandle
 from labkit.dispatch.schema import Argument
@@ -54,11 +55,11 @@ def _results(op: OperatorHandle, stack: list[Any], why: str) -> list[Any]:
     device = _device_of(stack)
     staged: dict[int, TensorImpl] = {}
     arguments = [_map(value, lambda tensor: _stage(tensor, staged)) for value in stack]
-    answer = op.redispatch_boxed(_HOST, arguments)
+    results: list[Any] = []
+    put_results(results, op.redispatch_boxed(_HOST, arguments))
     for argument, given, used in zip(schema.arguments, stack, arguments, strict=True):
         if argument.is_write:
             _write_back(argument, given, used)
-    results = list(answer) if isinstance(answer, tuple) else [] if answer is None else [answer]
     owners = {id(used): given for given, used in zip(stack, arguments, strict=True)}
     return [
         owners.get(id(result), _map(result, lambda tensor: _return(tensor, device)))
@@ -107,8 +108,7 @@ def no_tensor_given(op: OperatorHandle, keys: DispatchKeySet, stack: list[Any]) 
 
     Differs  PyTorch has a kernel for every backend there, and none is chosen by a tensor
     """
-    answer = op.redispatch_boxed(_HOST, stack)
-    stack[:] = list(answer) if isinstance(answer, tuple) else [answer]
+    put_results(stack, op.redispatch_boxed(_HOST, stack))
 
 
 for _key in DEVICES:

@@ -12,7 +12,7 @@ import numpy as np
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
-from labkit.ops.convolution.windows import check_input, spread_out, strides_like
+from labkit.ops.convolution.windows import check_input, spread_out, strides_after
 from labkit.ops.registration import composite, kernel
 
 
@@ -49,7 +49,7 @@ def _adaptive_avg_pool2d(self: TensorImpl, output_size: Sequence[int]) -> Tensor
     refuse_unless("adaptive_avg_pool2d", self.dtype, ("floating",))
     x = wide(self)
     means = _summed(x, out) / _counts(self.sizes[-2:], out).astype(x.real.dtype)
-    return new_tensor(means, self.dtype, strides_like(self, means.shape))
+    return new_tensor(means, self.dtype, strides_after(means.shape, self))
 
 
 @kernel("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", variants="")
@@ -63,7 +63,7 @@ def _adaptive_avg_pool2d_backward(grad_output: TensorImpl, self: TensorImpl) -> 
         for cell, (start, end) in enumerate(ranges(size, rows.shape[-1])):
             spread[..., start:end] += rows[..., cell : cell + 1]
         g = np.moveaxis(spread, -1, -back)
-    return new_tensor(g, self.dtype, strides_like(self, self.sizes))
+    return new_tensor(g, self.dtype, strides_after(self.sizes, self))
 
 
 @composite("adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", variants="")

@@ -10,7 +10,7 @@ import numpy as np
 
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_tensor, refuse_unless, wide
-from labkit.ops.convolution.windows import Windows, strides_like, windows_over
+from labkit.ops.convolution.windows import Windows, strides_after, windows_over
 from labkit.ops.registration import kernel
 
 
@@ -29,7 +29,7 @@ def _divisors(windows: Windows, count_include_pad: bool, divisor_override: int |
     return result
 
 
-def _windows(
+def windows_of(
     self: TensorImpl,
     kernel_size: Sequence[int],
     stride: Sequence[int],
@@ -37,6 +37,10 @@ def _windows(
     ceil_mode: bool,
     divisor_override: int | None,
 ) -> Windows:
+    """The windows whose means are wanted, checked.
+
+    Raises   RuntimeError   as `windows_over`, or a divisor of 0
+    """
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero, got divisor_override=0")
     return windows_over(self, kernel_size, stride, padding, (1,), ceil_mode)
@@ -61,7 +65,7 @@ def avg_pool2d(
     count_include_pad  zeros of the padding count as elements
     divisor_override   divide by this instead of by the count
     """
-    windows = _windows(self, kernel_size, stride, padding, ceil_mode, divisor_override)
+    windows = windows_of(self, kernel_size, stride, padding, ceil_mode, divisor_override)
     refuse_unless("avg_pool2d", self.dtype, ("signed", "floating"))
     x = wide(self)
     shape = self.sizes[:-2] + windows.sizes_out
@@ -76,7 +80,7 @@ def avg_pool2d(
             means = np.where(divisors > 0, sums / divisors.astype(x.dtype), 0)
             if divisor_override is not None:
                 means = sums / divisors.astype(x.dtype)
-    return new_tensor(means, self.dtype, strides_like(self, shape))
+    return new_tensor(means, self.dtype, strides_after(shape, self))
 
 
 @kernel(
@@ -95,7 +99,7 @@ def avg_pool2d_backward(
     divisor_override: int | None,
 ) -> TensorImpl:
     """The gradient of what was averaged."""
-    windows = _windows(self, kernel_size, stride, padding, ceil_mode, divisor_override)
+    windows = windows_of(self, kernel_size, stride, padding, ceil_mode, divisor_override)
     g = wide(grad_output)
     divisors = _divisors(windows, count_include_pad, divisor_override).astype(g.dtype)
     with np.errstate(all="ignore"):
@@ -103,4 +107,4 @@ def avg_pool2d_backward(
     result = np.zeros(self.sizes, g.dtype)
     for tap in windows.taps():  # within one tap no element is named twice, so += is enough
         result[tap.places] += g[tap.windows]
-    return new_tensor(result, self.dtype, strides_like(self, self.sizes))
+    return new_tensor(result, self.dtype, strides_after(self.sizes, self))

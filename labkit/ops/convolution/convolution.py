@@ -9,14 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labkit.core.memory_format import (
-    Ints,
-    MemoryFormat,
-    channels_last_strides,
-    suggest_memory_format,
-)
+from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_tensor, refuse_mixed, refuse_unless, wide
+from labkit.ops.convolution.windows import strides_after
 from labkit.ops.registration import kernel
 
 
@@ -188,14 +184,6 @@ def _sizes_out(spatial: Ints, kernel_size: Ints, geometry: Geometry) -> Ints:
         spatial, geometry.reach(kernel_size), geometry.stride, geometry.padding, strict=True
     )
     return tuple((size + 2 * pad - reach) // step + 1 for size, reach, step, pad in walks)
-
-
-def strides_after(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
-    """Channels-last strides when an operand is laid out so; None for contiguous."""
-    formats = {suggest_memory_format(each.sizes, each.strides) for each in decisive}
-    if formats & {MemoryFormat.channels_last, MemoryFormat.channels_last_3d}:
-        return channels_last_strides(sizes)
-    return None
 
 
 NUMBERS = ("signed", "floating", "complex")

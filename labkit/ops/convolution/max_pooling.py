@@ -11,7 +11,7 @@ from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
-from labkit.ops.convolution.windows import strides_like, windows_over
+from labkit.ops.convolution.windows import strides_after, windows_over
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
 
@@ -48,7 +48,7 @@ def max_pool2d_with_indices(
         better = (place[tap.windows] < 0) | (found > old) | np.isnan(found)
         largest[tap.windows] = np.where(better, found, old)
         place[tap.windows] = np.where(better, flat[tap.places], place[tap.windows])
-    strides = strides_like(self, shape)
+    strides = strides_after(shape, self)
     return new_tensor(largest, self.dtype, strides), new_tensor(place, dtypes.int64, strides)
 
 
@@ -78,7 +78,7 @@ def max_pool2d_with_indices_backward(
     result = np.zeros((planes, int(np.prod(self.sizes[-2:]))), g.dtype)
     place = copy.values(indices).reshape(planes, -1)
     np.add.at(result, (np.arange(planes)[:, None], place), g.reshape(planes, -1))
-    return new_tensor(result.reshape(self.sizes), self.dtype, strides_like(self, self.sizes))
+    return new_tensor(result.reshape(self.sizes), self.dtype, strides_after(self.sizes, self))
 
 
 @composite(

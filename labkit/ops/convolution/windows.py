@@ -126,9 +126,9 @@ def check_input(input_: TensorImpl) -> None:
         )
 
 
-def strides_like(input_: TensorImpl, sizes: Ints) -> Ints | None:
-    """Channels-last strides when the input is laid out so; None for contiguous."""
-    layout = suggest_memory_format(input_.sizes, input_.strides)
-    if layout in (MemoryFormat.channels_last, MemoryFormat.channels_last_3d):
+def strides_after(sizes: Ints, *decisive: TensorImpl) -> Ints | None:
+    """Channels-last strides when an operand is laid out so; None for contiguous."""
+    formats = {suggest_memory_format(each.sizes, each.strides) for each in decisive}
+    if formats & {MemoryFormat.channels_last, MemoryFormat.channels_last_3d}:
         return channels_last_strides(sizes)
     return None

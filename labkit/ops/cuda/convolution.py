@@ -12,6 +12,7 @@ from labkit.core import dtype as dtypes
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.convolution import convolution as host
+from labkit.ops.convolution.windows import strides_after
 from labkit.ops.cuda.launching import (
     STEPS,
     NoKernel,
@@ -94,7 +95,7 @@ def convolution(
     sizes = _sizes(input, weight, out, geometry)
     y = empty((input.sizes[0], weight.sizes[0], *out), input)
     _output(copy.contiguous(input), copy.contiguous(weight), packed(bias), y, sizes)
-    return laid_out(y, host.strides_after(y.sizes, input, weight))
+    return laid_out(y, strides_after(y.sizes, input, weight))
 
 
 @device_kernel("convolution_backward")
@@ -128,7 +129,7 @@ def convolution_backward(
         made[2] = _bias_gradient(dy, sizes)
     for i in (0, 1):
         if made[i] is not None:
-            made[i] = laid_out(made[i], host.strides_after(made[i].sizes, input, weight))
+            made[i] = laid_out(made[i], strides_after(made[i].sizes, input, weight))
     return made[0], made[1], made[2]
 
 

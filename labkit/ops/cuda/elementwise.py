@@ -9,7 +9,6 @@ Source   aten/src/ATen/native/cuda/Loops.cuh  gpu_kernel, opmath_gpu_kernel_with
 """
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +19,7 @@ from labkit.core.dtype import DType
 from labkit.core.formats import convert, decode
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
-from labkit.ops.cuda.elementwise_source import (
-    ELEMENTS,
-    MAX_DIMS,
-    Call,
-    source,
-)
+from labkit.ops.cuda.elementwise_source import ELEMENTS, MAX_DIMS, Call, source
 from labkit.ops.cuda.expressions import DIVISIONS
 from labkit.ops.cuda.launching import from_text, read, written
 from labkit.ops.iterator.iterator_operand import Operand
@@ -142,7 +136,7 @@ def _queue(
         why = f"its kernel has {MAX_DIMS} dimensions, and this needs {len(it.shape)}"
         fallback.note(call.name, why)
         return False
-    kernel = _kernel(call)
+    kernel = from_text(source(call), f"lab_{call.name}")
     out = it.operands[0]
     assert out.tensor is not None, "the output is there"
     arguments = [written(out.tensor)]
@@ -152,15 +146,6 @@ def _queue(
     walk = _walk(it.shape, [operand.stride_bytes for operand in (out, *operands)])
     kernel(-(-it.numel // THREADS), THREADS, (*arguments, *numbers, it.numel, walk))
     return True
-
-
-@functools.lru_cache(maxsize=1024)
-def _text(call: Call) -> str:
-    return source(call)
-
-
-def _kernel(call: Call) -> Any:
-    return from_text(_text(call), f"lab_{call.name}")
 
 
 def _walk(shape: Sequence[int], stride_bytes: Sequence[Sequence[int]]) -> bytes:

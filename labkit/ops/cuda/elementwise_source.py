@@ -9,6 +9,7 @@ Differs  one element per thread, where PyTorch gives each thread four; plain div
          PyTorch multiplies by a magic number
 """
 
+import functools
 from typing import NamedTuple
 
 from labkit.core import dtype as dtypes
@@ -89,6 +90,7 @@ class Call(NamedTuple):
         return expression(self.name, dict(self.given), self.compute)
 
 
+@functools.lru_cache(maxsize=1024)
 def source(call: Call) -> str:
     """The text of the kernel that serves a call, and any of the same types and arguments.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from labkit.core import dtype as dtypes
 from labkit.core.memory_format import Ints
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.convolution.windows import strides_like
+from labkit.ops.convolution.windows import strides_after
 from labkit.ops.cuda.launching import (
     STEPS,
     NoKernel,
@@ -150,7 +150,7 @@ def native_batch_norm(
     n, c, spatial = _planes(input)
     x, y = copy.contiguous(input), empty(input.sizes, input)
     parameters = (read(packed(weight)), read(packed(bias)))
-    strides = strides_like(input, input.sizes)
+    strides = strides_after(input.sizes, input)
     if training:
         mean, rstd = _vector(c, input), _vector(c, input)
         moved = [each if each is None else written(each) for each in (running_mean, running_var)]
@@ -200,7 +200,7 @@ def native_batch_norm_backward(
     )  # fmt: skip
     dx, dgamma, dbeta = made
     return (
-        laid_out(dx, strides_like(input, input.sizes)) if output_mask[0] else None,
+        laid_out(dx, strides_after(input.sizes, input)) if output_mask[0] else None,
         dgamma if output_mask[1] else None,
         dbeta if output_mask[2] else None,
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.convolution.windows import Windows, strides_like, windows_over
+from labkit.ops.convolution import avg_pooling as host
+from labkit.ops.convolution.windows import Windows, strides_after, windows_over
 from labkit.ops.cuda.launching import (
     STEPS,
     NoKernel,
@@ -74,7 +75,7 @@ def max_pool2d_with_indices(
     shape = self.sizes[:-2] + windows.sizes_out
     y, index = empty(shape, self), empty(shape, self, dtypes.int64)
     _launch("max_pool2d", "1_thread_per_output", [self], [y, index], _pool(self, windows))
-    strides = strides_like(self, shape)
+    strides = strides_after(shape, self)
     return laid_out(y, strides), laid_out(index, strides)
 
 
@@ -98,7 +99,7 @@ def max_pool2d_with_indices_backward(
     dx = empty(self.sizes, self)
     inputs = [grad_output, indices]
     _launch("max_pool2d_backward", "2_gather", inputs, [dx], _pool(self, windows))
-    return laid_out(dx, strides_like(self, self.sizes))
+    return laid_out(dx, strides_after(self.sizes, self))
 
 
 def _averages(
@@ -110,9 +111,7 @@ def _averages(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> tuple[Windows, Any]:
-    if divisor_override == 0:
-        raise RuntimeError("divisor must be not zero, got divisor_override=0")
-    windows = windows_over(self, kernel_size, stride, padding, (1, 1), ceil_mode)
+    windows = host.windows_of(self, kernel_size, stride, padding, ceil_mode, divisor_override)
     return windows, _pool(self, windows, count_include_pad, divisor_override or 0)
 
 
@@ -133,7 +132,7 @@ def avg_pool2d(
     )
     y = empty(self.sizes[:-2] + windows.sizes_out, self)
     _launch("avg_pool2d", "1_thread_per_output", [self], [y], pool)
-    return laid_out(y, strides_like(self, y.sizes))
+    return laid_out(y, strides_after(y.sizes, self))
 
 
 @device_kernel("avg_pool2d_backward")
@@ -154,4 +153,4 @@ def avg_pool2d_backward(
     )
     dx = empty(self.sizes, self)
     _launch("avg_pool2d_backward", "2_gather", [grad_output], [dx], pool)
-    return laid_out(dx, strides_like(self, self.sizes))
+    return laid_out(dx, strides_after(self.sizes, self))

@@ -5,7 +5,6 @@ Differs  one block makes an output at most, where PyTorch also splits long sums 
 """
 
 import ctypes
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -79,26 +78,19 @@ def folding(
     strides      of x, in elements
     out_strides  of the output, one for every dimension of x; those of `dims` are not asked
     """
-    source, out = types
+    step, out_step = (dtype.itemsize for dtype in types)
     kept = [
-        (sizes[d], out_strides[d] * out.itemsize, strides[d] * source.itemsize)
+        (sizes[d], out_strides[d] * out_step, strides[d] * step)
         for d in reversed(range(len(sizes)))
         if d not in dims
     ]
-    folded = sorted(
-        [(sizes[d], 0, strides[d] * source.itemsize) for d in dims], key=lambda dim: dim[2]
-    )
+    folded = sorted([(sizes[d], 0, strides[d] * step) for d in dims], key=lambda dim: dim[2])
     outputs = math.prod([size for size, _, _ in kept])
     count = math.prod([size for size, _, _ in folded])
     lanes = THREADS if count >= FEW else 1
     numbers = (outputs, count, _walk(kept), _walk(folded))
-    text = _text(Call(name, source, out, lanes))
+    text = source(Call(name, *types, lanes))
     return Folding(text, kernel_name(name), blocks(outputs * lanes, THREADS), numbers)
-
-
-@functools.lru_cache(maxsize=256)
-def _text(call: Call) -> str:
-    return source(call)
 
 
 def _walk(dims: Sequence[Dim]) -> bytes:
@@ -145,7 +137,7 @@ def mean_all(self: TensorImpl, *, dtype: DType | None = None) -> TensorImpl:
     return mean_dim(self, None, dtype=dtype)
 
 
-def _truth(name: str) -> Any:
+def _truth(name: str) -> None:
     def truth(self: TensorImpl, dim: Dims = None, keepdim: bool = False) -> TensorImpl:
         if self.dtype in HEADERS:
             raise NoKernel(f"it has no device kernel for {self.dtype.name}")
@@ -155,33 +147,21 @@ def _truth(name: str) -> Any:
 
     for overload in ("", ".dim", ".dims"):
         device_kernel(f"{name}{overload}")(truth)
-    return truth
 
 
-all_true, any_true = _truth("all"), _truth("any")
+_truth("all")
+_truth("any")
 
 
-def _extreme(name: str) -> Any:
+def _extreme(name: str, of_all: str) -> None:
     def extreme(self: TensorImpl, dim: Dims = (), keepdim: bool = False) -> TensorImpl:
         if not self.numel():
             raise NoKernel("there is nothing to choose from")
         return fold(name, self, host.reduced_dims(self, dim), keepdim)
 
-    return device_kernel(name)(extreme)
+    device_kernel(name)(extreme)
+    device_kernel(of_all)(extreme)
 
 
-amax, amin = _extreme("amax"), _extreme("amin")
-
-
-@device_kernel("max")
-def max_all(self: TensorImpl) -> TensorImpl:
-    """The largest element."""
-    found: TensorImpl = amax(self)
-    return found
-
-
-@device_kernel("min")
-def min_all(self: TensorImpl) -> TensorImpl:
-    """The smallest element."""
-    found: TensorImpl = amin(self)
-    return found
+_extreme("amax", "max")
+_extreme("amin", "min")

@@ -6,6 +6,7 @@ are kept in float32.
 Source   aten/src/ATen/native/cuda/Reduce.cuh
 """
 
+import functools
 from typing import NamedTuple
 
 from labkit.core.dtype import DType
@@ -126,6 +127,7 @@ def kernel_name(name: str) -> str:
     return f"lab_{name}"
 
 
+@functools.lru_cache(maxsize=256)
 def source(call: Call) -> str:
     """The text of the kernel."""
     fold = FOLDS[call.name]

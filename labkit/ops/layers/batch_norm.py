@@ -12,7 +12,7 @@ import numpy as np
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import Array, new_tensor, refuse_unless, wide
 from labkit.ops.aten import aten
-from labkit.ops.convolution.windows import strides_like
+from labkit.ops.convolution.windows import strides_after
 from labkit.ops.layers.layer_norm import statistics_dtype
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
@@ -77,7 +77,7 @@ def native_batch_norm(
             result = result * per_channel(wide(weight), x.ndim)
         if bias is not None:
             result = result + per_channel(wide(bias), x.ndim)
-    return (new_tensor(result, input.dtype, strides_like(input, input.sizes)), *saved)
+    return (new_tensor(result, input.dtype, strides_after(input.sizes, input)), *saved)
 
 
 @kernel(
@@ -121,7 +121,7 @@ def native_batch_norm_backward(
                 grad = (g - per_channel(g_sum / count, rank)) - centred * slope
             else:
                 grad = g
-            strides = strides_like(input, input.sizes)
+            strides = strides_after(input.sizes, input)
             made[0] = new_tensor(grad * per_channel(scale, rank), input.dtype, strides)
         parameter = weight.dtype if weight is not None else kept
         if output_mask[1]:

@@ -94,7 +94,14 @@ def check(self: TensorImpl, target: TensorImpl, weight: Optional, images: bool) 
              NotImplementedError   not a floating type
     """
     (_check_images if images else _check_rows)(self, target)
-    _check_weight(self.sizes[0 if self.dim() == 1 else 1], weight, self)
+    refuse_unless("nll_loss_out_frame", self.dtype, ("floating",))
+    classes = self.sizes[0 if self.dim() == 1 else 1]
+    if weight is not None and weight.sizes != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.sizes)}"
+        )
+    refuse_mixed("nll_loss", self, weight)
 
 
 def _check_rows(self: TensorImpl, target: TensorImpl) -> None:
@@ -120,16 +127,6 @@ def _check_images(self: TensorImpl, target: TensorImpl) -> None:
     N, _, H, W = self.sizes
     if target.sizes != (N, H, W):
         raise RuntimeError(f"size mismatch (got input: {self.sizes}, target: {target.sizes})")
-
-
-def _check_weight(classes: int, weight: Optional, self: TensorImpl) -> None:
-    refuse_unless("nll_loss_out_frame", self.dtype, ("floating",))
-    if weight is not None and weight.sizes != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but "
-            f"got weight tensor of shape: {list(weight.sizes)}"
-        )
-    refuse_mixed("nll_loss", self, weight)
 
 
 def _as_batch(self: TensorImpl, target: TensorImpl) -> tuple[Array, TensorImpl]:

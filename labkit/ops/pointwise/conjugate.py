@@ -16,12 +16,6 @@ pointwise(
 )(np.conjugate)
 
 
-@composite("conj_physical(Tensor self) -> Tensor")
-def conj_physical(self: TensorImpl) -> TensorImpl:
-    """The tensor itself when it is real, else a tensor of the conjugates."""
-    return aten._conj_physical.default(self) if self.dtype.is_complex else self
-
-
 @composite("resolve_conj(Tensor(a) self) -> Tensor(a)")
 @composite("resolve_neg(Tensor(a) self) -> Tensor(a)")
 def resolved(self: TensorImpl) -> TensorImpl:
@@ -29,13 +23,12 @@ def resolved(self: TensorImpl) -> TensorImpl:
     return self
 
 
+@composite("conj_physical(Tensor self) -> Tensor")
 @composite("conj(Tensor(a) self) -> Tensor(a)")
 def conj(self: TensorImpl) -> TensorImpl:
     """The tensor itself when it is real, else a tensor of the conjugates.
 
-    Differs  PyTorch gives a view that negates imaginary parts as they are read; the lab has no
-             such bit.
+    Differs  PyTorch's `conj` is a view that negates imaginary parts as they are read; the lab has
+             no such bit.
     """
-    if not self.dtype.is_complex:
-        return self
-    return aten._conj_physical.default(self)
+    return aten._conj_physical.default(self) if self.dtype.is_complex else self

@@ -21,6 +21,7 @@ from labkit.core.memory_overlap import assert_no_internal_overlap
 from labkit.core.philox import DeviceGenerator
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
+from labkit.ops.arrays import refuse_unless
 from labkit.ops.cuda import drawing
 from labkit.ops.fallback import NoKernel
 from labkit.ops.random import distributions
@@ -73,7 +74,7 @@ def normal_(
 ) -> TensorImpl:
     """Every element normal."""
     distributions.check_std(std)
-    distributions.refuse_unless_floating("normal_kernel_cuda", self.dtype)
+    refuse_unless("normal_kernel_cuda", self.dtype, ("floating",))
 
     def on_host(source: DeviceGenerator) -> Array:
         values = _floats(self, source, numbers.normal_singles, numbers.normal_doubles)

@@ -19,6 +19,7 @@ from labkit.core.formats import largest_finite
 from labkit.core.generator import CPUGenerator, Generator, default_generator
 from labkit.core.memory_overlap import assert_no_internal_overlap
 from labkit.core.tensor_impl import TensorImpl
+from labkit.ops.arrays import refuse_unless
 from labkit.ops.iterator.iteration_order import iteration_order
 from labkit.ops.random import cpu_distributions
 from labkit.ops.registration import kernel
@@ -61,21 +62,12 @@ def fill(self: TensorImpl, generator: Generator | None, draw: Draw) -> TensorImp
     return self
 
 
-def refuse_unless_floating(name: str, dtype: DType) -> None:
-    """Pass for a real floating type.
-
-    Raises   NotImplementedError   any other type
-    """
-    if not dtype.is_floating_point:
-        raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
-
-
 def check_uniform(self: TensorImpl, low: float, high: float) -> None:
     """Pass when [low, high) is a range that the tensor's type can hold.
 
     Source   aten/src/ATen/native/DistributionTemplates.h  uniform_impl_
     """
-    refuse_unless_floating("check_uniform_bounds", self.dtype)
+    refuse_unless("check_uniform_bounds", self.dtype, ("floating",))
     largest = largest_finite(self.dtype)
     for name, bound in (("from", low), ("to", high)):
         if not -largest <= bound <= largest:
@@ -127,7 +119,7 @@ def normal_(
         if mean:
             copy.write(self, copy.values(self) + mean)
         return self
-    refuse_unless_floating("normal_kernel_cpu", self.dtype)
+    refuse_unless("normal_kernel_cpu", self.dtype, ("floating",))
     in_blocks = self.is_contiguous()
     return fill(
         self,

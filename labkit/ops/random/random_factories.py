@@ -22,7 +22,6 @@ from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS, empty, empty_
 Fill = Callable[..., TensorImpl]
 _LIKE = f"{OPTIONS}, MemoryFormat? memory_format=None) -> Tensor"
 _WHOLE = OPTIONS.replace("dtype=None", "dtype=4")
-_GENERATOR = "*, Generator? generator, "
 
 
 def _filled(made: TensorImpl, name: str, *args: Any, generator: Generator | None) -> TensorImpl:
@@ -32,21 +31,13 @@ def _filled(made: TensorImpl, name: str, *args: Any, generator: Generator | None
     return made
 
 
-def _with_generator(schema: str) -> str:
-    """The schema of the overload that takes a generator."""
-    head, _, rest = schema.partition("*, ")
-    return f"{head}{_GENERATOR}{rest}"
-
-
-def _named(schema: str, overload: str) -> str:
-    name, _, rest = schema.partition("(")
-    return f"{name}.{overload}({rest}"
-
-
-def _define(schema: str, with_generator: str, function: Fill, variants: str) -> None:
+def _define(schema: str, function: Fill, overload: str = "generator") -> None:
     """The operator, and its overload with a generator."""
-    kernel(schema, EXPLICIT, variants=variants)(function)
-    kernel(_with_generator(with_generator), EXPLICIT, variants=variants)(function)
+    name, _, arguments = schema.partition("(")
+    base = name.partition(".")[0]
+    with_generator = arguments.replace("*, ", "*, Generator? generator, ")
+    for each in (schema, f"{base}.{overload}({with_generator}"):
+        kernel(each, EXPLICIT, variants="function")(function)
 
 
 def _standard(name: str, fill: str) -> None:
@@ -56,10 +47,8 @@ def _standard(name: str, fill: str) -> None:
     def like(self: TensorImpl, *, generator: Generator | None = None, **options: Any) -> TensorImpl:
         return _filled(empty_like(self, **options), fill, generator=generator)
 
-    schema = f"{name}(SymInt[] size, {OPTIONS}) -> Tensor"
-    _define(schema, _named(schema, "generator"), made, "function")
-    schema = f"{name}_like(Tensor self, {_LIKE}"
-    _define(schema, _named(schema, "generator"), like, "function")
+    _define(f"{name}(SymInt[] size, {OPTIONS}) -> Tensor", made)
+    _define(f"{name}_like(Tensor self, {_LIKE}", like)
 
 
 _standard("rand", "uniform_")
@@ -83,26 +72,15 @@ def _randint_to(high: int, size: Any, **options: Any) -> TensorImpl:
     return _randint(0, high, size, **options)
 
 
-_define(
-    f"randint(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
-    f"randint.generator(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
-    _randint_to,
-    "function",
-)
+_define(f"randint(SymInt high, SymInt[] size, {_WHOLE}) -> Tensor", _randint_to)
 _define(
     f"randint.low(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
-    f"randint.low_generator(SymInt low, SymInt high, SymInt[] size, {_WHOLE}) -> Tensor",
     _randint,
-    "function",
+    "low_generator",
 )
 
 
 # -- dropout --------------------------------------------------------------------------------------
-
-
-def _check_probability(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 @composite("dropout(Tensor input, float p, bool train) -> Tensor", variants="function")
@@ -111,7 +89,8 @@ def dropout(input: TensorImpl, p: float, train: bool) -> Any:  # noqa: A002
 
     Source   aten/src/ATen/native/Dropout.cpp  _dropout_impl
     """
-    _check_probability(p)
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if p == 0 or not train or not input.numel():
         return input
     if input.device.type != "cpu" and p < 1:

@@ -42,7 +42,7 @@ def reduced_dims(self: TensorImpl, dim: Dims) -> Ints:
 
     Source   aten/src/ATen/native/ReduceOpsUtils.h  make_dim_mask
     """
-    if dim is None or (not isinstance(dim, int) and not dim):
+    if dim is None or is_empty_list(dim):
         return tuple(range(self.dim()))
     found: list[int] = []
     for each in (dim,) if isinstance(dim, int) else dim:
@@ -65,7 +65,7 @@ def in_dtype(self: TensorImpl, dtype: DType | None) -> TensorImpl:
     return copy.to_copy(self, dtype, self.device)
 
 
-def _accumulator(dtype: DType) -> Any:
+def accumulator(dtype: DType) -> Any:
     """The NumPy type sums and products of an element type are kept in."""
     if dtype.is_complex:
         return np.complex128
@@ -78,7 +78,7 @@ def refuse_barebones(name: str, dtype: DType) -> None:
         raise NotImplementedError(f"{name!r} not implemented for {dtype.name}")
 
 
-def _widened(self: TensorImpl, dtype: DType | None) -> tuple[TensorImpl, DType]:
+def widened(self: TensorImpl, dtype: DType | None) -> tuple[TensorImpl, DType]:
     """The summands and the type of a sum: whole numbers become int64."""
     if dtype is None:
         whole = self.dtype.is_integral or self.dtype.kind == "bool"
@@ -87,7 +87,7 @@ def _widened(self: TensorImpl, dtype: DType | None) -> tuple[TensorImpl, DType]:
 
 
 def _fold(ufunc: UFunc, values: Array, dims: Ints, keepdim: bool, dtype: DType) -> TensorImpl:
-    return _rounded(reduce(ufunc, values, dims, keepdim, _accumulator(dtype)), dtype)
+    return _rounded(reduce(ufunc, values, dims, keepdim, accumulator(dtype)), dtype)
 
 
 def _rounded(total: Array, dtype: DType) -> TensorImpl:
@@ -108,7 +108,7 @@ def sum_dim(
 ) -> TensorImpl:
     """The sum over some dimensions."""
     dims = reduced_dims(self, dim)
-    source, dtype = _widened(self, dtype)
+    source, dtype = widened(self, dtype)
     refuse_barebones("sum_cpu", dtype)
     return _fold(np.add, wide(source), dims, keepdim, dtype)
 
@@ -144,7 +144,7 @@ def mean_dim(
     refuse_barebones("sum_cpu", chosen)
     values = wide(in_dtype(self, chosen))
     count = int(np.prod([self.sizes[each] for each in dims]))
-    total = reduce(np.add, values, dims, keepdim, _accumulator(chosen))
+    total = reduce(np.add, values, dims, keepdim, accumulator(chosen))
     with np.errstate(all="ignore"):
         return _rounded(np.asarray(np.true_divide(total, count)), chosen)
 

@@ -7,12 +7,11 @@ Differs  running sums of float32 are kept in float64 and rounded at every place
 
 import numpy as np
 
-from labkit.core import dtype as dtypes
 from labkit.core.dtype import DType
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.arrays import new_tensor, wide
-from labkit.ops.reduction.reduction import in_dtype, refuse_barebones
+from labkit.ops.reduction.reduction import accumulator, refuse_barebones, widened
 from labkit.ops.registration import kernel
 
 
@@ -20,17 +19,13 @@ from labkit.ops.registration import kernel
 def cumsum(self: TensorImpl, dim: int, *, dtype: DType | None = None) -> TensorImpl:
     """The sum of everything up to each place along a dimension."""
     dim = maybe_wrap_dim(dim, self.dim())
-    if dtype is None:
-        whole = self.dtype.is_integral or self.dtype.kind == "bool"
-        dtype = dtypes.int64 if whole else self.dtype
+    source, dtype = widened(self, dtype)
     refuse_barebones("cumsum_out_cpu", dtype)
     if dtype.kind == "bool" and self.numel() and self.sizes:
         raise NotImplementedError("'cumsum_out_cpu' not implemented for bool")
-    values = wide(in_dtype(self, dtype))
+    values = wide(source)
     if not self.sizes:
         return new_tensor(values, dtype)
-    wider = values.dtype
-    if dtype.is_inexact:
-        wider = np.dtype(np.complex128 if dtype.is_complex else np.float64)
+    wider = accumulator(dtype) if dtype.is_inexact else values.dtype
     with np.errstate(all="ignore"):
         return new_tensor(np.cumsum(values, axis=dim, dtype=wider), dtype)

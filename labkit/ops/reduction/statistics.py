@@ -158,7 +158,21 @@ def linalg_vector_norm(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {self.dtype.name}"
         )
-    return _norm("linalg.vector_norm", self, order, dim, keepdim, dtype)
+    if isinstance(order, complex):
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a non-complex scalar as the order of norm: {order}"
+        )
+    order = float(order)
+    if dtype is not None:
+        _check_norm_dtype("linalg.vector_norm", dtype, self.dtype)
+    if order < 0 or math.isinf(order):
+        _refuse_empty("linalg.vector_norm", self, order, dim)
+    dims = reduced_dims(self, dim)
+    chosen = dtype or self.dtype
+    refuse_barebones("norm_kernel", chosen)
+    with np.errstate(all="ignore"):
+        magnitudes = np.abs(wide(in_dtype(self, chosen))).astype(np.float64)
+    return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))
 
 
 def _refuse_empty(name: str, self: TensorImpl, order: float, dim: Dims) -> None:
@@ -168,21 +182,3 @@ def _refuse_empty(name: str, self: TensorImpl, order: float, dim: Dims) -> None:
             f"{name} cannot compute the {order:g} norm on an empty dimension because the "
             f"operation does not have an identity: sizes {list(self.sizes)}, dims {list(named)}"
         )
-
-
-def _norm(
-    name: str, self: TensorImpl, order: float, dim: Dims, keepdim: bool, dtype: DType | None
-) -> TensorImpl:
-    if isinstance(order, complex):
-        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm: {order}")
-    order = float(order)
-    if dtype is not None:
-        _check_norm_dtype(name, dtype, self.dtype)
-    if order < 0 or math.isinf(order):
-        _refuse_empty(name, self, order, dim)
-    dims = reduced_dims(self, dim)
-    chosen = dtype or self.dtype
-    refuse_barebones("norm_kernel", chosen)
-    with np.errstate(all="ignore"):
-        magnitudes = np.abs(wide(in_dtype(self, chosen))).astype(np.float64)
-    return new_tensor(_power_mean(magnitudes, order, dims, keepdim), dtypes.to_real(chosen))

@@ -6,6 +6,8 @@ back when negative. What is made of several of these is in `labkit.ops.shape.sha
 Source   aten/src/ATen/native/TensorShape.cpp
 """
 
+from collections.abc import Sequence
+
 from labkit.core import strides as stride_rules
 from labkit.core import tensor_impl
 from labkit.core.memory_format import Ints
@@ -15,8 +17,13 @@ from labkit.ops.registration import kernel
 from labkit.ops.tensors import copy
 
 
-def _wrap_distinct(dims: Ints, ndim: int) -> list[int]:
-    wrapped = []
+def wrap_distinct(dims: Sequence[int], ndim: int) -> list[int]:
+    """The dimensions, counted from the front.
+
+    Raises   IndexError     no such dimension
+             RuntimeError   one named twice
+    """
+    wrapped: list[int] = []
     for dim in dims:
         wrapped.append(maybe_wrap_dim(dim, ndim))
         if wrapped[-1] in wrapped[:-1]:
@@ -170,14 +177,10 @@ def expand(self: TensorImpl, sizes: Ints, *, implicit: bool = False) -> TensorIm
             f"({self.dim()})"
         )
     new_sizes, new_strides = stride_rules.expand_strides(self.sizes, self.strides, sizes)
-    _check_not_negative(new_sizes)
+    if any(size < 0 for size in new_sizes):
+        raise RuntimeError(f"sizes must not be negative: {list(new_sizes)}")
     stride_rules.checked_numel(new_sizes)
     return self.alias(new_sizes, new_strides, self.storage_offset())
-
-
-def _check_not_negative(sizes: Ints) -> None:
-    if any(size < 0 for size in sizes):
-        raise RuntimeError(f"sizes must not be negative: {list(sizes)}")
 
 
 @kernel("squeeze(Tensor(a) self) -> Tensor(a)", "CompositeExplicitAutograd")
@@ -190,7 +193,7 @@ def squeeze(self: TensorImpl, dim: int | Ints | None = None) -> TensorImpl:
     elif isinstance(dim, int):
         dropped = {maybe_wrap_dim(dim, self.dim())}
     else:
-        dropped = set(_wrap_distinct(dim, self.dim()))
+        dropped = set(wrap_distinct(dim, self.dim()))
     kept = [i for i, size in enumerate(self.sizes) if size != 1 or i not in dropped]
     return self.alias(
         tuple([self.sizes[i] for i in kept]),

@@ -10,13 +10,10 @@ from labkit.ops.shape import view
 EXPLICIT = "CompositeExplicitAutograd"
 
 
-def _become(self: TensorImpl, shown: TensorImpl) -> TensorImpl:
-    self.set_sizes_and_strides(shown.sizes, shown.strides, shown.storage_offset())
-    self.bump_version()
-    return self
-
-
 @kernel("squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", EXPLICIT, variants="method")
 def squeeze_dim_(self: TensorImpl, dim: int) -> TensorImpl:
     """`self` without that dimension, when it has size 1."""
-    return _become(self, view.squeeze(self, dim))
+    shown = view.squeeze(self, dim)
+    self.set_sizes_and_strides(shown.sizes, shown.strides, shown.storage_offset())
+    self.bump_version()
+    return self

@@ -150,14 +150,9 @@ def fill(self: TensorImpl, value: complex | bool, check_small_floats: bool = Tru
     Raises   RuntimeError   the value does not fit the type
     """
     raw = scalar_raw(value, self.dtype, check_small_floats)
-    if self.numel() and not _filled_on_device(self, value):
+    on_device = self.device.type != "cpu"
+    if self.numel() and not (on_device and copying.fill(self, value)):
         store(self, raw)
-
-
-def _filled_on_device(self: TensorImpl, value: complex | bool) -> bool:
-    if self.device.type == "cpu":
-        return False
-    return copying.fill(self, value)
 
 
 def scalar_raw(

@@ -18,14 +18,10 @@ _LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bo
 _DTYPE = "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"
 
 
-def _format(memory_format: MemoryFormat | None) -> MemoryFormat:
-    return MemoryFormat.preserve_format if memory_format is None else memory_format
-
-
 @kernel("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", EXPLICIT)
 def clone(self: TensorImpl, *, memory_format: MemoryFormat | None = None) -> TensorImpl:
     """A copy in a storage of its own."""
-    return copy.clone(self, _format(memory_format))
+    return copy.clone(self, memory_format or copy.preserve_format)
 
 
 @composite(
@@ -66,7 +62,8 @@ def _to_copy(
     memory_format: MemoryFormat | None = None,
 ) -> TensorImpl:
     """A copy with another element type, device or order of dimensions."""
-    return copy.to_copy(self, dtype or self.dtype, device or self.device, _format(memory_format))
+    memory_format = memory_format or copy.preserve_format
+    return copy.to_copy(self, dtype or self.dtype, device or self.device, memory_format)
 
 
 def to(
@@ -82,7 +79,7 @@ def to(
     """
     same_place = device in (self.device, Device(self.device.type))
     suggested = suggest_memory_format(self.sizes, self.strides)
-    formatted = _format(memory_format) in (MemoryFormat.preserve_format, suggested)
+    formatted = memory_format in (None, MemoryFormat.preserve_format, suggested)
     if dtype is self.dtype and same_place and formatted and not copy:
         return self
     made: TensorImpl = aten._to_copy.default(

@@ -29,15 +29,13 @@ def resize_(self: TensorImpl, sizes: Ints, strides: Ints | None = None) -> Tenso
     return self
 
 
-def resize_output(out: TensorImpl, sizes: Ints, strides: Ints | None = None) -> bool:
+def resize_output(out: TensorImpl, sizes: Ints, strides: Ints | None = None) -> None:
     """`out` has these sizes; a UserWarning when it held elements of another shape.
-
-    Returns whether it was resized.
 
     Source   aten/src/ATen/native/Resize.cpp  resize_output
     """
     if out.sizes == sizes:
-        return False
+        return
     if out.numel():
         warnings.warn(
             f"An output with one or more elements was resized since it had shape "
@@ -46,4 +44,3 @@ def resize_output(out: TensorImpl, sizes: Ints, strides: Ints | None = None) -> 
             stacklevel=level_outside_the_lab(),
         )
     resize_(out, sizes, strides)
-    return True
