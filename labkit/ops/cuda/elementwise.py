@@ -136,7 +136,7 @@ def _queue(
         why = f"its kernel has {MAX_DIMS} dimensions, and this needs {len(it.shape)}"
         fallback.note(call.name, why)
         return False
-    kernel = from_text(source(call), f"lab_{call.name}")
+    kernel = _kernel(call)
     out = it.operands[0]
     assert out.tensor is not None, "the output is there"
     arguments = [written(out.tensor)]
@@ -146,6 +146,10 @@ def _queue(
     walk = _walk(it.shape, [operand.stride_bytes for operand in (out, *operands)])
     kernel(-(-it.numel // THREADS), THREADS, (*arguments, *numbers, it.numel, walk))
     return True
+
+
+def _kernel(call: Call) -> Any:
+    return from_text(source(call), f"lab_{call.name}")
 
 
 def _walk(shape: Sequence[int], stride_bytes: Sequence[Sequence[int]]) -> bytes:

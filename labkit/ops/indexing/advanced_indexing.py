@@ -19,7 +19,7 @@ from labkit.core import strides as stride_rules
 from labkit.core import tensor_impl
 from labkit.core.formats import decode, encode
 from labkit.core.memory_format import Ints
-from labkit.core.memory_overlap import MemOverlapStatus, get_overlap_status
+from labkit.core.memory_overlap import assert_no_overlap
 from labkit.core.strides import maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
@@ -245,12 +245,7 @@ def index_put_(
     if mask is not None:
         return masked_fill_(self, mask, copy.item(values))
     for read in (values, *[each for each in indices if each is not None]):
-        if get_overlap_status(self, read) in (MemOverlapStatus.PARTIAL, MemOverlapStatus.FULL):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
+        assert_no_overlap(self, read)
     fallback.note_if_on_device("index_put_", self)
     host = copy.on_host(self)
     info = make_info(host, indices)
