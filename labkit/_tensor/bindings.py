@@ -220,10 +220,15 @@ def _list(kind: Type, value: Any, numbers: bool) -> Any:
     return tuple([_convert(element, each, numbers) for each in value])
 
 
-def _tensor(value: Any) -> TensorImpl:
-    if not isinstance(value, TensorImpl):
-        raise TypeError
-    return value
+def _only(kind: type) -> Callable[[Any], Any]:
+    """The value itself, where it is of that class."""
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError
+        return value
+
+    return checked
 
 
 def _scalar(value: Any) -> Any:
@@ -259,18 +264,6 @@ def _bool(value: Any) -> bool:
     return bool(value)
 
 
-def _str(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _dtype(value: Any) -> DType:
-    if not isinstance(value, DType):
-        raise TypeError
-    return value
-
-
 def _device(value: Any) -> Device:
     if not isinstance(value, str | Device | int):
         raise TypeError
@@ -278,8 +271,8 @@ def _device(value: Any) -> Device:
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "Tensor": _tensor, "Scalar": _scalar, "int": _int, "SymInt": _int, "float": _float,
-    "bool": _bool, "str": _str, "ScalarType": _dtype, "Device": _device,
+    "Tensor": _only(TensorImpl), "Scalar": _scalar, "int": _int, "SymInt": _int, "float": _float,
+    "bool": _bool, "str": _only(str), "ScalarType": _only(DType), "Device": _device,
 }  # fmt: skip
 
 

@@ -32,11 +32,8 @@ def operand(value: Any) -> TensorImpl | None:
     """A number as a wrapped 0-dim tensor; None for what is neither number nor tensor."""
     if isinstance(value, TensorImpl):
         return value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool | int | float | complex):
-        return pointwise.wrapped_number(value)
-    return None
+    plain = number(value)
+    return None if plain is None else pointwise.wrapped_number(plain)
 
 
 def number(value: Any) -> Any:
@@ -48,7 +45,7 @@ def number(value: Any) -> Any:
 
 def _infix(op: OperatorHandle) -> Callable[[Any, Any], Any]:
     def method(self: TensorImpl, other: Any) -> Any:
-        right = other if isinstance(other, TensorImpl) else operand(other)
+        right = operand(other)
         return NotImplemented if right is None else op(self, right)
 
     return method
@@ -74,23 +71,9 @@ def _reflected(op: OperatorHandle, commutes: bool) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _rsub(self: TensorImpl, other: Any) -> Any:
-    if isinstance(other, TensorImpl):
-        return aten.rsub.Tensor(self, other)
-    left = number(other)
-    return NotImplemented if left is None else aten.rsub.Scalar(self, left)
-
-
 def _rtruediv(self: TensorImpl, other: Any) -> Any:
     left = operand(other)
     return NotImplemented if left is None else aten.mul.Tensor(aten.reciprocal.default(self), left)
-
-
-def _pow(self: TensorImpl, other: Any) -> Any:
-    if isinstance(other, TensorImpl):
-        return aten.pow.Tensor_Tensor(self, other)
-    exponent = number(other)
-    return NotImplemented if exponent is None else aten.pow.Tensor_Scalar(self, exponent)
 
 
 def _rpow(self: TensorImpl, other: Any) -> Any:
@@ -98,13 +81,6 @@ def _rpow(self: TensorImpl, other: Any) -> Any:
         return aten.pow.Tensor_Tensor(other, self)
     base = number(other)
     return NotImplemented if base is None else aten.pow.Scalar(base, self)
-
-
-def _ipow(self: TensorImpl, other: Any) -> Any:
-    if isinstance(other, TensorImpl):
-        return aten.pow_.Tensor(self, other)
-    exponent = number(other)
-    return NotImplemented if exponent is None else aten.pow_.Scalar(self, exponent)
 
 
 def _matmul(self: TensorImpl, other: Any) -> Any:
@@ -126,9 +102,8 @@ def _methods() -> dict[str, Callable[..., Any]]:
     }
     made["__pos__"] = lambda self: self
     for symbol, name in _BINARY.items():
-        overload = _OVERLOADS.get(name, "Tensor")
-        op = getattr(getattr(aten, name), overload)
         packet = getattr(aten, name)
+        op = getattr(packet, _OVERLOADS.get(name, "Tensor"))
         if name in _WITH_NUMBERS:
             made[f"__{symbol}__"] = _with_scalar(op, packet.Scalar)
         else:
@@ -137,8 +112,10 @@ def _methods() -> dict[str, Callable[..., Any]]:
             made[f"__r{symbol}__"] = _reflected(op, name in _COMMUTATIVE)
             made[f"__i{symbol}__"] = _infix(getattr(aten, f"{name}_").Tensor)
     special = {
-        "rsub": _rsub, "rtruediv": _rtruediv, "pow": _pow, "rpow": _rpow, "ipow": _ipow,
-        "matmul": _matmul, "rmatmul": _rmatmul,
+        "rsub": _with_scalar(aten.rsub.Tensor, aten.rsub.Scalar),
+        "pow": _with_scalar(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar),
+        "ipow": _with_scalar(aten.pow_.Tensor, aten.pow_.Scalar),
+        "rpow": _rpow, "rtruediv": _rtruediv, "matmul": _matmul, "rmatmul": _rmatmul,
     }  # fmt: skip
     return made | {f"__{symbol}__": method for symbol, method in special.items()}
 
