@@ -100,8 +100,6 @@ def _several(values: Any) -> tuple[Any, ...]:
 def _inputs(inputs: Any, name: str) -> tuple[Any, ...]:
     if inputs is None:
         return ()
-    if isinstance(inputs, TensorImpl | GradientEdge):
-        return (inputs,)
     if type(inputs) is dict:
         return tuple(inputs.values())
     if isinstance(inputs, Mapping):
@@ -109,16 +107,12 @@ def _inputs(inputs: Any, name: str) -> tuple[Any, ...]:
             f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other "
             "Mapping types are not supported."
         )
-    return tuple(inputs)
+    return _several(inputs)
 
 
 def _grads(grads: Any, count: int) -> tuple[Any, ...]:
     """Source   torch/autograd/__init__.py  _tensor_or_tensors_to_tuple."""
-    if grads is None:
-        return (None,) * count
-    if isinstance(grads, TensorImpl):
-        return (grads,)
-    return tuple(grads)
+    return (None,) * count if grads is None else _several(grads)
 
 
 def make_grads(roots: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:

@@ -86,14 +86,9 @@ def gradgradcheck(
 
     def first(*args: Any) -> Any:
         args_in, args_start = args[:count], args[count:]
-        wanted = [
-            each
-            for each in args_in
-            if isinstance(each, TensorImpl) and variable.requires_grad(each)
-        ]
         found = grad(
-            _differentiable(function(*args_in)), wanted, args_start, create_graph=True,
-            allow_unused=True,
+            _differentiable(function(*args_in)), _differentiable(args_in), args_start,
+            create_graph=True, allow_unused=True,
         )  # fmt: skip
         return tuple(each for each in found if each is not None)
 

@@ -139,12 +139,8 @@ class Recorder:
 
     def unpacked(self, node: Any, tensor: Any, expected: int) -> None:
         """A saved tensor was asked for; where its version is wrong, an error follows."""
-        self.steps.append(
-            Step(
-                "unpack", -1 if node is None else self.number(node), value=self.value(tensor),
-                version=tensor.version, expected=expected,
-            )
-        )  # fmt: skip
+        value = self.value(tensor)
+        self.note("unpack", node, value=value, version=tensor.version, expected=expected)
 
 
 class RecordedTask(GraphTask):

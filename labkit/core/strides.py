@@ -192,6 +192,17 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Ints:
     return tuple(result)
 
 
+def is_expandable_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
+    """True when broadcasting can stretch the shape to the desired one.
+
+    Source   aten/src/ATen/ExpandUtils.h  is_expandable_to
+    """
+    if len(shape) > len(desired):
+        return False
+    pairs = zip(reversed(shape), reversed(desired), strict=False)
+    return all(size in (1, wanted) for size, wanted in pairs)
+
+
 def expand_strides(sizes: Ints, strides: Ints, target: Sequence[int]) -> tuple[Ints, Ints]:
     """Sizes and strides of an expanded view: stretched dimensions get stride 0.
 

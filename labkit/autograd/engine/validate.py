@@ -9,6 +9,7 @@ from typing import Any
 
 from labkit.autograd.formulas.basics import sum_to
 from labkit.autograd.node import InputMetadata, Node
+from labkit.core.strides import is_expandable_to
 from labkit.ops.aten import aten
 
 
@@ -32,17 +33,6 @@ def validate_outputs(edges: Sequence[Any], grads: Any, node: Node | None) -> Any
             grads = list(grads)
             grads[i] = reduced(grad, metadata, i, node)
     return grads
-
-
-def is_expandable_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
-    """True when broadcasting can stretch the shape to the desired one.
-
-    Source   aten/src/ATen/ExpandUtils.h  is_expandable_to
-    """
-    if len(shape) > len(desired):
-        return False
-    pairs = zip(reversed(shape), reversed(desired), strict=False)
-    return all(size in (1, wanted) for size, wanted in pairs)
 
 
 def reduced(grad: Any, metadata: InputMetadata, index: int, node: Node | None) -> Any:

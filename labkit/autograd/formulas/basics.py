@@ -6,8 +6,7 @@ Source   torch/csrc/autograd/FunctionsManual.cpp
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.core.memory_format import Ints, contiguous_strides
-from labkit.core.tensor_impl import empty_strided
+from labkit.core.tensor_impl import empty
 from labkit.ops.aten import aten
 from labkit.ops.tensors import copy
 
@@ -29,15 +28,11 @@ def maybe_multiply(tensor: Any, scalar: Any) -> Any:
     return tensor if scalar == 1 else tensor * scalar
 
 
-def _filled(sizes: Sequence[int], strides: Ints, dtype: Any, device: Any, number: int) -> Any:
-    made = empty_strided(tuple(sizes), strides, dtype, device)
-    copy.fill(made, number)
-    return made
-
-
 def zeros(sizes: Sequence[int], dtype: Any, device: Any) -> Any:
     """A contiguous tensor of zeros; like any constant, it has no history."""
-    return _filled(sizes, contiguous_strides(tuple(sizes)), dtype, device, 0)
+    made = empty(tuple(sizes), dtype, device)
+    copy.fill(made, 0)
+    return made
 
 
 def zeros_like(tensor: Any) -> Any:

@@ -7,6 +7,9 @@ gradient has to go through it.
 Source   tools/autograd/gen_variable_type.py
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from labkit.autograd.derivatives.table import find_row
 from labkit.autograd.kernels import fallback
 from labkit.autograd.kernels.inplace_or_view import below_autograd_kernel
@@ -37,9 +40,7 @@ def install() -> int:
     for op in list(dispatcher().operators.values()):
         if not op.name.startswith("aten::") or not op.has_schema:
             continue
-        if _AUTOGRAD in op.kernels or _COMPOSITE in op.kernels:
-            continue
-        if not op.kernels:
+        if not op.kernels or _AUTOGRAD in op.kernels or _COMPOSITE in op.kernels:
             continue
         _install(op)
         count += 1
@@ -49,26 +50,19 @@ def install() -> int:
 def _install(op: OperatorHandle) -> None:
     if op.schema.is_mutable or op.schema.is_view:
         _LIBRARY.impl(op, below_autograd_kernel(op), "ADInplaceOrView", with_keyset=True)
-    short = op.name.removeprefix("aten::")
-    row = find_row(short)
-    schema = op.schema
-    if any(argument.is_write and argument.kwarg_only for argument in schema.arguments):
-        _LIBRARY.impl(op, out_kernel(op), "Autograd", with_keyset=True)
-        return
-    if row is None:
-        if not any(argument.type.is_tensor_like for argument in schema.arguments):
-            _LIBRARY.impl(op, fallthrough_kernel, "Autograd")
-        else:
-            _LIBRARY.impl(op, not_implemented_kernel(op), "Autograd", with_keyset=True)
-        return
-    if row.node is None:
-        if schema.is_view and not schema.is_mutable:
-            _LIBRARY.impl(op, unlinked_kernel(op), "Autograd", with_keyset=True)
-        else:
-            _LIBRARY.impl(op, fallthrough_kernel, "Autograd")
-        return
+    _LIBRARY.impl(op, _kernel_for(op), "Autograd", with_keyset=True)
 
-    _LIBRARY.impl(op, RecordingKernel(op, row), "Autograd", with_keyset=True)
+
+def _kernel_for(op: OperatorHandle) -> Callable[..., Any]:
+    row, schema = find_row(op.name.removeprefix("aten::")), op.schema
+    if any(argument.is_write and argument.kwarg_only for argument in schema.arguments):
+        return out_kernel(op)
+    if row is None:
+        takes_tensors = any(argument.type.is_tensor_like for argument in schema.arguments)
+        return not_implemented_kernel(op) if takes_tensors else fallthrough_kernel
+    if row.node is not None:
+        return RecordingKernel(op, row)
+    return unlinked_kernel(op) if schema.is_view and not schema.is_mutable else fallthrough_kernel
 
 
 def kernel_of(operator: str) -> RecordingKernel:

@@ -31,7 +31,8 @@ def view_modified(meta: ViewMeta, was_written: bool = False) -> None:
     happened = "its base or another view of its base has been" if was_written else "is being"
     made = ""
     if meta.view_edge:
-        made = f"Output {meta.view_edge[1]} of {forward_name(meta)} is a view"
+        node, number = meta.view_edge
+        made = f"Output {number} of {node.forward_name()} is a view"
     unrecorded = creation in (CreationMeta.INFERENCE_MODE, CreationMeta.NO_GRAD_MODE)
     if unrecorded or not made:
         start = f"{made} of a view which was created in" if made else "A view was created in"
@@ -49,18 +50,10 @@ def _reason(creation: CreationMeta) -> str:
         return _SEVERAL_VIEWS
     if creation is CreationMeta.IN_CUSTOM_FUNCTION:
         return _IN_FUNCTION
-    return _both("inference_mode" if creation is CreationMeta.INFERENCE_MODE else "no_grad")
-
-
-def _both(mode: str) -> str:
+    mode = "inference_mode" if creation is CreationMeta.INFERENCE_MODE else "no_grad"
     return (
         "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
         f"your code by moving both the view and the inplace either both inside the {mode} block "
         "(if you don't want the inplace to be tracked) or both outside (if you want the inplace "
         "to be tracked)."
     )
-
-
-def forward_name(meta: ViewMeta) -> str:
-    """What the call that made the view is called: SplitBackward0 is Split's."""
-    return str(meta.view_edge[0].forward_name())

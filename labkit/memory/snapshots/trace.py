@@ -7,7 +7,7 @@ the allocator itself (requests, frees, `empty_cache`) can be made again; all els
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from labkit.memory.block import ALLOCATED, FREE, PENDING
@@ -282,12 +282,7 @@ def _remove(ranges: list[_Range], address: int, size: int) -> None:
             before, after = address - piece.address, piece.address + piece.size - address - size
             for start, length in ((piece.address, before), (address + size, after)):
                 if length:
-                    ranges.append(
-                        _Range(
-                            start, length, piece.stream, piece.pool, piece.is_small,
-                            piece.is_expandable,
-                        )
-                    )  # fmt: skip
+                    ranges.append(replace(piece, address=start, size=length))
             return
 
 

@@ -20,7 +20,7 @@ from labkit.core import tensor_impl
 from labkit.core.formats import decode, encode
 from labkit.core.memory_format import Ints
 from labkit.core.memory_overlap import assert_no_overlap
-from labkit.core.strides import maybe_wrap_dim
+from labkit.core.strides import is_expandable_to, maybe_wrap_dim
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops import fallback
 from labkit.ops.cuda import elementwise
@@ -249,7 +249,7 @@ def index_put_(
     fallback.note_if_on_device("index_put_", self)
     host = copy.on_host(self)
     info = make_info(host, indices)
-    if not _is_expandable(values.sizes, info.src.sizes):
+    if not is_expandable_to(values.sizes, info.src.sizes):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.sizes)} cannot be broadcast to "
             f"indexing result of shape {list(info.src.sizes)}"
@@ -265,13 +265,6 @@ def index_put_(
             copy.store(self, host.raw())
     self.bump_version()
     return self
-
-
-def _is_expandable(sizes: Ints, target: Ints) -> bool:
-    if len(sizes) > len(target):
-        return False
-    aligned = zip(reversed(sizes), reversed(target), strict=False)
-    return all(size in (1, wanted) for size, wanted in aligned)
 
 
 def _put(self: TensorImpl, info: AdvancedIndex, values: TensorImpl, accumulate: bool) -> None:
@@ -345,7 +338,7 @@ def masked_fill_(self: TensorImpl, mask: TensorImpl, value: complex | bool) -> T
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got {mask.dtype}")
     raw = copy.scalar_raw(value, self.dtype, check_small_floats=False)
-    if not _is_expandable(mask.sizes, self.sizes):
+    if not is_expandable_to(mask.sizes, self.sizes):
         raise RuntimeError(
             f"The mask {list(mask.sizes)} does not broadcast to the tensor {list(self.sizes)}"
         )
