@@ -7,7 +7,7 @@ import torch
 from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Hint, Raises
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("memory")
 SQUARE = "is right only for square, even or contiguous shapes"
@@ -244,6 +244,29 @@ def in_elements(a, b):
     return "separate" if storage(a) != storage(b) else relation(
         touched(a, width=1), touched(b, width=1)
     )  # fmt: skip
+
+
+@answers.wrong("share_inspector", "ignores itemsize")
+def by_first_bytes(a, b):
+    def starts(x):
+        return touched(x, width=1).nonzero().ravel() * x.itemsize
+
+    if a is b:
+        return "same tensor"
+    if storage(a) != storage(b):
+        return "separate"
+    ours, theirs = (set(starts(x).tolist()) for x in (a, b))
+    if not ours & theirs:
+        return "disjoint"
+    if ours == theirs:
+        return "same bytes"
+    return "inside" if ours <= theirs or theirs <= ours else "overlap"
+
+
+def test_first_bytes_alone_have_their_hint():
+    for seed in (5, 6, 7):
+        hint = first_hint(find("memory.share_inspector"), by_first_bytes, seed)
+        assert "each element touches itemsize of them" in hint, hint
 
 
 def by_sets(a, b):

@@ -138,10 +138,11 @@ def _both(case: Case, got: Any, right: Any) -> Any:
 
 
 def _in_elements(evidence: Evidence) -> bool:
-    """The answer is that of places which are as wide as a byte."""
+    """The answer is that of places as wide as a byte, or of the first bytes alone."""
     a, b = evidence.inputs
     narrow = _of_places(_bytes_of(a, width=1), _bytes_of(b, width=1))
-    return bool(a.itemsize != b.itemsize and narrow == evidence.value)
+    starts = _of_places(_bytes_of(a)[:: a.itemsize], _bytes_of(b)[:: b.itemsize])
+    return bool(a.itemsize != b.itemsize and evidence.value in (narrow, starts))
 
 
 def _pair(got: str, right: str) -> Any:
@@ -169,7 +170,7 @@ share_inspector = Exercise(
         ),
         Hint(
             "Offsets and strides count elements, and an element of a has another size than one of "
-            "b. Turn both into bytes before you compare.",
+            "b. Turn both into bytes before you compare: each element touches itemsize of them.",
             when=_in_elements,
         ),
         Hint(
