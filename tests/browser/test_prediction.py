@@ -11,7 +11,7 @@ ASK = """guess = course.predict("How many nodes has `y`?", {
 })
 guess"""
 CELLS = ["from labkit import course", ASK, "calls = 4", "guess.reveal(calls, calls=calls)"]
-TOLD = ("would be three", "one per call", "Right", "Not right", "It is 4")
+TOLD = ("would be three", "one per call", "Right", "Not right", "The answer: 4")
 
 pytestmark = pytest.mark.browser
 
@@ -82,7 +82,7 @@ def test_the_answer_can_be_asked_for_and_a_reopened_notebook_still_judges(lab):
     verdict(lab, told, "open")
     told.get_by_label("show the answer without a choice").click()
     verdict(lab, asked, "shown")
-    assert "It is 4. one per call, 4 of them" in told.inner_text()
+    assert "The answer: 4. one per call, 4 of them" in told.inner_text()
     asked.get_by_label("predict 3", exact=True).click()
     verdict(lab, told, "wrong")
 

@@ -247,6 +247,15 @@ def dilates_the_extent_only(image, window, step, dilation):
     return right.as_strided(right.shape, (step * sh, step * sw, sh, sw))
 
 
+@answers.wrong("sliding_windows", "leaves a gap behind the last number of a window")
+def reaches_too_far(image, window, step, dilation):
+    rows, columns = ((n - window * dilation) // step + 1 for n in image.shape)
+    if min(rows, columns) < 1:
+        raise ValueError(f"no window of {window * dilation} places fits")
+    right = views(image, window, step, dilation)
+    return right[:rows, :columns]
+
+
 @answers.wrong("sliding_windows", "wrong for non-contiguous input")
 def takes_rows_for_dense(*inputs):
     return views(*inputs, strides=lambda image: (image.size(1), 1))
@@ -314,7 +323,9 @@ def test_the_image_of_the_statement():
         ("apart", with_reach(less=0), "not n * stride"),
         ("as_strided_guard", only_stride_zero, "do meet"),
         ("as_strided_guard", with_options(exact=False), "interleave"),
-        ("sliding_windows", forgets_the_offset, "strides of its own"),
+        ("sliding_windows", forgets_the_offset, "image.storage_offset()"),
+        ("sliding_windows", reaches_too_far, "number of windows"),
+        ("sliding_windows", dilates_the_extent_only, "one step is dilation rows"),
     ],
 )
 def test_the_first_hint_fits_the_wrong_answer(name, answer, words):

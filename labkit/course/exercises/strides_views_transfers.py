@@ -270,6 +270,19 @@ def _is_dict(evidence: Evidence) -> bool:
     return isinstance(evidence.value, dict)
 
 
+def _another_number(evidence: Evidence) -> bool:
+    """Whether the answer has too many or too few windows, or refuses where some fit."""
+    if isinstance(evidence.right, Raises):
+        return False
+    if evidence.kind == "raised":
+        return evidence.got.startswith("raised ValueError")
+    windows = evidence.value.get("windows") if _is_dict(evidence) else None
+    right = evidence.right["windows"].shape
+    return isinstance(windows, torch.Tensor) and bool(
+        windows.dim() == 4 and windows.shape[2:] == right[2:] and windows.shape != right
+    )
+
+
 sliding_windows = Exercise(
     id="strides_views_transfers.sliding_windows",
     rules=("any torch call",),
@@ -300,7 +313,13 @@ sliding_windows = Exercise(
             when=lambda e: _is_dict(e) and not e.value["a view of the image's storage"],
         ),
         Hint(
-            "The image has strides of its own, and perhaps an offset. Ask it: image.stride().",
+            "Another number of windows fits. Along an axis, one window reaches over "
+            "dilation * (window - 1) + 1 places, and the next begins step places further.",
+            when=_another_number,
+        ),
+        Hint(
+            "The image has strides of its own, and perhaps an offset. Ask it: image.stride() and "
+            "image.storage_offset().",
             when=lambda e: not _is_plain(e.inputs[0]),
         ),
         Hint(
@@ -313,6 +332,7 @@ sliding_windows = Exercise(
     must_fail=(
         "unfold then clone",
         "ignores dilation",
+        "leaves a gap behind the last number of a window",
         "wrong for non-contiguous input",
         "transposed window axes",
         CHANGES,

@@ -14,7 +14,7 @@ const answers = {
     const reason = answer.reasons[choice || answer.actual] ?? "";
     if (!choice)
       return model.get("shown")
-        ? told("shown", "→", `It is ${answer.actual}.`, reason)
+        ? told("shown", "→", `The answer: ${answer.actual}.`, reason)
         : told("open", "", "", "");
     return choice === answer.actual
       ? told("right", "✓", "Right.", reason)
