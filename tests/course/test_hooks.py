@@ -8,7 +8,7 @@ from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercise import Case
 from labkit.course.exercises.hooks import every_hook as every_hook_exercise
 from labkit.course.exercises.hooks import hook_log as hook_log_exercise
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("hooks")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -68,6 +68,15 @@ def as_registered(hooks):
 @answers.wrong("firing_order", "turns hooks of one place round")
 def turned_round(hooks):
     return sorted_by(PLACES)(hooks[::-1])
+
+
+@answers.wrong("firing_order", "sorts hooks of one place by name")
+def by_name(hooks):
+    return [name for _, name in sorted((PLACES.index(kind), name) for name, kind in hooks)]
+
+
+def test_an_order_by_name_is_told_that_the_input_has_an_order():
+    assert "order of the input" in first_hint(answers.exercises["firing_order"], by_name)
 
 
 # --- through

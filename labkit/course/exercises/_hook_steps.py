@@ -65,7 +65,8 @@ clip = Exercise(
 
 def _five_places(rng: Rng, size: int) -> tuple[list[tuple[str, str]]]:
     kinds = [rng.choice(PLACES) for _ in range(1 + size)]
-    return ([(f"h{number}", kind) for number, kind in enumerate(kinds)],)
+    names = rng.sample([f"h{number}" for number in range(len(kinds))], len(kinds))
+    return (list(zip(names, kinds, strict=True)),)
 
 
 def _in_order(hooks: list[tuple[str, str]]) -> list[str]:
@@ -74,6 +75,11 @@ def _in_order(hooks: list[tuple[str, str]]) -> list[str]:
 
 def _same_hooks(evidence: Evidence) -> bool:
     return isinstance(evidence.value, list) and sorted(evidence.value) == sorted(evidence.right)
+
+
+def _kinds(evidence: Evidence, names: list[str]) -> list[str]:
+    kind = dict(evidence.inputs[0])
+    return [kind[name] for name in names]
 
 
 firing_order = Exercise(
@@ -91,13 +97,17 @@ firing_order = Exercise(
             when=lambda e: e.kind == "value" and not _same_hooks(e),
         ),
         "Write the five kinds into a list, in the order of rule 2: a place is an index there.",
-        "Hooks of one kind keep the order of the input: sorted(hooks, key=...) leaves it.",
+        Hint(
+            "Hooks of one kind keep the order of the input: sorted(hooks, key=...) leaves it.",
+            when=lambda e: _kinds(e, e.value) == _kinds(e, e.right),
+        ),
     ),
     must_fail=(
         "keeps the order of registration",
         "lets the post-accumulate hook come before the leaf's",
         "lets the node's hook come before the tensor's",
         "turns hooks of one place round",
+        "sorts hooks of one place by name",
     ),
 )
 
