@@ -1,4 +1,6 @@
 from labkit.core.dispatch_key_set import DispatchKeySet
+from labkit.course.checks import failing_cases
+from labkit.course.exercises import find
 from tests.course.answers import Answers
 
 answers = Answers("dispatch_call")
@@ -107,6 +109,20 @@ def test_the_examples_of_the_tasks_are_right():
     word = DispatchKeySet("CPU", "AutogradCPU").raw
     assert hops()(word, word, {"AutogradCPU": "on", "CPU": "end"}) == ["AutogradCPU", "CPU"]
     assert joined_by()([1, [2, None], "8"]) == 3
+
+
+def test_a_failing_call_is_one_call_with_the_names_of_its_keys():
+    exercise = find("dispatch_call.predict_the_hops")
+    failure = failing_cases(exercise, hops(masks_first=False), 3, search=False)[0]
+    word, _, table = failure.inputs
+    key = str(DispatchKeySet.from_raw_repr(word).slot_key())
+    assert table[key] == "skip"
+    assert f"{word:#x} {{" in failure.input and key in failure.input.partition("takes out")[2]
+
+
+def test_a_failing_thread_is_told_in_one_base():
+    failure = failing_cases(find("dispatch_call.on_thread"), lambda *words: 0, 3, search=False)[0]
+    assert failure.expected.startswith("'0x") and failure.got == "'0x0'"
 
 
 test_answers = answers.tests()

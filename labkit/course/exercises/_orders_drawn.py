@@ -47,18 +47,16 @@ def engine_drawn(case: Case, got: Any, order: Sequence[str]) -> GraphView | None
 
 
 def hops_drawn(case: Case, got: Any, right: Any) -> GraphView | None:
-    """The hops of the first call that is wrong, each with what stands in its slot."""
-    calls, table = case.inputs
-    answers = got if isinstance(got, list) else []
-    pairs = zip(calls, right, [*answers, *[None] * len(calls)], strict=False)
-    (word, mask), hops, mine = next(one for one in pairs if one[1] != one[2])
+    """The hops of the call, each with what stands in its slot."""
+    word, mask, table = case.inputs
+    hops, mine = right, got if isinstance(got, list) else []
     nodes = [
         {"label": "the set", "badges": [_highest(word)]},
         {"label": "word & mask", "badges": [_highest(word & mask)]},
         *({"label": hop, "badges": [_kind(table.get(hop, "nothing there"))]} for hop in hops),
     ]
     edges = [{"source": at, "target": at + 1} for at in range(len(nodes) - 1)]
-    said, wrong = _parting(list(mine or ()), hops)
+    said, wrong = _parting(mine, hops)
     marks = {hops.index(wrong) + 2: "error"} if wrong in hops else {}
     frames = [{"text": said, "marks": marks}]
     return GraphView(nodes, edges, frames, title="the hops of one call", simple=True)

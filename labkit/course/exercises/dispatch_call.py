@@ -4,7 +4,7 @@ from typing import Any
 
 from labkit.core.dispatch_key import DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet, keyset
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
 from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.course.exercises._orders_drawn import hops_drawn
@@ -138,36 +138,44 @@ def _on_thread(word: int, included: int, excluded: int) -> int:
     return (keyset(word) | keyset(included)).raw & ~(excluded >> 16 << 16)
 
 
-def _some_calls(rng: Rng, size: int) -> Case:
-    """Calls of one operator: each with the set that its thread leaves, and the mask for it."""
-    plan = _a_plan(rng, size)
-    recorded, calls, truth = _Recorded(plan), [], []
-    for _ in range(10):
-        call = _a_call(rng, plan[0])
-        keys = keyset(_on_thread(_joined(call[0]), *call[1:]))
-        calls.append((keys.raw, recorded.op.masks[max(keys.highest_backend(), 0)]))
-        truth.append(recorded.call(call))
-    return Case((calls, plan[1]), truth=truth)
+def _one_call(rng: Rng, size: int) -> Case:
+    """A call of an operator: the set that its thread leaves, the mask for it, and the kernels."""
+    schema, table = _a_plan(rng, size)
+    recorded, call = _Recorded((schema, table)), _a_call(rng, schema)
+    keys = keyset(_on_thread(_joined(call[0]), *call[1:]))
+    mask = recorded.op.masks[max(keys.highest_backend(), 0)]
+    return Case((keys.raw, mask, table), truth=recorded.call(call))
 
 
 def _has_only(table: dict[str, str | int], *kinds: str) -> bool:
     return all(kind in kinds for kind in table.values())
 
 
-def _drive_hops(answer: Any, calls: list[tuple[int, int]], table: dict[str, str | int]) -> Any:
-    return [answer(word, mask, table) for word, mask in calls]
+def _named(word: int) -> str:
+    return f"{word:#x} {{{', '.join(map(str, keyset(word)))}}}"
+
+
+def _show_call(word: int, mask: int, table: dict[str, str | int]) -> str:
+    """The call with the names of its keys; of the mask, what it takes out."""
+    left = {*keyset(word & mask)}
+    gone = ", ".join(str(key) for key in keyset(word) if key not in left) or "nothing"
+    kernels = (
+        f"{slot!r}: {_named(kind) if isinstance(kind, int) else repr(kind)}"
+        for slot, kind in table.items()
+    )
+    return f"{_named(word)}, {mask:#x} (takes out {gone}), {{{', '.join(kernels)}}}"
 
 
 predict_the_hops = Exercise(
     id="dispatch_call.predict_the_hops",
     rules=("labkit.core is allowed, labkit.dispatch is not; nothing is run",),
-    case=_some_calls,
-    drive=_drive_hops,
+    case=_one_call,
+    show=_show_call,
     picture=hops_drawn,
-    cases=160,
+    cases=400,
     stages=(
-        Stage("redispatch", only=lambda calls, table: _has_only(table, "on", "end")),
-        Stage("fallthrough", only=lambda calls, table: _has_only(table, "on", "end", "skip")),
+        Stage("redispatch", only=lambda word, mask, table: _has_only(table, "on", "end")),
+        Stage("fallthrough", only=lambda word, mask, table: _has_only(table, "on", "end", "skip")),
         Stage("own sets"),
     ),
     minutes=15,
@@ -235,6 +243,12 @@ joined = Exercise(
 )
 
 
+@handed_out
+def _hex(word: Any) -> Any:
+    """A word as the chapter writes it; anything else as it is."""
+    return hex(word) if isinstance(word, int) else word
+
+
 def _a_thread(rng: Rng, size: int) -> tuple[int, int, int]:
     arguments, included, excluded = _a_call(rng, SCHEMAS[1])
     return _joined(arguments), included, excluded
@@ -243,7 +257,8 @@ def _a_thread(rng: Rng, size: int) -> tuple[int, int, int]:
 on_thread = Exercise(
     id="dispatch_call.on_thread",
     case=_a_thread,
-    expected=_on_thread,
+    expected=lambda *words: _hex(_on_thread(*words)),
+    drive=lambda answer, *words: _hex(answer(*words)),
     rung="warm-up",
     rules=("integers only: no torch, no labkit",),
     banned=TORCH_AND_LABKIT,
@@ -253,7 +268,7 @@ on_thread = Exercise(
     hints=(
         Hint(
             "A backend is missing. Taking a key out takes its feature: clear bits 16 and up only.",
-            when=lambda evidence: evidence.right & 0xFFFF & ~evidence.value != 0,
+            when=lambda evidence: int(evidence.right, 16) & 0xFFFF & ~int(evidence.value, 16) != 0,
         ),
         Hint(
             "A key that the thread includes and excludes is out: take away last.",
