@@ -193,7 +193,7 @@ for why, switches in [
 answers.wrong("leaf_or_not", FIRST, make=True)(lambda: remembers(leaves))
 
 
-def by_rules(recorded=True, floats=True, retaining=True):
+def by_rules(recorded=True, floats=True, retaining=True, on_leaves=False):
     """The two rules a reader writes, with switches for their mistakes."""
 
     def result(dtype, inputs, recording):
@@ -210,13 +210,16 @@ def by_rules(recorded=True, floats=True, retaining=True):
                 seen.add(value)
                 todo += value.history
                 stays = not value.history or (retaining and value.retains)
-                value.has_grad |= value.requires and stays
+                value.has_grad |= (value.requires and stays) or (on_leaves and value.retains)
 
     return result, reach
 
 
 answers.right("leaf_or_not")(by_rules())
 answers.wrong("leaf_or_not", "ignores retain_grad")(by_rules(retaining=False))
+answers.wrong("leaf_or_not", "retain_grad on a leaf outlives its requires_grad")(
+    by_rules(on_leaves=True)
+)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +228,7 @@ answers.wrong("leaf_or_not", "ignores retain_grad")(by_rules(retaining=False))
         ({"recorded": False}, "grad mode", "recording=False"),
         ({"floats": False}, "operations", "never requires grad"),
         ({"retaining": False}, "who has a grad", "a grad that you miss"),
+        ({"on_leaves": True}, "who has a grad", "retain_grad() on a leaf"),
     ],
 )
 def test_the_hint_of_leaf_or_not_fits_the_mistake(mistake, stage, hint):

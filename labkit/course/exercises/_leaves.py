@@ -112,10 +112,19 @@ def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
     return (program,)
 
 
+def _who_has_a_grad(rng: Rng, size: int) -> tuple[list[Statement]]:
+    """A program, or one in which a leaf that was told to retain is switched off before backward."""
+    if rng.chance(0.85):
+        return _a_program(rng, size)
+    start = [("a", "tensor", rng.choice(FLOATS), True), ("", "retain_grad", "a")]
+    rest = [("b", "mul", "a", "a"), ("", "requires_grad_", "a", False), ("", "backward", "b")]
+    return ([*start, *rest],)
+
+
 def _any_program(rng: Rng, size: int) -> tuple[list[Statement]]:
     """One of many kinds of statement, or a large one of products, with 2 to its length ways."""
     if size < 7 or rng.chance(0.85):
-        return _a_program(rng, size)
+        return _who_has_a_grad(rng, size)
     product = ("b", "mul", "b", "b")
     many = [product] * rng.randint(28, 40)
     start = [("a", "tensor", rng.choice(FLOATS), True), ("b", "mul", "a", "a")]
@@ -288,7 +297,7 @@ leaf_or_not = Exercise(
         Stage("operations", case=_program_of(*OPERATIONS)),
         Stage("casts", case=_program_of(*OPERATIONS, "to")),
         Stage("grad mode", case=_program_of(*MODES)),
-        Stage("who has a grad", case=_a_program, cases=60),
+        Stage("who has a grad", case=_who_has_a_grad, cases=60),
         Stage("many ways"),
     ),
     rules=PLAIN_PYTHON,
@@ -328,7 +337,11 @@ leaf_or_not = Exercise(
         Hint(
             "A name that is bound again does not cut the history of the tensor it stood for. "
             "reach() follows objects, from history to history.",
-            when=lambda evidence: only_grad_wrong(evidence) and binds_again(evidence),
+            when=lambda evidence: (
+                only_grad_wrong(evidence)
+                and binds_again(evidence)
+                and not has(evidence, "retain_grad")
+            ),
         ),
         Hint(
             "A grad that is not there. A gradient stays in a leaf that requires grad at this very "
@@ -337,8 +350,8 @@ leaf_or_not = Exercise(
             when=grad_too_often,
         ),
         Hint(
-            "A grad that you miss. Backward may start at a leaf; and a gradient reaches everything "
-            "in the history, and in its history.",
+            "A grad that you miss. Backward may start at a leaf; a gradient reaches everything in "
+            "the history, and in its history; and a value that retains keeps its own.",
             when=only_grad_wrong,
         ),
         "A leaf is a Value without history. Whether it requires grad is another question.",
@@ -349,6 +362,7 @@ leaf_or_not = Exercise(
         "any float tensor is a leaf",
         "grad everywhere after backward",
         "ignores retain_grad",
+        "retain_grad on a leaf outlives its requires_grad",
         "ignores casts",
         TOO_SLOW,
         BANNED,
