@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import pytest
+
 from labkit.course.checking.stages import stage_exercises
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from labkit.course.exercises.versions import Node, Tensor
-from tests.course.answers import Answers, catches
+from tests.course.answers import Answers, catches, first_hint
 
 answers = Answers("versions")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -298,6 +300,35 @@ def unpack_round(saved):
     if version[0] != expected:
         raise RuntimeError(f"is at version {expected}; expected version {version[0]} instead")
     return memory
+
+
+@answers.wrong("unpack", "compares the list with the number")
+def unpack_list(saved):
+    memory, version, expected = saved
+    if version != expected:
+        raise RuntimeError(f"is at version {version}; expected version {expected} instead")
+    return memory
+
+
+@answers.wrong("unpack", "compares the list with the number")
+def unpack_half_list(saved):
+    memory, version, expected = saved
+    if version[0] != expected:
+        raise RuntimeError(f"is at version {version}; expected version {expected} instead")
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (unpack_list, "version is a list"),
+        (unpack_half_list, "version is a list"),
+        (unpack_smaller, "Any other version"),
+        (unpack_round, "First the version of now"),
+    ],
+)
+def test_what_unpack_does_wrong_earns_its_own_hint(answer, said):
+    assert said in first_hint(answers.exercises["unpack"], answer)
 
 
 @answers.wrong("unpack", "returns the whole of what was saved")

@@ -28,20 +28,27 @@ unpack = Exercise(
     hints=(
         Hint(
             "version is a list with one number: version[0] is the version of now.",
-            when=lambda e: e.kind == "raised" and "TypeError" in e.got,
+            when=lambda e: e.kind == "raised" and ("TypeError" in e.got or "version [" in e.got),
         ),
         Hint(
             "Here both numbers are equal, so the memory is returned.",
             when=lambda e: e.inputs[0][1][0] == e.inputs[0][2],
         ),
-        "First the version of now, then the one that was noted: is at version ...; expected ...",
-        "Any other version is refused, a smaller one, too.",
+        Hint(
+            "First the version of now, then the noted one: is at version ...; expected version ...",
+            when=lambda e: e.kind == "raised" and "RuntimeError" in e.got,
+        ),
+        Hint(
+            "Any other version is refused, a smaller one, too.",
+            when=lambda e: e.kind == "value",
+        ),
     ),
     must_fail=(
         "never refuses",
         "refuses larger versions alone",
         "changes the two numbers round",
         "returns the whole of what was saved",
+        "compares the list with the number",
     ),
 )
 
