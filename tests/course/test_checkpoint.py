@@ -2,12 +2,13 @@
 
 import contextlib
 
+import pytest
 import torch
 
 from labkit.course.checks import outcomes
 from labkit.course.exercises import find
 from labkit.course.exercises._never_right import TOO_SLOW
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("checkpoint")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -176,6 +177,24 @@ def larger(n):
 @answers.wrong("best_segments", "forgets the factor 2")
 def without_two(n):
     return min(divisors(n), key=lambda k: k + n // k)
+
+
+@answers.wrong("best_segments", "leaves n itself out")
+def without_n(n):
+    return min((k for k in range(1, n) if n % k == 0), key=lambda k: k + 2 * n // k)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (without_n, "range(1, n + 1)"),
+        (larger, "first of equals"),
+        (root, "does not divide"),
+        (fewest_tensors, "how many tensors are alive"),
+    ],
+)
+def test_what_best_segments_does_wrong_earns_its_own_hint(answer, said):
+    assert said in first_hint(answers.exercises["best_segments"], answer)
 
 
 test_answers = answers.tests()

@@ -95,20 +95,29 @@ best_segments = Exercise(
     banned=TORCH_AND_LABKIT,
     hints=(
         Hint(
+            "That is how many tensors are alive. Return the number of segments.",
+            when=lambda e: e.value == e.right + 2 * e.inputs[0] // e.right,
+        ),
+        Hint(
             "{got} does not divide the number of layers.",
             when=lambda e: isinstance(e.value, int) and e.inputs[0] % max(1, e.value) != 0,
         ),
         Hint(
-            "That is how many tensors are alive. Return the number of segments.",
-            when=lambda e: e.value == e.right + 2 * e.inputs[0] // e.right,
+            "k may be n itself, one layer in each segment: range(1, n + 1).",
+            when=lambda e: e.right == e.inputs[0],
+        ),
+        Hint(
+            "Two k are equal here. min(..., key=...) returns the first of equals.",
+            when=lambda e: e.right * e.value == 2 * e.inputs[0],
         ),
         "First the list of all k from 1 to n with n % k == 0.",
-        "Then the smallest k + 2n/k: min(..., key=...) returns the first of equals.",
+        "Then the one with the smallest k + 2n/k: min(..., key=...).",
     ),
     must_fail=(
         "takes the root, whether or not it divides",
         "returns the number of tensors",
         "takes the larger of two equals",
         "forgets the factor 2",
+        "leaves n itself out",
     ),
 )
