@@ -140,7 +140,8 @@ mapped_tensor = Exercise(
         ),
         Hint(
             "on_release runs once, after the last tensor over the bytes is gone. Views share the "
-            "storage, and the storage has the deleter: let the deleter call it.",
+            "storage, and the storage has the deleter: let the deleter call it. It is given the "
+            "context, on_release() nothing.",
             when=lambda e: _differs(e, "released while a view lives", "released at the end"),
         ),
         "The deleter gets the context: hand over the mapping as context, and close it there.",

@@ -225,7 +225,10 @@ const graphCanvas = (() => {
         g.font = `${Math.max(8, 9.5 * Math.min(1.2, scale))}px ${colours.mono}`;
         g.fillStyle = colours.ink;
         g.textAlign = "right";
-        g.fillText(note, x + w / 2, y - hgt / 2 - 5);
+        g.lineWidth = 3; // an edge behind the words does not cross them
+        g.strokeStyle = colours.cell;
+        g.strokeText(note, x + w / 2, y - hgt / 2 - 6);
+        g.fillText(note, x + w / 2, y - hgt / 2 - 6);
         g.textAlign = "center";
       }
       if (scale >= 0.32) nodeWords(g, colours, node, x, y);
