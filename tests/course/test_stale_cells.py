@@ -5,6 +5,7 @@ from labkit.core.alias_keys import SLOTS_OF_ALIAS
 from labkit.core.dispatch_key import RUNTIME_KEYS, DispatchKey
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.checks import failing_cases, picture_of
+from labkit.course.exercise import Hint
 from labkit.dispatch import compute_cell, torch_tables
 from tests.course.answers import Answers, catches
 
@@ -192,6 +193,20 @@ for why, answer in [
     answers.wrong("stale_cells", why)(answer)
 
 
+@answers.wrong("stale_cells", "a removal empties its key")
+def forgets_the_others(program):
+    where, kernels, stored = {}, {}, {slot: meant(slot, {}) for slot in SEVEN}
+    for kind, number, *key in program:
+        if kind == "impl":
+            where[number] = key[0]
+            kernels[key[0]] = number
+        else:
+            kernels.pop(where[number], None)
+        stored |= {slot: meant(slot, kernels) for slot in refreshed(where[number])}
+    now = {slot: meant(slot, kernels) for slot in SEVEN}
+    return {s: (stored[s], now[s]) for s in SEVEN if stored[s] != now[s]}
+
+
 # --- boxed_counter
 
 BELOW = DispatchKeySet.full_after("AutogradFunctionality")
@@ -231,6 +246,21 @@ def test_the_examples_of_the_tasks_are_right():
     assert stale_with()(program)["AutogradCPU"] == (0, "fallback")
     fallbacks = [str(slot) for slot in torch_tables.global_fallbacks()]
     assert every_stale_cell(program, fallbacks)["AutogradCPU"] == (0, "fallback")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (forgets_the_others, "Two kernels at one key"),
+        (stale_with(after_removal=lambda key: []), "A removal refreshes the same slots"),
+        (stale_with(after_removal=lambda key: SEVEN), "A removal refreshes the same slots"),
+    ],
+)
+def test_a_wrong_removal_gets_the_hint_about_it(wrong, said):
+    exercise = answers.exercises["stale_cells"]
+    evidence = failing_cases(exercise, wrong, 11)[0]
+    hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+    assert said in next(hint.text for hint in hints if hint.fits(evidence))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ Label = int | str | None
 
 
 def _a_program(rng: Rng, size: int) -> tuple[list[Statement]]:
-    keys = (EXPLICIT, IMPLICIT, IMPLICIT, "Autograd", "CPU", "CUDA", "AutogradCPU")
+    many = (EXPLICIT, IMPLICIT, IMPLICIT, "Autograd", "CPU", "CUDA", "AutogradCPU")
+    keys = rng.choice((many, (EXPLICIT, IMPLICIT)))  # with two, a key often has several kernels
     program: list[Statement] = []
     alive: list[int] = []
     for number in range(2 + size):
@@ -130,6 +131,17 @@ def _removals(program: list[Statement]) -> bool:
     return any(statement[0] == "remove" for statement in program)
 
 
+def _removed_beside_another(program: list[Statement]) -> bool:
+    """Was a kernel removed while another one stood at its key?"""
+    alive: dict[int, str] = {}
+    for kind, number, *key in program:
+        if kind == "impl":
+            alive[number] = key[0]
+        elif alive.pop(number) in alive.values():
+            return True
+    return False
+
+
 stale_cells = Exercise(
     id="stale_cells.stale_cells",
     case=_a_program,
@@ -147,17 +159,14 @@ stale_cells = Exercise(
     minutes=15,
     hints=(
         Hint(
+            "Two kernels at one key: the newest counts. When one of them is removed, the newest of "
+            "the others counts.",
+            when=lambda evidence: _removed_beside_another(*evidence.inputs),
+        ),
+        Hint(
             "In {input} a kernel was removed. A removal refreshes the same slots as its "
             "registration did, and no others.",
             when=lambda evidence: _removals(*evidence.inputs),
-        ),
-        Hint(
-            "Two kernels at one key: the newest counts. After a removal the one before it counts "
-            "again.",
-            when=lambda evidence: (
-                len({s[2] for s in evidence.inputs[0] if s[0] == "impl"})
-                < len([s for s in evidence.inputs[0] if s[0] == "impl"])
-            ),
         ),
         "Keep seven stored cells. After each statement ask meant(slot, kernels) again, for the "
         "slots that it refreshes. At the end ask it for all seven, and compare.",
@@ -167,6 +176,7 @@ stale_cells = Exercise(
         "a removal refreshes every slot",
         "a removal refreshes nothing",
         "an older kernel at the key is forgotten",
+        "a removal empties its key",
         "every slot that an alias fills is stale",
         "asks what is meant twice",
         FIRST,
