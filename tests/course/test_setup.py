@@ -285,6 +285,36 @@ def compares_minor_versions(seen):
     return cause, following
 
 
+@answers.wrong("why_not_available", "lets any entry of the variable decide")
+def any_entry_hides(seen):
+    variable = seen.get("variable")
+    hidden = variable is not None and "-1" in variable.split(",")
+    return why_not_available(seen | {"variable": "-1"} if hidden else seen)
+
+
+@answers.wrong("why_not_available", "names what was observed as the next")
+def observed_is_next(seen):
+    cause, _ = why_not_available(seen)
+    after = ORDER[ORDER.index(cause) :] if cause in ORDER else ORDER
+    return cause, ([name for name in after if name != cause and name in seen] or ["is_available"])[
+        0
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (any_entry_hides, "Only its first entry decides"),
+        (compares_minor_versions, "its own major version"),
+        (empty_is_unset, "An empty variable hides everything"),
+        (observed_is_next, "The cause is right"),
+    ],
+)
+def test_the_first_hint_follows_what_is_blamed(answer, words):
+    for seed in (5, 6, 7, 8):
+        assert words in first_hint(answers.exercises["why_not_available"], answer, seed)
+
+
 @answers.wrong("why_not_available", LITERAL)
 def literal_cause(seen):
     return "build", "variable"

@@ -247,6 +247,11 @@ def _fewer_observations(seen: dict[str, Any]) -> Iterator[tuple[dict[str, Any]]]
         yield ({name: value for name, value in seen.items() if name != gone},)
 
 
+def _blames(cause: str) -> Callable[[Evidence], bool]:
+    """Whether the answer names this cause."""
+    return lambda evidence: isinstance(evidence.value, tuple) and evidence.value[:1] == (cause,)
+
+
 def _cause_is(cause: str) -> Callable[[Evidence], bool]:
     return lambda evidence: isinstance(evidence.right, tuple) and evidence.right[0] == cause
 
@@ -270,6 +275,11 @@ why_not_available = Exercise(
         "Order the questions: build, variable, driver, cards. Stop at the first that is to blame, "
         "or was not asked yet.",
         Hint(
+            "The cause is right, next is not. It is the first name behind the cause that was not "
+            "observed, or is_available; for unknown, the one you came to.",
+            when=lambda evidence: _blames(evidence.right[0])(evidence),
+        ),
+        Hint(
             "In the failing case the build string has a tag that does not start with cu: such a "
             "build holds no CUDA code, however good the driver is.",
             when=_cause_is("build"),
@@ -277,14 +287,19 @@ why_not_available = Exercise(
         Hint(
             "An empty variable hides everything, and so does one whose first entry names no card. "
             "Unset is something else: None.",
-            when=lambda evidence: (
-                _cause_is("variable")(evidence) or evidence.inputs[0].get("variable") is not None
-            ),
+            when=_cause_is("variable"),
+        ),
+        Hint(
+            "You blame the variable. Only its first entry decides; and where the number of cards "
+            "is not known, or is 0, only -1 and an empty text do.",
+            when=_blames("variable"),
         ),
         Hint(
             "A driver serves builds of its own major version and of older ones: 12.2 runs cu126, "
             "11.8 does not.",
-            when=lambda evidence: evidence.inputs[0].get("driver") is not None,
+            when=lambda evidence: (
+                _blames("driver")(evidence) or evidence.inputs[0].get("driver") is not None
+            ),
         ),
         Hint(
             "Here nothing that was asked is to blame, and a question is left open: which is the "
@@ -299,6 +314,8 @@ why_not_available = Exercise(
         "takes what was not asked for the cause",
         "ignores the build string",
         "treats an empty visible-devices variable as unset",
+        "lets any entry of the variable decide",
+        "names what was observed as the next",
         FIRST,
         READS,
         CONSTANT,
