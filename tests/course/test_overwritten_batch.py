@@ -250,6 +250,15 @@ def test_a_missing_event_gives_wrong_data_in_some_order_and_right_data_in_anothe
     assert 0 < sum(right) < 64
 
 
+@pytest.mark.parametrize("answer", [synchronizes, synchronizes_events, polls])
+def test_what_the_host_has_waited_for_is_called_no_race(answer):
+    exercise = find("overwritten_batch.safe_async_copy")
+    for number in range(8):
+        found = exercise.drive(answer, *exercise.make(1, number, 2).inputs)
+        assert found["batches that may be read before they arrived"] == []
+        assert found["batches that may be overwritten before they were read"] == []
+
+
 def test_a_buffer_or_a_batch_that_is_not_there_is_refused_in_words():
     exercise = find("overwritten_batch.safe_async_copy")
     inputs = exercise.make(1, 0, 0).inputs

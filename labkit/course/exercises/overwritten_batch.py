@@ -20,35 +20,39 @@ EACH = 4 * ITEM.itemsize
 
 
 class WatchedDevice(EmulatorDriver):
-    """An emulated device that counts how often the host waited for it."""
+    """An emulated device that notes when the host waited for it."""
 
     def __init__(self) -> None:
         super().__init__(capacity=1 << 20, seed=0)
-        self.waits = 0
+        self.waits: list[int] = []
+
+    def note(self) -> None:
+        """The host waits here: the number of the last work that is queued so far."""
+        self.waits.append(self.queue.log[-1].id if self.queue.log else 0)
 
     def stream_synchronize(self, stream: int) -> None:
-        """Count one wait."""
-        self.waits += 1
+        """Note one wait."""
+        self.note()
         super().stream_synchronize(stream)
 
     def event_synchronize(self, event: int) -> None:
-        """Count one wait."""
-        self.waits += 1
+        """Note one wait."""
+        self.note()
         super().event_synchronize(event)
 
     def synchronize(self) -> None:
-        """Count one wait."""
-        self.waits += 1
+        """Note one wait."""
+        self.note()
         super().synchronize()
 
     def event_query(self, event: int) -> bool:
-        """Count one wait: a loop around a query is one."""
-        self.waits += 1
+        """Note one wait: a loop around a query is one."""
+        self.note()
         return super().event_query(event)
 
     def stream_query(self, stream: int) -> bool:
-        """Count one wait."""
-        self.waits += 1
+        """Note one wait."""
+        self.note()
         return super().stream_query(stream)
 
 
@@ -67,7 +71,7 @@ class Bench:
         self.driver = Bench.device
         self.driver.queue.reseed(seed)
         self.driver.queue.log.clear()
-        self.driver.waits = 0
+        self.driver.waits.clear()
         self.batches = [np.array(batch, ITEM) for batch in values]
         self.memory = [self.driver.malloc(EACH) for _ in range(2 + len(values))]
         for address in self.memory:
@@ -105,7 +109,7 @@ class Bench:
 
     def found(self) -> dict[str, Any]:
         """Everything has run: what came out, and what could have gone wrong in another order."""
-        waits = self.driver.waits
+        waits = [*self.driver.waits]
         EmulatorDriver.synchronize(self.driver)
         results = []
         for address in self.memory[2:]:
@@ -113,17 +117,21 @@ class Bench:
             self.driver.memcpy_async(here.ctypes.data, address, EACH, 0)
             EmulatorDriver.stream_synchronize(self.driver, 0)
             results.append(here.tolist())
-        return {"results": results, "times the host waited": waits, **self._orders()}
+        return {"results": results, "times the host waited": len(waits), **self._orders(waits)}
 
-    def _orders(self) -> dict[str, Any]:
-        """From the queue's log: which pairs of work any legal order keeps apart, and which not."""
+    def _orders(self, waits: list[int]) -> dict[str, Any]:
+        """From the queue's log: which pairs of work any legal order keeps apart, and which not.
+
+        A wait of the host is taken to be for all that is queued: it is told on its own.
+        """
         before: dict[int, set[int]] = {}
         for work in self.driver.queue.log:
             after = [n for n in work.dep_ids if n in before]
             before[work.id] = set(after).union(*(before[n] for n in after))
 
         def ordered(first: Work, second: Work) -> bool:
-            return first.id in before[second.id]
+            waited = any(first.id <= last < second.id for last in waits)
+            return waited or first.id in before[second.id]
 
         number = range(len(self.batches))
         copies = [pair for n in number for pair in self.copies.get(n, [])]
