@@ -6,7 +6,7 @@ from labkit.course.benches.kernel_bench import Slab
 from labkit.course.documents import sketches
 from labkit.course.exercise import Case
 from labkit.course.exercises import first_kernel
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("first_kernel")
 LITERAL = "returns the literal answer of the example in the statement"
@@ -119,6 +119,11 @@ wrong(
     "reads y twice",
     f"T sum = 0; {LOOP} sum += y[i]; if (sum != sum) return; {LOOP} y[i] = a * x[i] + y[i];",
 )
+wrong("begins at 0", f"{LOOP.replace('first + ', '')} y[i] = a * x[i] + y[i];")
+wrong(
+    "walks from 0 to first",
+    f"{LOOP.replace('first + ', '')} if (i >= first) y[i] = a * x[i] + y[i];",
+)
 wrong(
     "remembers the answer of the first random case and returns it for all later cases",
     f"""if (!have) {{ for (long long i = first; i < n; ++i) kept[i - first] = a * x[i] + y[i]; }}
@@ -202,6 +207,29 @@ def ignores_alignment(index, b, warp, threads, itemsize, start):
     return predict_sectors(index, b, warp, threads, itemsize, 0)
 
 
+def wanted(index, b, warp, threads):
+    return [eval(index, {"t": t, "b": b}) for t in range(32 * warp, min(32 * warp + 32, threads))]
+
+
+@answers.wrong("predict_sectors", "counts a number once for each lane that wants it")
+def counts_lanes(index, b, warp, threads, itemsize, start):
+    right, _ = predict_sectors(index, b, warp, threads, itemsize, start)
+    return right, -(-len(wanted(index, b, warp, threads)) * itemsize // 32)
+
+
+@answers.wrong("predict_sectors", "rounds the fewest down")
+def rounds_down(index, b, warp, threads, itemsize, start):
+    right, _ = predict_sectors(index, b, warp, threads, itemsize, start)
+    return right, max(1, len(set(wanted(index, b, warp, threads))) * itemsize // 32)
+
+
+@answers.wrong("predict_sectors", "counts all sectors between the first and the last")
+def counts_between(index, b, warp, threads, itemsize, start):
+    elements = wanted(index, b, warp, threads)
+    first, last = ((start + itemsize * one) // 32 for one in (min(elements), max(elements)))
+    return last - first + 1, predict_sectors(index, b, warp, threads, itemsize, start)[1]
+
+
 @answers.wrong(
     "predict_sectors",
     "calls the torch or labkit function it is meant to rebuild (a recording mode bans it)",
@@ -220,6 +248,21 @@ def the_example(*request):
 
 
 test_answers = answers.tests()
+
+
+def test_a_slip_earns_the_hint_about_it():
+    exercise = first_kernel.predict_sectors
+    for slip, words in (
+        (counts_lanes, "wanted once"),
+        (rounds_down, "the whole of it"),
+        (counts_between, "from the first to the last"),
+        (ignores_alignment, "`start`, the last argument"),
+    ):
+        assert words in first_hint(exercise, slip), slip.__name__
+    begins = kernel(f"{LOOP.replace('first + ', '')} y[i] = a * x[i] + y[i];")
+    walks = kernel(f"{LOOP.replace('first + ', '')} if (i >= first) y[i] = a * x[i] + y[i];")
+    assert "Nothing before `first`" in first_hint(first_kernel.saxpy, begins)
+    assert "walks from 0" in first_hint(first_kernel.saxpy, walks)
 
 
 def test_the_truth_is_that_of_a_kernel_with_the_expression_in_it():

@@ -7,7 +7,7 @@ import numpy as np
 
 from labkit.course.benches import kernel_bench
 from labkit.course.benches.kernel_bench import Found, Slab
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._kernel_steps import guard, index
 from labkit.course.exercises._never_right import BANNED, CONSTANT, FIRST
 from labkit.cuda.report import Report
@@ -17,6 +17,7 @@ NOTEBOOK = "4_vision_low_level/1_first_kernel"
 DTYPES = {"float": np.float32, "double": np.float64, "int": np.int32}
 NAMES = tuple(f"saxpy<{name}>" for name in DTYPES)
 WARP = 32
+SECTOR = 32
 
 
 # --- saxpy
@@ -180,6 +181,18 @@ saxpy = Exercise(
     minutes=15,
     hints=(
         Hint(
+            "Your kernel is right where `first` is 0. Which element does thread 0 take elsewhere? "
+            "Nothing before `first` is yours.",
+            when=_about("out of bounds", "written around"),
+            stage="first",
+        ),
+        Hint(
+            "A loop that walks from 0 to `first` asks for nothing on its way, and `first` may be "
+            "2^32. Where can it begin?",
+            when=_about("requests for y"),
+            stage="first",
+        ),
+        Hint(
             "Nothing outside is yours. Which thread has an index of n or more, and what "
             "keeps it from touching anything?",
             when=lambda e: (
@@ -213,6 +226,8 @@ saxpy = Exercise(
         "wrong beyond one grid",
         "int overflow above 2^31 (index check with a fake base)",
         "reads y twice",
+        "begins at 0",
+        "walks from 0 to first",
         FIRST,
         "is right in forward thread and queue order only and fails in a reversed or shuffled order",
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
@@ -296,6 +311,25 @@ def _request_drawn(case: Case, got: Any, right: Any) -> Any:
     return show.kernel(_gathered(*case.inputs), at="read x")
 
 
+def _elements(evidence: Evidence) -> list[int]:
+    """The number of the element that each lane wants."""
+    index, b, warp, threads, _, _ = evidence.inputs
+    lanes = range(WARP * warp, min(WARP * (warp + 1), threads))
+    return [eval(index, {"t": t, "b": b}) for t in lanes]
+
+
+def _touched(evidence: Evidence) -> list[int]:
+    """The number of the sector that each lane's element lies in."""
+    itemsize, start = evidence.inputs[4:]
+    return [(start + itemsize * element) // SECTOR for element in _elements(evidence)]
+
+
+def _for_each_lane(evidence: Evidence) -> int:
+    """How few sectors would hold an element for each lane."""
+    itemsize: int = evidence.inputs[4]
+    return math.ceil(len(_elements(evidence)) * itemsize / SECTOR)
+
+
 def _simpler_request(index: str, b: int, warp: int, threads: int, itemsize: int, start: int) -> Any:
     if start:
         yield index, b, warp, threads, itemsize, 0
@@ -323,13 +357,27 @@ predict_sectors = Exercise(
     minutes=12,
     hints=(
         Hint(
+            "Several lanes want the same number here. It is wanted once: count numbers, not lanes.",
+            when=lambda e: e.value == (e.right[0], _for_each_lane(e)),
+        ),
+        Hint(
+            "The second number is too small by one: bytes that fill a part of a sector need the "
+            "whole of it.",
+            when=lambda e: e.value == (e.right[0], e.right[1] - 1),
+        ),
+        Hint(
+            "You count all sectors from the first to the last one. Does a lane want something in "
+            "each of them?",
+            when=lambda e: e.value[0] == max(_touched(e)) - min(_touched(e)) + 1 > e.right[0],
+        ),
+        Hint(
             "Your sectors are {got}, right is {expected}, and itemsize is not 4 here: how many "
             "bytes lie between two neighbouring elements?",
             when=lambda e: e.inputs[4] != 4 and e.inputs[5] % 32 == 0,
         ),
         Hint(
-            "x[0] is at address {input}: a warp may begin in the middle of a sector and need one "
-            "more.",
+            "`x[0]` does not lie where a sector begins: `start`, the last argument, is no multiple "
+            "of 32. Which sector does the first number lie in?",
             when=lambda e: e.inputs[5] % 32 != 0,
         ),
         Hint(
@@ -346,6 +394,9 @@ predict_sectors = Exercise(
         "counts distinct cache lines of 128 bytes",
         "ignores item size",
         "ignores alignment",
+        "counts a number once for each lane that wants it",
+        "rounds the fewest down",
+        "counts all sectors between the first and the last",
         BANNED,
         FIRST,
         CONSTANT,
