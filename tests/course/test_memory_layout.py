@@ -8,7 +8,7 @@ import torch
 
 from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("memory_layout")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -86,6 +86,7 @@ for why, answer in [
     ("only multiples of 32", (changed(GUARD, "    {"), launch)),
     ("only multiples of 32", (SOURCE, lambda n, c, h, w: ((h * w // 32, c // 32, n), (32, 32)))),
     ("a pitch of 33 items for every type", (changed("sizeof(ITEM) < 4 ? 34 : 33", "33"), launch)),
+    ("a pitch of 34 items for every type", (changed("sizeof(ITEM) < 4 ? 34 : 33", "34"), launch)),
     (ORDERS, (changed("    __syncthreads();\n", ""), launch)),
     (SQUARE, (changed("pixel) * channels + channel] =", "pixel) * pixels + channel] ="), launch)),
 ]:
@@ -169,6 +170,21 @@ def channels_everywhere(rank):
     }
 
 
+def four_only(rank):
+    return {
+        name: order for name, order in wanted_orders(rank).items() if name != "channels_last_3d"
+    }
+
+
+def as_contiguous(sizes, strides):
+    return 0 in sizes or dense(sizes, strides, tuple(reversed(range(len(sizes)))))
+
+
+def ends_in_1(sizes, strides):
+    longer = [stride for size, stride in zip(sizes, strides, strict=True) if size != 1]
+    return 0 in sizes or (flattens(sizes, strides) and longer[-1:] in ([], [1]))
+
+
 def ones_are_long(sizes, strides, order):
     """Skips no axis, but forgives the outermost one."""
     return literal(sizes, strides, order[:-1])
@@ -179,12 +195,9 @@ for why, answer in [
     ("ignores size-1", answer_with(ones_are_long)),
     ("empty tensor is neither", answer_with(dense, empty=False)),
     ("3-d formats confused", answer_with(dense, wanted=channels_everywhere)),
-    (
-        "flattens only what is contiguous",
-        answer_with(
-            dense, flattens=lambda n, s: 0 in n or dense(n, s, tuple(reversed(range(len(n)))))
-        ),
-    ),
+    ("flattens only what is contiguous", answer_with(dense, flattens=as_contiguous)),
+    ("flattens only with a last stride of 1", answer_with(dense, flattens=ends_in_1)),
+    ("knows no format of five dimensions", answer_with(dense, wanted=four_only)),
 ]:
     answers.wrong("format_of", why)(answer)
 
@@ -247,9 +260,14 @@ def channels_last_strides(sizes):
     return c * h * w, 1, c * w, c
 
 
+def swapped(sizes):
+    _, c, h, w = sizes
+    return c * h * w, 1, c, h * c
+
+
 for why, answer in [
     ("gives row-major strides", lambda s: (s[1] * s[2] * s[3], s[2] * s[3], s[3], 1)),
-    ("swaps height and width", lambda s: (s[1] * s[2] * s[3], 1, s[1], s[1] * s[2])),
+    ("swaps height and width", swapped),
     ("takes the batch for fastest", lambda s: (1, s[0], s[0] * s[1] * s[3], s[0] * s[1])),
     (CONSTANT, lambda s: (48, 1, 12, 3)),
 ]:
@@ -273,3 +291,17 @@ def test_a_kernel_without_padding_passes_the_stages_before():
 def test_what_is_said_of_a_kernel_is_short():
     (evidence,) = failing_cases(find("memory_layout.reorder_kernel"), (NAIVE, launch), 11)[:1]
     assert "of float, thread order" in evidence.input and "array(" not in evidence.got
+
+
+def test_a_slip_earns_the_hint_about_it():
+    formats, kernel = find("memory_layout.format_of"), find("memory_layout.reorder_kernel")
+    assert "Only `flatten`" in first_hint(formats, answer_with(dense, flattens=as_contiguous))
+    assert "Only `flatten`" in first_hint(formats, answer_with(dense, flattens=ends_in_1))
+    assert "channels_last_3d" in first_hint(formats, answer_with(dense, wanted=four_only))
+    pitch = changed("sizeof(ITEM) < 4 ? 34 : 33", "34")
+    assert "an odd number" in first_hint(kernel, (pitch, launch))
+    unpadded = changed("threadIdx.y * kPitch", "threadIdx.y * 32")
+    unpadded = unpadded.replace("threadIdx.x * kPitch", "threadIdx.x * 32")
+    assert "32 wavefronts" in first_hint(kernel, (unpadded, launch))
+    strides = find("memory_layout.channels_last_strides")
+    assert "The channels are right" in first_hint(strides, swapped)

@@ -62,6 +62,11 @@ channels_last_strides = Exercise(
             "by side.",
             when=lambda e: isinstance(e.value, tuple) and e.value[-1:] == (1,),
         ),
+        Hint(
+            "The channels are right. Which number comes after the last channel of a pixel: one of "
+            "the next column, or of the next row?",
+            when=lambda e: e.value[1] == 1,
+        ),
         "Which number lies beside x[n, c, h, w] in memory? Its dimension has stride 1.",
         "Go from the fastest dimension to the slowest: c, w, h, n. Each stride is the product of "
         "the sizes before it.",

@@ -177,7 +177,16 @@ reorder_kernel = Exercise(
             "32 wavefronts on the read side: what is the row pitch in your index? Padding must "
             "appear in the address, not only in the declaration.",
             when=lambda evidence: (
-                "wavefronts" in evidence.property and "short" not in evidence.property
+                "wavefronts" in evidence.property
+                and "short" not in evidence.property
+                and evidence.value["wavefronts / ideal"] > 8
+            ),
+        ),
+        Hint(
+            "Some lanes of a column still meet in a bank. Banks are 4 bytes wide: how many words "
+            "is your pitch for this type, and is it an odd number?",
+            when=lambda evidence: (
+                "wavefronts" in evidence.property and "type float" in evidence.property
             ),
         ),
         Hint(
@@ -215,6 +224,7 @@ reorder_kernel = Exercise(
         "only multiples of 32",
         "copies through the host",
         "a pitch of 33 items for every type",
+        "a pitch of 34 items for every type",
         ORDERS,
         SQUARE,
     ),
@@ -313,9 +323,24 @@ format_of = Exercise(
             when=_empty,
         ),
         Hint(
+            "With five dimensions the format is called channels_last_3d: the channels first, then "
+            "the last three dimensions from right to left, then the images.",
+            when=lambda evidence: (
+                len(evidence.inputs[0]) == 5
+                and not any("channels_last_3d" in names for names in evidence.value.values())
+            ),
+        ),
+        Hint(
             "An axis of size 1 is never stepped along: its stride says nothing. With one channel "
             "a tensor is both formats at once.",
             when=lambda evidence: 1 in evidence.inputs[0],
+        ),
+        Hint(
+            "Only `flatten` is wrong: {got}. x.reshape(-1) copies nothing where one stride walks "
+            "all elements in order, be it 1 or not.",
+            when=lambda evidence: (
+                {*evidence.value["copies"]} ^ {*evidence.right["copies"]} == {"flatten"}
+            ),
         ),
         "Walk the axes from the fastest of the format to the slowest: skip size 1, compare the "
         "stride with what is expected, multiply the expectation by the size.",
@@ -328,6 +353,8 @@ format_of = Exercise(
         "empty tensor is neither",
         "3-d formats confused",
         "flattens only what is contiguous",
+        "flattens only with a last stride of 1",
+        "knows no format of five dimensions",
         BANNED,
         FIRST,
         CONSTANT,
