@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from labkit.launcher.environment import Environment
 from labkit.launcher.gpu import has_gpu
@@ -23,16 +23,6 @@ from labkit.launcher.wheels import FOLDER
 
 TORCH = "torch==2.13.0"  # pinned: an open range would take a CUDA build where a CPU one lies ready
 CONSTRAINTS = "constraints.txt"  # the exact version of everything else, `lab.py lock` writes it
-
-
-class Installer(Protocol):
-    """Puts packages into one environment."""
-
-    def install_torch(self) -> None:
-        """The pinned torch is installed."""
-
-    def install(self, arguments: list[str], what: str) -> None:
-        """Everything `arguments` name is installed; `what` names it in an error."""
 
 
 class Pip:
@@ -50,7 +40,7 @@ class Pip:
         self.install([TORCH], TORCH)
 
     def install(self, arguments: list[str], what: str) -> None:
-        """Everything `arguments` name is installed."""
+        """Everything `arguments` name is installed; `what` names it in an error."""
         command = [str(self.environment.python), "-m", "pip", "install", *arguments]
         command += ["--constraint", CONSTRAINTS]
         run_installer(command, what, self.environment.root, self.environment.variables)
@@ -81,13 +71,13 @@ class Uv:
         self.install([TORCH], TORCH)
 
     def install(self, arguments: list[str], what: str) -> None:
-        """Everything `arguments` name is installed."""
+        """Everything `arguments` name is installed; `what` names it in an error."""
         command = [str(self.path), "pip", "install", "--python", str(self.environment.python)]
         command += [*arguments, "--constraint", CONSTRAINTS]
         run_installer(command, what, self.environment.root, self.variables)
 
 
-def choose_installer(environment: Environment, say: Callable[[str], None]) -> Installer:
+def choose_installer(environment: Environment, say: Callable[[str], None]) -> Pip | Uv:
     """Choose uv when it is on PATH or is the way to a CPU torch; else, and for wheels/, pip."""
     if (environment.root / FOLDER).is_dir():
         return Pip(environment)
