@@ -6,17 +6,14 @@ device-side assertion does.
 Source   aten/src/ATen/native/cuda/Loss.cu, Embedding.cu
 """
 
-from typing import Any
-
 from labkit.core import dtype as dtypes
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.cuda.launching import (
     NoKernel,
-    blocks,
     check_device,
     check_floats,
     empty,
-    from_text,
+    launch_each,
     read,
     written,
 )
@@ -28,7 +25,6 @@ from labkit.ops.layers.loss import MEAN, NONE
 from labkit.ops.pointwise.pointwise import OPERATORS
 from labkit.ops.tensors import copy
 
-THREADS = 256
 Optional = TensorImpl | None
 Pair = tuple[TensorImpl, TensorImpl]
 
@@ -92,10 +88,6 @@ extern "C" __global__ void lab_embedding_backward(const float* dy, const long lo
 """
 
 
-def _launch(name: str, threads: int, *arguments: Any) -> None:
-    from_text(_TEXT, name)((blocks(threads, THREADS),), (THREADS,), arguments)
-
-
 def _rows(self: TensorImpl, target: TensorImpl, weight: Optional) -> tuple[int, int, int]:
     """How many rows there are, how many classes, and how far apart the scores of a row lie.
 
@@ -122,9 +114,9 @@ def nll_loss_forward(
     x, wanted = copy.contiguous(self), copy.contiguous(target)
     losses, weights = empty(target.sizes, self), empty(target.sizes, self)
     into = written(losses), written(weights)
-    _launch(
-        "lab_nll", rows, read(x), read(wanted), read(packed(weight)), *into, rows, classes, inner,
-        ignore_index,
+    launch_each(
+        _TEXT, "lab_nll", rows, read(x), read(wanted), read(packed(weight)), *into,
+        rows, classes, inner, ignore_index,
     )  # fmt: skip
     if reduction == NONE and self.dim() > 1:
         zero = empty((), self)
@@ -152,9 +144,9 @@ def nll_loss_backward(
     copy.fill_(dx, 0)
     total = read(total_weight) if reduction == MEAN else None
     into = written(dx)
-    _launch(
-        "lab_nll_backward", rows, read(dloss), read(wanted), read(packed(weight)), total, into,
-        rows, classes, inner, ignore_index, reduction != NONE or self.dim() == 1,
+    launch_each(
+        _TEXT, "lab_nll_backward", rows, read(dloss), read(wanted), read(packed(weight)), total,
+        into, rows, classes, inner, ignore_index, reduction != NONE or self.dim() == 1,
     )  # fmt: skip
     dx.version_counter.version = 0
     return dx
@@ -190,9 +182,8 @@ def embedding(
     height, width = weight.sizes
     out = empty((*indices.sizes, width), weight)
     if out.numel():
-        into = written(out)
-        count = indices.numel()
-        _launch("lab_embedding", out.numel(), read(table), read(rows), into, count, height, width)
+        into, shape = written(out), (indices.numel(), height, width)
+        launch_each(_TEXT, "lab_embedding", out.numel(), read(table), read(rows), into, *shape)
     return out
 
 
@@ -213,8 +204,8 @@ def embedding_dense_backward(
     table = empty((num_weights, width), grad_output)
     if table.numel():
         into = written(table)
-        _launch(
-            "lab_embedding_backward", width, read(dy), read(rows), into, indices.numel(),
+        launch_each(
+            _TEXT, "lab_embedding_backward", width, read(dy), read(rows), into, indices.numel(),
             num_weights, width, padding_idx,
         )  # fmt: skip
     return table

@@ -15,6 +15,7 @@ from labkit.core.dtype import DType
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.fallback import NoKernel as NoKernel
 
+THREADS = 256
 STEPS = {dtypes.float32: "", dtypes.float16: "half", dtypes.bfloat16: "bfloat16"}
 """Element type -> the word that the name of its kernel ends in, in a file with one for each."""
 
@@ -128,6 +129,14 @@ def shelf(op: str, rung: str, step: str = "") -> Any:
         name = f"{op}_{rung}{step and f'_{step}'}"
         found = known[op, rung, step] = cuda.RawModule(path=path).get_function(name)
     return found
+
+
+def launch_each(code: str, name: str, count: int, *arguments: Any) -> None:
+    """Queue the kernel of that name in a text, with a thread for each of so many elements.
+
+    Raises   as `from_text`
+    """
+    from_text(code, name)((blocks(count, THREADS),), (THREADS,), arguments)
 
 
 def from_text(code: str, name: str) -> Any:

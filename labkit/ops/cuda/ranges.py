@@ -5,9 +5,7 @@ Source   aten/src/ATen/native/cuda/RangeFactories.cu  arange_cuda_out
 
 from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.cuda.elementwise_source import ELEMENTS, HEADERS
-from labkit.ops.cuda.launching import NoKernel, blocks, from_text, written
-
-THREADS = 256
+from labkit.ops.cuda.launching import NoKernel, launch_each, written
 
 _TEXT = """\
 {include}extern "C" __global__ void lab_range({element}* out, {number} start, {number} step,
@@ -34,9 +32,6 @@ def fill_range(out: TensorImpl, start: float, step: float) -> TensorImpl:
     )
     if out.numel():
         kind = float if floats else int
-        kernel = from_text(text, "lab_range")
-        kernel(
-            (blocks(out.numel(), THREADS),), (THREADS,),
-            (written(out), kind(start), kind(step), out.numel()),
-        )  # fmt: skip
+        count = out.numel()
+        launch_each(text, "lab_range", count, written(out), kind(start), kind(step), count)
     return out

@@ -7,11 +7,10 @@ from typing import Any
 
 from labkit.core import tensor_impl
 from labkit.core.tensor_impl import TensorImpl
-from labkit.ops.cuda.launching import NoKernel, blocks, check_device, from_text, read, written
+from labkit.ops.cuda.launching import NoKernel, check_device, launch_each, read, written
 from labkit.ops.cuda.registering import device_kernel
 from labkit.ops.tensors import copy
 
-THREADS = 256
 BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 """Bytes of an element -> the type it is moved as, unread."""
 
@@ -35,11 +34,9 @@ def _triangle(name: str, upper: bool) -> Any:
         result = tensor_impl.empty(self.sizes, self.dtype, self.device)
         if result.numel():
             x = copy.contiguous(self)
-            kernel = from_text(_TEXT.format(bits=BITS[self.itemsize]), "lab_triangle")
-            kernel(
-                (blocks(result.numel(), THREADS),), (THREADS,),
-                (written(result), read(x), result.numel(), *self.sizes[-2:], diagonal, upper),
-            )  # fmt: skip
+            text, count, into = _TEXT.format(bits=BITS[self.itemsize]), x.numel(), written(result)
+            shape = (count, *self.sizes[-2:])
+            launch_each(text, "lab_triangle", count, into, read(x), *shape, diagonal, upper)
         return result
 
     return device_kernel(name)(triangle)

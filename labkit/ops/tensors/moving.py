@@ -12,9 +12,8 @@ from labkit.core.tensor_impl import TensorImpl
 from labkit.ops.aten import aten
 from labkit.ops.registration import composite, kernel
 from labkit.ops.tensors import copy
+from labkit.ops.tensors.tensor_factories import EXPLICIT, OPTIONS
 
-EXPLICIT = "CompositeExplicitAutograd"
-_LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 _DTYPE = "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"
 
 
@@ -46,7 +45,7 @@ def contiguous(
 
 
 @kernel(
-    f"_to_copy(Tensor self, {_LIKE}, bool non_blocking=False, MemoryFormat? memory_format=None) "
+    f"_to_copy(Tensor self, {OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) "
     "-> Tensor",
     EXPLICIT,
     variants="",
