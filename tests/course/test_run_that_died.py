@@ -2,9 +2,11 @@
 
 from collections import Counter, defaultdict
 
+import pytest
+
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("run_that_died")
 CONSTANT = "returns the literal answer of the example in the statement"
@@ -178,6 +180,13 @@ def fraction(total):
     return cause_and_cure(total)[0], "per_process_memory_fraction:1.0"
 
 
+@answers.wrong("cause_and_cure", "keeps too much in use")
+def keeps_most(total):
+    program, cure = cause_and_cure(total)
+    kept = [(*one[:2], 30 * MIB) if one[1][0] == "k" else one for one in program]
+    return [*kept[:-1], ("malloc", "last", 22 * MIB)], cure
+
+
 @answers.wrong("cause_and_cure", "pins every page, so that nothing cures it")
 def pinned(total):
     count = total // (20 * MIB)
@@ -349,3 +358,21 @@ def never_none(snapshot):
 
 
 test_answers = answers.tests()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (frees_nothing, "A request of 40 MiB has a segment of its own"),
+        (keeps_most, "a little more than half is enough"),
+        (no_cure, "Now the settings"),
+        (pinned, "With growing segments the same blocks lie side by side"),
+    ],
+)
+def test_a_program_and_its_cure_have_their_own_hints(answer, said):
+    assert said in first_hint(answers.exercises["cause_and_cure"], answer)
+
+
+def test_a_line_that_is_often_asked_is_not_called_the_one_with_the_most_bytes():
+    hint = first_hint(answers.exercises["find_the_leak"], most_allocations)
+    assert hint.startswith("That line does not keep more in every step")

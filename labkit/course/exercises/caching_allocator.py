@@ -274,8 +274,9 @@ best_fit = Exercise(
             stage="requests",
         ),
         Hint(
-            "Two blocks may touch and belong to different segments: compare birth. And a block "
-            "may be joined on both sides at once.",
+            "A freed block is free, and one piece with its free neighbours, on both sides. Blocks "
+            "that touch may belong to different segments: compare birth. If all this holds: is "
+            "splits the one that passed above?",
             stage="free and merge",
         ),
         Hint("A free block serves its own stream alone.", stage="two streams"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._failures import CAUSES, puzzle, show_puzzle
 from labkit.course.exercises._free_room import longest_free, unused, which_number
 from labkit.course.exercises._limits import TORCH_AND_LABKIT
@@ -151,6 +151,11 @@ def _where_it_ran_out(case: Case, got: Any, right: Any) -> Any:
     return show.memory(allocator, what_if=(), title="your program, default settings")
 
 
+def _frees(evidence: Evidence) -> bool:
+    """Whether the program gives anything back."""
+    return any(operation[0] == "free" for operation in evidence.value[0])
+
+
 cause_and_cure = Exercise(
     id="run_that_died.cause_and_cure",
     rules=("no memory fraction in the settings",),
@@ -167,12 +172,30 @@ cause_and_cure = Exercise(
         Hint(
             "Blocks of less than 10 MiB share segments and pack well. A request of 40 MiB has a "
             "segment of its own: give it back, and let a smaller one move in.",
-            when=lambda evidence: "runs out" in evidence.property or "60 %" in evidence.property,
+            when=lambda evidence: (
+                "the last request runs out" in evidence.property
+                or ("60 %" in evidence.property and not _frees(evidence))
+            ),
+        ),
+        Hint(
+            "Too much stays. Of each segment of 40 MiB a little more than half is enough: no other "
+            "block of that size fits beside it.",
+            when=lambda evidence: "60 %" in evidence.property and _frees(evidence),
+        ),
+        Hint(
+            "Your program does break up the device. Now the settings: which one does rule 5 name?",
+            when=lambda evidence: (
+                "every request is served" in evidence.property
+                and "expandable_segments:True" not in evidence.value[1]
+            ),
         ),
         Hint(
             "Fill the device with segments of 40 MiB, free them all, then ask for 21 MiB as often: "
             "each takes one segment. With growing segments the same blocks lie side by side.",
-            when=lambda evidence: "every request is served" in evidence.property,
+            when=lambda evidence: (
+                "every request is served" in evidence.property
+                and "expandable_segments:True" in evidence.value[1]
+            ),
         ),
         "expandable_segments:True lets one segment grow; a block that stays in every 20 MiB page "
         "would defeat even that.",
@@ -181,6 +204,7 @@ cause_and_cure = Exercise(
         "asks for more than is left",
         "frees nothing",
         "a cure that changes nothing",
+        "keeps too much in use",
         "pins every page, so that nothing cures it",
         "the same program for every device",
         "an operation per 512 bytes",
@@ -209,7 +233,9 @@ find_the_leak = Exercise(
             when=lambda evidence: evidence.right is None,
         ),
         Hint(
-            "The line with the most bytes is the model. A leak need not be large: it grows.",
+            "That line does not keep more in every step. A leak need not be large: it grows. "
+            "Compare the live blocks of each line in the middle of the trace with those at the "
+            "end.",
             when=lambda evidence: evidence.right is not None and evidence.value is not None,
         ),
         "Walk device_traces[0]: an alloc adds its line, a free_completed takes away what its "
