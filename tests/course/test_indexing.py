@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.course.exercise import Case, Raises
+from labkit.course.exercise import Case, Evidence, Hint, Raises
 from labkit.course.exercises import _numpy_twin
 from tests.course.answers import Answers, catches, first_hint
 
@@ -243,6 +243,10 @@ def lowest(blocked, dtype):
     return (blocked * torch.finfo(torch.float16).min).to(dtype)
 
 
+def a_large_number(blocked, dtype):
+    return torch.zeros(blocked.shape, dtype=dtype).masked_fill(blocked, -1e9)
+
+
 for why, answer in [
     ("adds 1 instead of minus infinity", variant(additive=lambda b, dtype: b.to(dtype))),
     ("returns NaN rows silently", variant(rows=lambda blocked: [])),
@@ -252,6 +256,10 @@ for why, answer in [
     (
         "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
         variant(additive=lowest),
+    ),
+    (
+        "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere",
+        variant(additive=a_large_number),
     ),
     (
         "returns NaN or an uninitialised buffer where a value is expected",
@@ -435,6 +443,22 @@ def test_an_integer_outside_and_a_none_at_the_end_have_their_hints():
     outside = first_hint(exercise, wrongs["clamps out-of-range integers"])
     assert "An integer outside is refused" in outside
     assert "At the end, where none comes" in first_hint(exercise, wrongs["None gets stride 0"])
+
+
+def test_too_many_items_around_an_ellipsis_are_told_of_the_count():
+    exercise = answers.exercises["basic_index"]
+    case = ((2,), (1,), 0, (slice(None, None, -1), ..., 0))
+    right = exercise.right(Case(case))
+    seen = Evidence("raised", "", "", "", "raised ValueError", "", 1, case, None, right)
+    first = next(hint for hint in exercise.hints if isinstance(hint, Hint) and hint.fits(seen))
+    assert "too many is an IndexError" in first.text
+
+
+def test_a_number_that_its_dtype_does_not_have_has_its_hint():
+    exercise = answers.exercises["causal_mask_adapter"]
+    for seed in (5, 6, 7):
+        hint = first_hint(exercise, variant(additive=a_large_number), seed)
+        assert "lowest finite number" in hint
 
 
 def test_the_picture_draws_the_wrong_view_beside_the_right_one():

@@ -153,6 +153,16 @@ def out_at_once(program):
     return walked(program, lambda blocks, line: line == "enter")
 
 
+@answers.wrong("graph_or_no_graph", "lets no leaf ask that is made in a block")
+def forgets_leaves_in_blocks(program):
+    blocks, lines = 0, []
+    for line in program:
+        blocks += {"enter": 1, "exit": -1}.get(line[0], 0)
+        quiet = blocks and line[0] == "leaf" and "float" in line[2]
+        lines.append((*line[:3], False) if quiet else line)
+    return graph_or_no_graph(tuple(lines))
+
+
 @answers.wrong("graph_or_no_graph", "ignores integer dtypes")
 def ignores_integers(program):
     requires, blocks, found = {}, 0, []
@@ -432,6 +442,7 @@ def sleep_for_a_minute(number):
         (all_inputs_ask, "products", "One input that asks is enough"),
         (casts_always, "to and detach", "returns that very tensor"),
         (out_at_once, "no_grad", "the first `exit` closes one"),
+        (forgets_leaves_in_blocks, "no_grad", "A leaf that was made in a block"),
     ],
 )
 def test_a_mistake_fails_in_its_stage_and_earns_its_hint(answer, stage, hint):

@@ -155,8 +155,8 @@ apart = Exercise(
             when=_steps_nowhere,
         ),
         Hint(
-            "The dimensions stand in order here. One of n elements reaches (n - 1) * stride from "
-            "its first to its last, not n * stride.",
+            "The strides stand in order here: begin at the left. A dimension of n elements reaches "
+            "(n - 1) * stride from its first to its last, not n * stride.",
             when=_one_step_too_far,
         ),
         Hint(

@@ -158,11 +158,6 @@ basic_index = Exercise(
             when=_only_offset,
         ),
         Hint(
-            "The index holds an Ellipsis. It stands for as many whole axes as the other items "
-            "leave over: none, one or several. None uses up no axis.",
-            when=lambda evidence: Ellipsis in _index_of(evidence),
-        ),
-        Hint(
             "An integer outside is refused, not cut off as the bounds of a slice are: an axis of "
             "size n takes -n to n - 1. Too many items are refused, too.",
             when=lambda evidence: (
@@ -175,6 +170,11 @@ basic_index = Exercise(
             "Expected: {expected}. Count the items that use up an axis first (too many is an "
             "IndexError), then work them off from left to right: the first that is wrong decides.",
             when=lambda evidence: isinstance(evidence.right, Raises) or evidence.kind == "raised",
+        ),
+        Hint(
+            "The index holds an Ellipsis. It stands for as many whole axes as the other items "
+            "leave over: none, one or several. None uses up no axis.",
+            when=lambda evidence: Ellipsis in _index_of(evidence),
         ),
         Hint(
             "The index holds a None. Its stride is made from the axis that comes next, before the "

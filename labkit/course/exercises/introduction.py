@@ -1,5 +1,7 @@
 """Introduction: who records a graph, how long the tape gets, and a sum over processes."""
 
+from typing import Any
+
 from labkit.course.exercise import Exercise, Hint, Raises, Rng, Stage
 from labkit.course.exercises._limits import LIBRARIES
 from labkit.course.exercises._never_right import FIRST
@@ -92,6 +94,17 @@ tape_length = Exercise(
 
 # graph_or_no_graph
 
+
+def _a_leaf_asks_inside(program: Any) -> bool:
+    """Whether a leaf that asks is made while a block is open."""
+    open_blocks = 0
+    for line in program:
+        open_blocks += {"enter": 1, "exit": -1}.get(line[0], 0)
+        if open_blocks and line[0] == "leaf" and line[3]:
+            return True
+    return False
+
+
 graph_or_no_graph = Exercise(
     id="introduction.graph_or_no_graph",
     stages=(
@@ -143,6 +156,15 @@ graph_or_no_graph = Exercise(
             ),
         ),
         Hint(
+            "A leaf that was made in a block asks like any other: a later line outside of the "
+            "block is recorded.",
+            when=lambda evidence: (
+                _a_leaf_asks_inside(evidence.inputs[0])
+                and isinstance(evidence.value, list)
+                and evidence.value.count(True) < evidence.right.count(True)
+            ),
+        ),
+        Hint(
             "What counts is the line itself: it is recorded only where no block is open. Of two "
             "open blocks, the first `exit` closes one.",
             when=lambda evidence: any(line[0] == "enter" for line in evidence.inputs[0]),
@@ -154,6 +176,7 @@ graph_or_no_graph = Exercise(
         "always true",
         "true whenever any leaf requires grad",
         "ignores no_grad",
+        "lets no leaf ask that is made in a block",
         "takes the first exit for the end of all blocks",
         "ignores integer dtypes",
         "refuses no leaf",
