@@ -2,7 +2,7 @@ import torch
 
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.exercises._toy_backend import Block, Memory
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("own_operator")
 CONSTANT = "returns the literal answer of the example in the statement"
@@ -253,6 +253,15 @@ for name, why, answer in [
 def turned(block):
     block.sizes, block.strides = block.sizes[::-1], block.strides[::-1]
     return block
+
+
+def test_a_missing_kernel_is_called_missing():
+    def registers_the_first_alone(lib, everything):
+        lib.impl("empty_strided", empty_strided, "PrivateUse1")
+
+    for seed in (7, 11):
+        hint = first_hint(answers.exercises["toy_backend"], registers_the_first_alone, seed)
+        assert hint.startswith("One of the four kernels is not there yet")
 
 
 test_answers = answers.tests()
