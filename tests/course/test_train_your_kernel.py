@@ -2,7 +2,7 @@
 
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises.train_your_kernel import line_backward
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("train_your_kernel")
 
@@ -52,6 +52,11 @@ for why, answer in [
     ),
 ]:
     answers.wrong("who_saw", why)(answer)
+
+
+@answers.wrong("who_saw", "names the tap first")
+def tap_first(*inputs):
+    return sorted((r, p) for p, r in who_saw(*inputs))
 
 
 # --- line_backward
@@ -253,3 +258,7 @@ wrong(
 )  # fmt: skip
 
 test_answers = answers.tests()
+
+
+def test_turned_pairs_are_called_turned():
+    assert "turned" in first_hint(answers.exercises["who_saw"], tap_first)

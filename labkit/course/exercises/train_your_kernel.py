@@ -61,6 +61,10 @@ who_saw = Exercise(
     minutes=4,
     hints=(
         Hint(
+            "Your pairs are turned: the output p comes first, then the tap r.",
+            when=lambda e: e.value != e.right and sorted((p, r) for r, p in e.value) == e.right,
+        ),
+        Hint(
             "One of your pairs is no pair of the forward pass: p * stride - pad + r is not h, or "
             "that output does not exist.",
             when=_extra,
@@ -74,6 +78,7 @@ who_saw = Exercise(
         "ignores the stride",
         "divides and keeps the remainder's outputs",
         "names outputs that do not exist",
+        "names the tap first",
         FIRST,
     ),
 )
