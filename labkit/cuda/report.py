@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-Space = Literal["global", "shared", "variable"]
+Space = Literal["global", "shared", "variable", "local"]
 Kind = Literal[
     "race", "out_of_bounds", "uninitialised", "misaligned", "barrier_divergence", "deadlock",
     "shuffle", "warp_mask", "undefined", "assert", "trap", "grid_sync",

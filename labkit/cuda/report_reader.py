@@ -21,7 +21,7 @@ from labkit.cuda.report import (
 from labkit.cuda.sentences import with_caller, with_sentence
 
 _SUMMED = ("requests", "lanes", "sectors", "ideal_sectors", "wavefronts", "ideal_wavefronts")
-_SPACES: tuple[Space, ...] = ("global", "shared", "variable")
+_SPACES: tuple[Space, ...] = ("global", "shared", "variable", "local")
 _SHARED_LIMIT = 1 << 18  # bytes; no block has more shared memory
 _ACCESSES: tuple[Any, ...] = ("block", "read", "write", "atomic")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.core import compile_cache, cpu_time, host_compiler
+from labkit.cuda import own_arrays
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import diagnose
 from labkit.cuda.errors import CudaError
@@ -63,13 +64,14 @@ TRACE_FLAGS = (
     "-fno-store-merging",
     "-fno-ipa-icf", "-fno-ipa-sra",
     "-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset",  # calls are watched
-    "-fsanitize=shift-exponent", ASK_DIVISORS,
+    "-fsanitize=shift-exponent", "-fsanitize=bounds", ASK_DIVISORS,
 )  # fmt: skip
 CLANG_ONLY = {
     "-fno-extern-tls-init": None, "-fno-gnu-unique": None, "-fno-store-merging": None,
     "-fno-ipa-icf": None, "-fno-ipa-sra": None, "-fno-reorder-blocks": None,
     "-ftrack-macro-expansion=0": None, "-fno-thread-jumps": None,
     "-fmax-errors=20": "-ferror-limit=20", "-fno-tree-vectorize": "-fno-vectorize",
+    "-fsanitize=bounds": "-fsanitize=array-bounds",
     "-fsanitize-coverage=trace-pc": "-fsanitize-coverage=trace-pc,no-prune",
 }  # fmt: skip
 """What clang calls these, None where it has no such thing or never does it."""
@@ -275,6 +277,7 @@ def _translation_unit(
     lines = [
         f'#line 1 "{path}"',
         code,
+        own_arrays.told({path: code}) if trace else "",
         '#line 1 "labkit: kernels by name"',
         "#undef asm",
         '#include "cuemu/export.h"',

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from labkit.core import compile_cache
+from labkit.cuda import own_arrays
 from labkit.cuda import source as cuda_source
 from labkit.cuda.emulator import build, diagnose
 from labkit.cuda.emulator.build import INCLUDE, Compiler
@@ -119,6 +120,13 @@ class Program:
         build.require_linux()
         compiler = build.find_compiler()
         texts = [self._translated(file, which) for file in self.files]
+        if which == "trace":
+            names = [file.name for file in self.files]
+            told = own_arrays.told(dict(zip(names, texts, strict=True)))
+            texts = [
+                text + told if file.is_source else text
+                for file, text in zip(self.files, texts, strict=True)
+            ]
         flags = self._usual(compiler, which)
         flags += [f for f in self.options if f.startswith(("-D", "-U", "-I"))]
         flags += [*self.ahead(which), *(self.of_host() if which == "host" else [])]

@@ -159,3 +159,48 @@ extern "C" __global__ void divided_by_zero(const int* x, int* y) {
 extern "C" __global__ void shifted_by_all_that_fit(int* y) {
     y[threadIdx.x] = static_cast<int>(1u << threadIdx.x) >> threadIdx.x;
 }
+
+//: out_of_bounds 1 32 f:160 z:32
+extern "C" __global__ void own_array_one_too_small(const float* x, float* y) {
+    float taps[4];
+    for (int k = 0; k <= 4; ++k) taps[k] = x[threadIdx.x + k];  // BUG
+    y[threadIdx.x] = taps[0] + taps[1] + taps[2] + taps[3];
+}
+
+//: out_of_bounds 1 32 f:160 z:32 3
+extern "C" __global__ void own_row_left(const float* x, float* y, int n) {
+    float first, sums[2][3] = {{0.0f}};
+    first = x[0];
+    for (int k = 0; k < 6; ++k) sums[k / n][k % (n + 1)] += x[threadIdx.x];  // BUG
+    y[threadIdx.x] = first + sums[1][2];
+}
+
+//: out_of_bounds 1 32 i:32 z:32
+extern "C" __global__ void own_table_by_data(const int* x, int* y) {
+    const int squares[8] = {0, 1, 4, 9, 16, 25, 36, 49};
+    y[threadIdx.x] = squares[x[threadIdx.x]];  // BUG
+}
+
+//: clean 1 128 f:128 z:128
+extern "C" __global__ void a_tile_read_as_one_row(const float* x, float* y) {
+    __shared__ float tile[4][32];
+    tile[0][threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = tile[0][127 - threadIdx.x];
+}
+
+__device__ float last_of_tile(const float rows[4][32]) { return rows[0][127]; }
+struct Taps {
+    float near[2], far[2];
+};
+
+//: clean 1 128 f:136 z:128
+extern "C" __global__ void own_arrays_to_their_ends(const float* x, float* y) {
+    __shared__ float tile[4][32];
+    tile[threadIdx.x / 32][threadIdx.x % 32] = x[threadIdx.x];
+    __syncthreads();
+    float own[8];
+    for (float* p = own; p != &own[8]; ++p) *p = x[threadIdx.x + (p - own)];
+    Taps taps = {{own[0], own[1]}, {own[6], own[7]}};
+    y[threadIdx.x] = taps.near[1] + taps.far[1] + last_of_tile(tile);
+}

@@ -64,11 +64,16 @@ void* __tsan_memcpy(void*, const void*, size_t) __attribute__((alias("cuemu_trac
 void* __tsan_memmove(void*, const void*, size_t) __attribute__((alias("cuemu_trace_memmove")));
 void* __tsan_memset(void*, int, size_t) __attribute__((alias("cuemu_trace_memset")));
 
-// What -fsanitize=shift-exponent and integer-divide-by-zero call: the compiler's notes on the place,
+// What -fsanitize=shift-exponent, bounds and integer-divide-by-zero call: the compiler's notes on the place,
 // and both operands, as values where they fit a pointer.
 struct CuemuType {
     uint16_t kind;  // 0: an integer
     uint16_t info;  // bit 0: signed; above: log2 of its bits
+    char name[1];   // and more: 'float [8]'
+    int64_t number(uintptr_t value) const {
+        const unsigned unused = 64 - (1u << (info >> 1));
+        return info & 1 ? static_cast<int64_t>(value << unused) >> unused : static_cast<int64_t>(value);
+    }
 };
 struct CuemuShift {
     const char* file;
@@ -76,10 +81,17 @@ struct CuemuShift {
     const CuemuType *number, *places;
 };
 void __ubsan_handle_shift_out_of_bounds(const CuemuShift* about, uintptr_t, uintptr_t places) {
+    if (Tracer* t = Tracer::active) t->shifts_too_far(1u << (about->number->info >> 1), about->places->number(places), CUEMU_HERE);
+}
+struct CuemuBounds {
+    const char* file;
+    uint32_t line, column;
+    const CuemuType *array, *index;
+};
+void __ubsan_handle_out_of_bounds(const CuemuBounds* about, uintptr_t index) {
     Tracer* t = Tracer::active;
-    const unsigned unused = 64 - (1u << (about->places->info >> 1));
-    const auto shown = about->places->info & 1 ? static_cast<int64_t>(places << unused) >> unused : static_cast<int64_t>(places);
-    if (t) t->shifts_too_far(1u << (about->number->info >> 1), shown, CUEMU_HERE);
+    const char* array = t ? t->own_array(about->file, about->line, about->column) : nullptr;
+    if (array) t->leaves_own_array(array, about->array->name, about->index->number(index), CUEMU_HERE);
 }
 void __ubsan_handle_divrem_overflow(const void*, uintptr_t, uintptr_t) {
     if (Tracer* t = Tracer::active) t->divides_by_zero(CUEMU_HERE);

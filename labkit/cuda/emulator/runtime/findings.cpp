@@ -1,4 +1,6 @@
 // What a trace found: each kind at each place once, counted, with the thread and the array it met.
+#include <string.h>
+
 #include <algorithm>
 
 #include "heap.h"
@@ -88,6 +90,21 @@ void Tracer::divides_by_zero(const void* site) {
     if (!recording_) return;
     finding_here(*executor, "undefined",
                  "an integer is divided by zero: C++ leaves open what comes out, and a GPU goes on with some number", site);
+    disturbed_ = true;
+    executor->park();
+}
+
+const char* Tracer::own_array(const char* file, unsigned line, unsigned column) const {
+    const auto found = module_.own_subscripts.find({file, line, column});
+    return found == module_.own_subscripts.end() ? nullptr : found->second;
+}
+
+void Tracer::leaves_own_array(const char* array, const char* type, int64_t index, const void* site) {
+    if (!recording_) return;
+    if (Finding* finding = add_here("out_of_bounds", module_.offset(site))) {
+        finding->space = kLocal, finding->access = kBlockEntry;  // the compiler does not say if it reads or writes
+        finding->message = "element " + std::to_string(index) + " of " + array + ", whose type is " + std::string(type + 1, strlen(type) - 2);
+    }
     disturbed_ = true;
     executor->park();
 }

@@ -179,8 +179,15 @@ std::string Module::describe() const {
     return json.text;
 }
 
+static Module* loading = nullptr;
+
+extern "C" void cuemu_own_arrays(const char* file, const CuemuSubscript* first, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) loading->own_subscripts[{file, first[i].line, first[i].column}] = first[i].array;
+}
+
 Module* load_module(const char* path, bool program, std::string& error) {
     auto module = std::make_unique<Module>();
+    loading = module.get();
     module->handle = dlopen(path, (program ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL);
     if (!module->handle) {
         error = dlerror();

@@ -4,7 +4,9 @@
 #include <stdint.h>
 
 #include <deque>
+#include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -34,6 +36,8 @@ struct Module {
     std::vector<std::string> dynamic_names;  // what the source calls the dynamic shared array
     int64_t dynamic_offset = 0;
     size_t dynamic_capacity = 0;
+    // Of arrays that functions declare for themselves, by file, line and column.
+    std::map<std::tuple<std::string, uint32_t, uint32_t>, const char*> own_subscripts;
     int64_t shared_low = 0, shared_high = 0;
 
     char* shared_base() const { return shared_base_ ? static_cast<char*>(shared_base_()) : nullptr; }

@@ -115,6 +115,8 @@ class Tracer {
     void finding_here(Executor& e, const char* kind, const std::string& message, const void* site);
     void shifts_too_far(unsigned bits, int64_t places, const void* site);
     void divides_by_zero(const void* site);
+    const char* own_array(const char* file, unsigned line, unsigned column) const;  // nullptr: another's
+    void leaves_own_array(const char* array, const char* type, int64_t index, const void* site);
     void fence(Executor& e, int scope);
     void arrives(Executor& e, CuemuPhases& barrier, const void* site);
     void waited(Executor& e, const CuemuPhases& barrier, uint32_t phase);

@@ -38,6 +38,12 @@ struct CuemuKernel {
     const void* symbol;
 };
 
+// A subscript of an array that a function declares for itself, by a place the compiler may name.
+struct CuemuSubscript {
+    const char* array;
+    uint32_t line, column;
+};
+
 enum CuemuBarrier : int { CUEMU_SYNC, CUEMU_AND, CUEMU_OR, CUEMU_COUNT };
 enum CuemuWarpOp : int {
     CUEMU_SYNCWARP, CUEMU_SHFL_IDX, CUEMU_SHFL_UP, CUEMU_SHFL_DOWN, CUEMU_SHFL_XOR, CUEMU_ALL,
@@ -71,6 +77,7 @@ uint64_t cuemu_clock();
 [[noreturn]] void cuemu_trap();
 void cuemu_fence(int scope);  // 0 block, 1 device, 2 system
 void cuemu_trace_atomic(void* address, int size, const void* site);
+void cuemu_own_arrays(const char* file, const CuemuSubscript* first, uint32_t count);
 void cuemu_trace_compared(void* address, int size, uint64_t expected);  // by the atomic that follows
 }
 
