@@ -1,7 +1,7 @@
 """Turns the worker's numbers into a `Report`: names, lines and sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from labkit.cuda.arguments import Extent
@@ -35,7 +35,14 @@ class ReportReader:
         extents: Sequence[Extent],
         raw: dict[str, Any],
         keep: int,
+        freed_at: Callable[[int], tuple[int, int] | None],
     ) -> None:
+        """Read the text's places.
+
+        keep      requests of each access
+        freed_at  (start, bytes) of the allocation an address was in before it was freed
+        """
+        self.freed_at = freed_at
         self.function: Function = operation.function
         self.grid, self.block = operation.grid, operation.block
         self.extents, self.raw, self.keep = extents, raw, keep
@@ -194,7 +201,7 @@ class ReportReader:
         ]
         finding = Finding(
             kind=one["kind"],
-            message=one["message"],
+            message=one["message"] or self.of_freed(one),
             file=self.shown(place),
             line=place.line,
             other_line=other.line if other else 0,
@@ -216,6 +223,17 @@ class ReportReader:
             other_at=self.other_at(other, place) if other else "",
         )
         return with_sentence(finding, one["array_size"])
+
+    def of_freed(self, one: dict[str, Any]) -> str:
+        """How memory is called that belongs to nothing any more, "" for other findings."""
+        if one["kind"] != "out_of_bounds" or _SPACES[one["space"]] != "global":
+            return ""
+        found = self.freed_at(one["address"])
+        if found is None:
+            return ""
+        start, size = found
+        at = one["address"] - start
+        return f"{one['size']} bytes at byte {at} of an allocation of {size} that was freed"
 
     def called_at(self, place: Location) -> str:
         return f"{self.shown(place.caller)}:{place.caller.line}" if place.caller else ""

@@ -101,7 +101,9 @@ class Trace:
         except WorkerRefused as refusal:
             raise CudaError(str(refusal)) from None
         module.carry_variables(into_trace=False)
-        return ReportReader(operation, known, json.loads(answer), keep=self.requests).report()
+        return ReportReader(
+            operation, known, json.loads(answer), self.requests, driver.arena.freed_at
+        ).report()
 
     def _extents(self, driver: EmulatorDriver, named: Sequence[Extent]) -> list[Extent]:
         """What the kernel may touch: its arrays, and allocations that none of them lies in."""

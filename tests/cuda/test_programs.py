@@ -48,6 +48,12 @@ def test_a_program_does_what_its_first_lines_say(path, tmp_path):
     assert not [note for note in result.notes if "never freed" in note] or result.findings
 
 
+def test_memory_that_was_freed_is_called_that(tmp_path):
+    result, _ = run(PROGRAMS / "defect_freed.cu", tmp_path, trace=True)
+    told = [finding.message for finding in result.findings]
+    assert told[0].endswith("reads 4 bytes at byte 0 of an allocation of 128 that was freed")
+
+
 @pytest.mark.parametrize("name", ["saxpy", "streams", "symbols", "defect_host_pointer"])
 def test_unwatched_it_prints_the_same(name, tmp_path):
     path = PROGRAMS / f"{name}.cu"

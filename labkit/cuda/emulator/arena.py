@@ -10,6 +10,7 @@ import mmap
 import os
 import weakref
 from bisect import bisect_right, insort
+from collections import deque
 from collections.abc import Iterable
 
 from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
@@ -19,6 +20,7 @@ GRANULARITY = 2 << 20  # bytes; of virtual memory, as on NVIDIA's devices
 FIRST_BASE = 0x100000000000
 LAST_BASE = 0x550000000000  # programs, the worker too, lie above; where, chance decides
 _BASE_STEP = 0x002000000000  # 128 GiB
+_FREED_KEPT = 256  # allocations whose end is remembered, for who goes on using one
 _PUNCH_FROM = 1 << 20  # smaller holes are not worth the system call
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -105,6 +107,7 @@ class Arena:
         self._physical = Ranges(self.capacity, self.capacity)
         self.allocations: dict[int, int] = {}
         """Address -> bytes asked for, of everything `malloc` gave out."""
+        self._freed: deque[tuple[int, int]] = deque(maxlen=_FREED_KEPT)
         self._taken: dict[int, tuple[int, int]] = {}
         """Address -> bytes it occupies, and bytes of its guard."""
         self.reservations: dict[int, int] = {}
@@ -166,6 +169,7 @@ class Arena:
         size = self.allocations.pop(address, None)
         if size is None:
             raise InvalidValueError(f"{address:#x} is not an address that malloc returned")
+        self._freed.append((address, size))
         rounded, guard = self._taken.pop(address)
         self.used -= rounded
         self._arena.give_back(address, rounded + guard)
@@ -250,6 +254,10 @@ class Arena:
             if start <= address < start + size:
                 return start, size
         return None
+
+    def freed_at(self, address: int) -> tuple[int, int] | None:
+        """(start, bytes) of what was freed last of all that `address` lay in, if of the newest."""
+        return next((one for one in reversed(self._freed) if one[0] <= address < sum(one)), None)
 
     def contains(self, address: int) -> bool:
         """True for any address of this device, allocated or not."""
