@@ -56,6 +56,12 @@ def forgets_the_rest(pending, done):
     return retire(pending, done)[0], []
 
 
+@answers.wrong("retire", "keeps addresses for pairs")
+def keeps_addresses(pending, done):
+    free, waiting = retire(pending, done)
+    return free, [address for address, _ in waiting]
+
+
 @answers.right("idle_segments")
 def idle_segments(segments):
     return [blocks[0][0] for blocks in segments if all(free for _, _, free in blocks)]
@@ -217,6 +223,8 @@ class Pool:
         if address is None:
             self.wait()
             self.clear()
+            if found := self.find(size, stream):
+                return found
             address = self.driver.malloc(wanted) or self.driver.malloc(size)
         if address is None:
             raise MemoryError(f"{size} bytes wanted")
@@ -353,6 +361,29 @@ class Keeps(Pool):
 class DoesNotWait(Pool):
     def wait(self):
         pass
+
+
+@answers.wrong("repair_the_pool", "merges what is pending on a full device without a wait")
+class MergesAtOnce(Pool):
+    def wait(self):
+        for address, _ in self.pending:
+            self.merge(address)
+        self.pending = []
+
+
+@answers.wrong("repair_the_pool", "asks again on a full device, and does not search")
+class AsksOnly(Pool):
+    cleared = False
+
+    def find(self, size, stream):
+        return None if self.cleared else super().find(size, stream)
+
+    def grow(self, size, stream):
+        self.cleared = True
+        try:
+            return super().grow(size, stream)
+        finally:
+            self.cleared = False
 
 
 @answers.wrong("repair_the_pool", "clear frees live blocks")
@@ -595,6 +626,17 @@ test_answers = answers.tests()
         ("clear_while_busy", "frees pending blocks", "A stream still worked on this chunk"),
         ("clear_while_busy", "hides what it waits for", "stays pending: both need it"),
         ("idle_segments", "wants a single block", "several free blocks"),
+        ("retire", "keeps addresses for pairs", "holds whole pairs"),
+        (
+            "repair_the_pool",
+            "merges what is pending on a full device without a wait",
+            "`synchronize_event` waits",
+        ),
+        (
+            "repair_the_pool",
+            "asks again on a full device, and does not search",
+            "search your own blocks again",
+        ),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, why, says):

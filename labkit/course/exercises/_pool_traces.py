@@ -86,10 +86,12 @@ def readers(rng: Rng, size: int) -> tuple[Any, ...]:
 def full_device(rng: Rng, size: int) -> tuple[Any, ...]:
     """Idle segments of a wrong size fill the device, or nothing could ever serve the request."""
     steps: list[Step] = []
-    kind = rng.choice(("idle", "pending", "pending", "impossible"))
+    kind = rng.choice(("idle", "pending", "pending", "beside", "beside", "impossible"))
     if kind == "impossible":
         steps = [("allocate", "impossible", ROOM + 1, 0), ("allocate", "after", 4096, 0)]
         return steps, ROOM, _seeds(rng)
+    if kind == "beside":
+        return _read_beside(), 24 * MIB, _seeds(rng)
     for number in range(10):
         steps.append(("allocate", f"s{number}", 2 * MIB, 0))
         if kind == "pending":
@@ -97,6 +99,14 @@ def full_device(rng: Rng, size: int) -> tuple[Any, ...]:
     steps += [("free", f"s{number}") for number in range(10)]
     steps.append(("allocate", "large", 18 * MIB, rng.choice((0, 1))))
     return steps, 24 * MIB, _seeds(rng)
+
+
+def _read_beside() -> list[Step]:
+    """All is in use but a block that is still read: its segment stays, and it must serve again."""
+    full = [("allocate", f"s{number}", 2 * MIB, 0) for number in range(11)]
+    halves: list[Step] = [("allocate", "half", MIB, 0), ("allocate", "read", MIB, 0)]
+    read: list[Step] = [("slow", 1, 40), ("use", "read", 1), ("free", "read")]
+    return [*halves, *full, *read, ("allocate", "again", MIB, 0)]
 
 
 def cleared(rng: Rng, size: int) -> tuple[Any, ...]:

@@ -67,6 +67,10 @@ retire = Exercise(
             "done in order: look at every pair.",
             when=lambda e: _answered(e) and not set(e.right[0]) <= set(e.value[0]),
         ),
+        Hint(
+            "The addresses are right. The second list holds whole pairs, in their order.",
+            when=lambda e: _answered(e) and e.value[0] == e.right[0],
+        ),
         "all(event in done for event in events) is True for no events, too.",
     ),
     must_fail=(
@@ -75,6 +79,7 @@ retire = Exercise(
         "asks the last event only",
         "keeps a block without events",
         "drops what still waits",
+        "keeps addresses for pairs",
         FIRST,
     ),
 )
@@ -181,8 +186,13 @@ repair_the_pool = Exercise(
             when=lambda e: "nobody waits" in e.property and e.stage != "two streams",
         ),
         Hint(
+            "The device was full, and you took a block that a stream still reads. "
+            "`synchronize_event` waits for each of its events; then it is free.",
+            when=lambda e: "data" in e.property and e.stage == "full device",
+        ),
+        Hint(
             "Before you raise: wait for the events of what is pending, give every idle segment "
-            "back, those of other streams too, and ask once more.",
+            "back, those of other streams too, search your own blocks again, and ask once more.",
             when=lambda e: "MemoryError" in e.property,
         ),
         Hint(
@@ -203,6 +213,8 @@ repair_the_pool = Exercise(
         "ignores streams",
         "never returns memory on failure",
         "does not wait for what is pending on a full device",
+        "merges what is pending on a full device without a wait",
+        "asks again on a full device, and does not search",
         "clear frees live blocks",
         "loses the remainder of a split",
         ORDERS,
