@@ -7,6 +7,7 @@ from labkit.course.exercises._busy_pool import clear_while_busy
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._pool_streams import record_the_stream
 from labkit.course.exercises._pool_traces import (
+    ROOM,
     PoolRun,
     any_program,
     cleared,
@@ -188,7 +189,7 @@ repair_the_pool = Exercise(
         Hint(
             "The device was full, and you took a block that a stream still reads. "
             "`synchronize_event` waits for each of its events; then it is free.",
-            when=lambda e: "data" in e.property and e.stage == "full device",
+            when=lambda e: "data" in e.property and e.inputs[1] < ROOM,
         ),
         Hint(
             "Before you raise: wait for the events of what is pending, give every idle segment "
