@@ -104,6 +104,13 @@ for why, options in [
     answers.wrong("saved_bytes", why)(with_options(**options))
 
 
+@answers.wrong("saved_bytes", "runs the model twice")
+def tries_it_first(model, x):
+    if not model(x).requires_grad:
+        return 0
+    return count(model, x)
+
+
 @answers.wrong("saved_bytes", "counts parameters")
 def skips_leaves_only(model, x):
     """linear saves the transposed weight, which is no leaf."""
@@ -292,6 +299,7 @@ def without_buffers(model, x):
         ("saved_bytes", lambda model, x: count(model, x, own=False), "holds"),
         ("beside", all_of_own_taken_away, "all that own holds"),
         ("saved_bytes", with_options(given=False), "Too little by x"),
+        ("saved_bytes", tries_it_first, "ran more than once"),
         ("saved_bytes", calls_the_model, "lambda: model(x)"),
         ("saved_bytes", without_buffers, "model.buffers() as well"),
         ("mean_of", a_list_of_losses, "Earlier graphs were alive"),

@@ -36,7 +36,7 @@ def _kept(model: nn.Module, x: torch.Tensor) -> dict[str, int]:
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         held = model(x)
     del held
-    return {"bytes": sum(found.values()), "tensors alive afterwards": 0}
+    return {"bytes": sum(found.values()), "tensors alive afterwards": 0, "runs of model": 1}
 
 
 def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, An
     A model that is not `watched` is asked for its bytes alone.
     """
     if not getattr(model, "watched", True):
-        return {"bytes": answer(model, x), "tensors alive afterwards": 0}
+        return {"bytes": answer(model, x), "tensors alive afterwards": 0, "runs of model": 1}
     made: list[StorageWeakRef] = []
     given = x.untyped_storage().data_ptr()
 
@@ -54,7 +54,9 @@ def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, An
             if output.untyped_storage().data_ptr() != given:
                 made.append(StorageWeakRef(output.untyped_storage()))
 
+    runs: list[nn.Module] = []
     watches = [step.register_forward_hook(Watch()) for step in model.children()]
+    watches.append(model.register_forward_pre_hook(lambda module, inputs: runs.append(module)))
     try:
         result = answer(model, x)
     finally:
@@ -63,7 +65,7 @@ def _drive_saved(answer: Any, model: nn.Module, x: torch.Tensor) -> dict[str, An
     if any(not one.expired() for one in made):
         gc.collect()  # a cycle of the answer's is no leak
     alive = sum(not one.expired() for one in made)
-    return {"bytes": result, "tensors alive afterwards": alive}
+    return {"bytes": result, "tensors alive afterwards": alive, "runs of model": len(runs)}
 
 
 def _model_in_words(model: nn.Module, x: torch.Tensor) -> str:
@@ -127,6 +129,11 @@ saved_bytes = Exercise(
             when=lambda e: e.value["tensors alive afterwards"] > 0,
         ),
         Hint(
+            "The model ran more than once. What it saves is seen while it runs: run it inside "
+            "saved_by alone.",
+            when=lambda e: e.value["runs of model"] > 1,
+        ),
+        Hint(
             "saved_by calls what it is given. model(x) has been called already, and is a tensor: "
             "saved_by(lambda: model(x)).",
             when=lambda e: e.kind == "raised" and "not callable" in e.got,
@@ -185,6 +192,7 @@ saved_bytes = Exercise(
         "takes an expanded number for as large as it looks",
         "misses tensors saved by custom functions",
         "keeps tensors alive afterwards",
+        "runs the model twice",
         ELSEWHERE,
         FIRST,
     ),
