@@ -4,7 +4,8 @@
     kernels          a call is computed, and recorded: read this first
     derivatives      the table of formulas; formulas: what they may call by name
     variables        what autograd knows of a tensor
-    backward         backward() and grad(), for the engine
+    backward         backward() and grad(): the roots and gradients that the engine gets
+    engine           which node runs when, and how gradients come together
     function         a user's own; function_outputs: what its apply returns
     grad_mode        no_grad and its like; state: what they switch, and the rest of a thread's
     graph, handles   hooks on saved tensors; a registered hook, to be taken back

@@ -7,10 +7,11 @@
     arguments            a call's values checked, and their key sets joined
     tls                  the thread's included and excluded sets; layer_keys: sets of the layers
     library, packet      defining and registering; calling by name
-    layers               autocast and Python modes, as layers that are really installed
+    layers               autocast and Python modes
     recorder, recording  every kernel that is entered; described: a tensor in words
-    explain              every step of a call, predicted from its situation and the contracts of
-                         kernels; labkit_operator and torch_operator: either side's operator
+    explain              every step of a call, predicted from its situation: tensors and thread,
+                         and contracts: what kernels of PyTorch do next; labkit_operator and
+                         torch_operator: either side's operator
     torch_keys           PyTorch's key sets; torch_tables, torch_recording: its tables, its kernels
     contexts             a PyTorch call explained in no_grad, vmap, ...
 

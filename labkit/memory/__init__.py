@@ -12,7 +12,7 @@
     callbacks           functions to be called when memory runs out; out_of_memory: the error
     settings            PYTORCH_ALLOC_CONF, cut by settings_tokens
     statistics          torch.cuda.memory_stats
-    recorder            tells the history (the trace) and the decisions (the reasons)
+    recorder            is told what happens, and tells history: the trace, decisions: the reasons
     memory_map          segments, blocks and trace as a snapshot holds them
     snapshots, replay   snapshots read and explained; their traces made again
     storages            who gets memory from the allocator
