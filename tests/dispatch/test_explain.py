@@ -1,4 +1,5 @@
 import json
+import re
 import warnings
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from labkit.dispatch import Dispatcher, Library, torch_tables
 from labkit.dispatch.contexts import CONTEXTS, explain_in
 from labkit.dispatch.explain import explain, explain_call
+from labkit.dispatch.explain.steps import Explanation
 from labkit.dispatch.explain.table import explain_cell, explain_table, find_operators
 from tests.dispatch.tiny import Tiny
 
@@ -55,6 +57,13 @@ def test_a_composite_ends_at_its_formula_and_lists_what_it_called(x):
     called = [(entry["operator"], entry["depth"]) for entry in made.below]
     assert ("aten::t", 0) in called
     assert ("aten::transpose", 1) in called
+
+
+def test_the_kinds_of_steps_are_those_the_docstring_names(x):
+    kinds = {step["kind"] for step in explain(aten.add.Tensor, x, x).steps}
+    assert "redispatch" in kinds
+    told = set(re.findall(r"\w+", Explanation.steps.__doc__))
+    assert kinds - told == set()
 
 
 def test_each_step_of_the_first_hop_is_there(x):

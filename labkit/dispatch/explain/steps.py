@@ -42,10 +42,12 @@ class Explanation:
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """The call one step at a time: arguments, union, thread, mask, winner, cell, kernel, ...
+        """The call one step at a time, hop after hop, and the way back.
 
         Each step has `kind`, `hop` (which hop it belongs to), `text`, `bits` (the word after the
-        step, or None) and `keys` (its names).
+        step, or None) and `keys` (its names). The kinds of a hop are argument, union, include,
+        exclude, mask, winner, cell, kernel; a redispatch has `redispatch` in place of the first
+        five. Then come a `return` for each hop but the last, and `end`.
         """
         return steps_of(self)
 
