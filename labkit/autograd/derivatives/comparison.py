@@ -1,4 +1,9 @@
-"""Operators whose results are answers or whole numbers: nothing to differentiate."""
+"""Operators whose results are answers or whole numbers: nothing to differentiate.
+
+Differs  In place they leave the history of what they write as it was, and may write a leaf that
+         requires grad. PyTorch's `eq_`, `lt_`, ... have a derivative of zeros, its `floor_divide_`
+         is an error in backward, and neither may write such a leaf.
+"""
 
 from labkit.autograd.derivatives.row import Row, not_differentiable
 

@@ -1,9 +1,12 @@
 """The ADInplaceOrView key: what inference mode still has to know about writes and views.
 
-Autograd kernels do this work themselves and call what lies below this key. Only calls without an
-autograd key get here: those on inference tensors, and those in inference mode.
+Calls that no Autograd kernel took get here: those on inference tensors, those in inference mode,
+and writes of operators without a derivative, such as eq_, whose Autograd cell is a fallthrough.
 
 Source   tools/autograd/gen_inplace_or_view_type.py
+Differs  PyTorch's Autograd kernels of writes and views redispatch to this key, which raises
+         versions and links views. Here they link views themselves and redispatch below it; the
+         kernel that writes raises the version.
 """
 
 from collections.abc import Callable
