@@ -60,7 +60,7 @@ class Step:
                 release     the node's saved tensors are gone
                 error       `text` left the engine
                 end         nothing is left to do
-    node        number of the node in `Recording.nodes`, -1 where there is none
+    node        number of the node in `Recorder.nodes`, -1 where there is none
     heap        node numbers in the ready heap after the step, in the order of the array
     waiting     dependencies that the node still has, after the step
     """

@@ -1,4 +1,7 @@
-"""PYTORCH_ALLOC_CONF: the same string means the same, and is refused with the same error."""
+"""PYTORCH_ALLOC_CONF: the same string means the same, and is refused with the same error.
+
+Differs  The string is handed in. Nothing in labkit reads the environment variable.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
