@@ -3,6 +3,7 @@
 A binary heap moved exactly as libstdc++ moves one. For nodes with numbers of their own any heap
 would do; among AccumulateGrad nodes, whose numbers are all equal, the order in which they come
 out is nothing but the moves of the heap, and PyTorch's can be predicted only by making the same.
+`labkit.show.backward.torch_backward` predicts it so for PyTorch's own graphs.
 
 Source   torch/csrc/autograd/engine.h  ReadyQueue
          libstdc++ stl_heap.h  push_heap and pop_heap

@@ -130,7 +130,10 @@ class Pointwise:
         out: TensorImpl | None = None,
         in_place: bool = False,
     ) -> TensorImpl:
-        """The whole call: types, iterator, output, and the loop on the device or on the host."""
+        """The whole call: types, iterator, output, and the loop on the device or on the host.
+
+        On a device it runs over the iterator's operands; on the host it takes the values whole.
+        """
         values = self.schema.stack(args, kwargs)
         operands = [values[i] for i in self.tensors if values[i] is not None]
         if in_place:
