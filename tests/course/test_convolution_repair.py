@@ -239,6 +239,13 @@ def always_bounds(pictures, source):
     return [("bounds", line_of("bounds", source))] * 6
 
 
+@answers.wrong("bug_by_picture", "takes the test of y's column for that of x's")
+def guard_of_the_outputs(pictures, source):
+    guard = next(n for n, text in enumerate(source, start=1) if "q >= conv.Q" in text)
+    pairs = bug_by_picture(pictures, source)
+    return [(bug, guard if bug == "bounds" else line) for bug, line in pairs]
+
+
 @answers.wrong("bug_by_picture", "line from the compiler message")
 def line_of_the_load(pictures, source):
     """Where a sanitizer points: at the access, not at the line that made its address."""

@@ -101,21 +101,30 @@ def _show_pictures(pictures: Any, source: list[str]) -> str:
     return "; ".join(drawn) + f"; a source of {len(source)} lines"
 
 
+def _first_missed(evidence: Any) -> tuple[Any, str]:
+    """The bug that was named at the first wrong pair, and the one that it is."""
+    for number, right in enumerate(evidence.right):
+        given = _given(evidence.value, number)
+        if given != tuple(right):
+            return (given[0], right[0]) if given else (None, "")
+    return None, ""
+
+
 def _looks(number: int) -> Any:
-    """True when the bug of that name is the first that was missed."""
+    """True when the bug of that name is the first that was taken for another."""
     bug = list(BROKEN)[number]
 
     def missed(evidence: Any) -> bool:
-        for k, right in enumerate(evidence.right):
-            try:
-                given = evidence.value[k]
-            except (TypeError, IndexError, KeyError):
-                return False
-            if tuple(given) != tuple(right):
-                return bool(right[0] == bug)
-        return False
+        named, right = _first_missed(evidence)
+        return right == bug and named != right
 
     return missed
+
+
+def _wrong_line(evidence: Any) -> bool:
+    """True when the first wrong pair has the right bug."""
+    named, right = _first_missed(evidence)
+    return bool(named == right)
 
 
 @handed_out
@@ -155,6 +164,12 @@ bug_by_picture = Exercise(
     minutes=15,
     hints=(
         Hint(
+            "A bug is named right, and its line is another one: the line that makes the mistake, "
+            "not the one where it shows. Some lines test where to write y, others what is read "
+            "from x.",
+            when=_wrong_line,
+        ),
+        Hint(
             "A picture has holes at its right side only. What differs in the last columns? The "
             "width is not a multiple of the block.",
             when=_looks(0),
@@ -188,11 +203,11 @@ bug_by_picture = Exercise(
             when=_looks(6),
         ),
         "First ask where nothing was written, then which border is wrong.",
-        "The line is the one that makes the mistake, not the one where it shows.",
         "Look at four outputs: [0, Q - 1], [P - 1, 0], [P // 2, 0] and [0, Q // 2].",
     ),
     must_fail=(
         "always out of bounds",
+        "takes the test of y's column for that of x's",
         "line from the compiler message",
         "same class twice",
         CONSTANT,
