@@ -25,6 +25,41 @@ def test_a_write_to_a_view_rewrites_the_base():
     assert_same(program)
 
 
+def test_answers_written_over_a_tensor_end_its_history():
+    def program(m, log):
+        for name in ("eq_", "ne_", "lt_", "le_", "gt_", "ge_"):
+            for operand in (2.0, m.tensor([[2.0], [1.0]], True)):
+                x = m.tensor([[1.0, 2.0], [3.0, 4.0]], True)
+                y = x * 2
+                getattr(y, name)(operand)
+                log(y, y.grad_fn)
+                y.sum().backward()
+                log(x.grad, getattr(operand, "grad", None))
+        z = m.tensor([1.0, 2.0])
+        z.eq_(m.tensor([1.0, 1.0], True))
+        log(z.requires_grad, z.grad_fn)
+
+    assert_same(program)
+
+
+def test_answers_are_not_written_over_a_leaf_and_quotients_have_no_derivative():
+    def program(m, log):
+        for name in ("eq_", "ge_", "floor_divide_"):
+            try:
+                getattr(m.tensor([1.0, 2.0], True), name)(m.tensor([1.0, 1.0]))
+            except RuntimeError as error:
+                log(str(error))
+        for name in ("floor_divide_", "floor_divide"):
+            quotient = getattr(m.tensor([1.0, 2.0], True) * 2, name)(m.tensor([1.0, 1.0]))
+            log(quotient)
+            try:
+                quotient.sum().backward()
+            except RuntimeError as error:
+                log(str(error).replace("_.Tensor", "_"))  # torch calls it by its C++ function
+
+    assert_same(program)
+
+
 def test_a_constant_gets_history_through_its_view():
     def program(m, log):
         b = m.tensor([[1.0, 2.0], [3.0, 4.0]])

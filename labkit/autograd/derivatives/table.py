@@ -18,7 +18,6 @@ FAMILIES = (
 _OTHER_OVERLOADS = {
     "pow_.Scalar": "pow.Tensor_Scalar",
     "pow_.Tensor": "pow.Tensor_Tensor",
-    "floor_divide_.Tensor": "floor_divide",
 }
 """In-place overloads whose functional one has another overload name."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.autograd.node import Node, next_sequence_nr
 from labkit.autograd.state import STATE
-from labkit.autograd.variables.history import rebase, set_histories
+from labkit.autograd.variables.history import check_inplace, rebase, set_histories
 from labkit.autograd.variables.variable import collect_next_edges, compute_requires_grad
 from labkit.core.tensor_impl import TensorImpl
 from labkit.dispatch.layer_keys import AFTER_ADINPLACEORVIEW
@@ -51,6 +51,8 @@ def not_implemented_kernel(op: OperatorHandle) -> Kernel:
         node = None
         if STATE.grad:
             tensors = list(tensors_in((*args, *kwargs.values())))
+            if writes:
+                check_inplace(args[0], *tensors)
             if compute_requires_grad(tensors):
                 node = NotImplemented(op.name, tensors)
         result = redispatch[keys.raw & AFTER_ADINPLACEORVIEW.raw](*args, **kwargs)
