@@ -194,6 +194,9 @@ def begun(run):
     child = os.fork()
     if child:
         return child
+    # PyTorch makes its pool of threads anew after a fork, at the first call that asks for it; of
+    # two threads that ask at once, one may find none ("Invalid thread pool!").
+    torch.set_num_threads(1)
     try:
         run()
     except BaseException as error:
