@@ -51,6 +51,17 @@ def test_freed_neighbours_become_one_range(small_device):
     assert small_device.malloc(8 * MIB) == small_device.arena.base
 
 
+def test_what_was_freed_is_called_that_until_something_else_is_there(small_device):
+    arena = small_device.arena
+    first = arena.malloc(4096, guard=512)
+    arena.free(first)
+    assert arena.freed_at(first + 100) == (first, 4096)
+    assert arena.freed_at(first + 4096) is None
+    assert arena.malloc(512, guard=512) == first
+    assert arena.freed_at(first + 100) is None
+    assert arena.freed_at(first + 600) is None  # behind the new one, and its guard
+
+
 @pytest.mark.parametrize("wrong", [12345, 1, -1])
 def test_free_of_a_stranger_is_refused(small_device, wrong):
     with pytest.raises(InvalidValueError, match="not an address that malloc returned"):

@@ -10,7 +10,6 @@ import mmap
 import os
 import weakref
 from bisect import bisect_right, insort
-from collections import deque
 from collections.abc import Iterable
 
 from labkit.cuda.errors import CudaError, InvalidValueError, OutOfMemoryError
@@ -20,7 +19,7 @@ GRANULARITY = 2 << 20  # bytes; of virtual memory, as on NVIDIA's devices
 FIRST_BASE = 0x100000000000
 LAST_BASE = 0x550000000000  # programs, the worker too, lie above; where, chance decides
 _BASE_STEP = 0x002000000000  # 128 GiB
-_FREED_KEPT = 256  # allocations whose end is remembered, for who goes on using one
+_FREED_KEPT = 64  # allocations whose end is remembered, for who goes on using one
 _PUNCH_FROM = 1 << 20  # smaller holes are not worth the system call
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -107,7 +106,7 @@ class Arena:
         self._physical = Ranges(self.capacity, self.capacity)
         self.allocations: dict[int, int] = {}
         """Address -> bytes asked for, of everything `malloc` gave out."""
-        self._freed: deque[tuple[int, int]] = deque(maxlen=_FREED_KEPT)
+        self._freed: list[tuple[int, int]] = []
         self._taken: dict[int, tuple[int, int]] = {}
         """Address -> bytes it occupies, and bytes of its guard."""
         self.reservations: dict[int, int] = {}
@@ -145,6 +144,11 @@ class Arena:
         self.used += rounded
         self.allocations[address] = size
         self._taken[address] = (rounded, guard)
+        self._freed = [
+            (start, length)
+            for start, length in self._freed
+            if start + length <= address or address + rounded + guard <= start
+        ]
         return address
 
     def _aligned(self, size: int, alignment: int) -> int | None:
@@ -169,7 +173,7 @@ class Arena:
         size = self.allocations.pop(address, None)
         if size is None:
             raise InvalidValueError(f"{address:#x} is not an address that malloc returned")
-        self._freed.append((address, size))
+        self._freed = [*self._freed[1 - _FREED_KEPT :], (address, size)]
         rounded, guard = self._taken.pop(address)
         self.used -= rounded
         self._arena.give_back(address, rounded + guard)
@@ -256,8 +260,8 @@ class Arena:
         return None
 
     def freed_at(self, address: int) -> tuple[int, int] | None:
-        """(start, bytes) of what was freed last of all that `address` lay in, if of the newest."""
-        return next((one for one in reversed(self._freed) if one[0] <= address < sum(one)), None)
+        """(start, bytes) of the freed allocation that `address` was in, if nothing came since."""
+        return next((one for one in self._freed if one[0] <= address < sum(one)), None)
 
     def contains(self, address: int) -> bool:
         """True for any address of this device, allocated or not."""
