@@ -282,6 +282,27 @@ def test_a_hint_is_about_the_words_that_came_out_wrong():
     assert fitting_hints("filled", leaves_glue) == {"`##` glues: it goes,"}
 
 
+def keeps_the_gaps(functions, a, b):
+    common = torch.result_type(a, b)
+    if common not in NAMES:
+        raise TypeError(f"no add was compiled for {a.dtype} with {b.dtype}")
+    c = torch.empty(a.numel(), dtype=common)
+    functions[f"{NAMES[common]}Vector_add"](c, a.to(common), b.to(common))
+    return c
+
+
+def test_one_pair_is_shown_where_one_pair_comes_out_wrong():
+    found = outcomes(answers.exercises["dtype_table"], keeps_the_gaps, 5)
+    steps = next(outcome for outcome in found if outcome.state == "wrong")
+    (evidence, *_) = steps.failures
+    assert steps.name == "steps"
+    assert len(evidence.inputs[0]) == 1
+    assert "strides" in evidence.input
+    assert "knows no strides" in next(
+        h.text for h in answers.exercises["dtype_table"].hints if h.fits(evidence)
+    )
+
+
 def states_of(answer):
     """The stages' states, by a few cases each."""
     exercise = answers.exercises["generic_add"]

@@ -274,8 +274,9 @@ generic_add = Exercise(
     picture=_added_beside,
     hints=(
         Hint(
-            "The compiler stops. An unknown type or an undefined reference is a dtype that "
-            "was never made; stdbool.h and stdint.h have bool and the types that end in _t.",
+            "The compiler stops, and names what it did not understand. An unknown type or an "
+            "undefined reference is a dtype that was never made; stdbool.h and stdint.h have bool "
+            "and the types that end in _t.",
             when=lambda e: _says("does not compile")(e) and e.stage != "guard",
         ),
         Hint(

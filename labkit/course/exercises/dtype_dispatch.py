@@ -165,9 +165,10 @@ def _single_pairs(pairs: list[Tensors]) -> Any:
 
 
 def _show_pairs(pairs: list[Tensors]) -> str:
-    if len(pairs) > 1:
-        return f"{len(pairs)} pairs of vectors, each dtype with each"
-    (a, b), *_ = pairs
+    return "\n".join(_show_pair(a, b) for a, b in pairs)
+
+
+def _show_pair(a: torch.Tensor, b: torch.Tensor) -> str:
     layout = (
         "" if a.is_contiguous() and b.is_contiguous() else f"  (strides {a.stride()}, {b.stride()})"
     )
@@ -249,7 +250,8 @@ dtype_table = Exercise(
             stage="two dtypes",
         ),
         "Promote first, look up second.",
-        "torch.result_type(a, b), then .to(common).contiguous() for both, then table[common].",
+        "Four steps: the common dtype, both vectors in it and without gaps, a new vector for the "
+        "sum, and the function whose name begins with NAMES[common].",
     ),
     must_fail=(
         "promotes to float always",
