@@ -147,9 +147,10 @@ def _a_stream_program(rng: Rng, size: int) -> tuple[list[Action]]:
             program.append(("synchronize", rng.choice((stream, stream, None))))
         else:
             program.append(("host", *_buffers(rng, pool)))
-    if rng.chance(0.2):
-        at = rng.randint(0, len(program))
-        program[at:at] = _relay(rng.sample((1, 2, 3), 3), rng.choice(pool))
+    for told_by in (_relay, _recorded_again, _waited_for):
+        if rng.chance(0.2):
+            at = rng.randint(0, len(program))
+            program[at:at] = told_by(rng, rng.choice(pool))
     return (program,)
 
 
@@ -159,14 +160,29 @@ def _some_or_many(rng: Rng, size: int) -> tuple[list[Action]]:
     return (_a_large_program(rng),) if many else _a_stream_program(rng, size)
 
 
-def _relay(streams: Sequence[int], buffer: str) -> list[Action]:
+def _relay(rng: Rng, buffer: str) -> list[Action]:
     """Order handed on from the first stream to the last by way of the second."""
-    first, second, last = streams
+    first, second, last = rng.sample((1, 2, 3), 3)
     return [
         ("run", first, (), (buffer,)), ("record", first, "R1"), ("wait", second, "R1"),
         ("run", second, ("x",), ()), ("record", second, "R2"), ("wait", last, "R2"),
         ("run", last, (buffer,), ()),
     ]  # fmt: skip
+
+
+def _recorded_again(rng: Rng, buffer: str) -> list[Action]:
+    """The wait is for the second record: it orders both writes before the read."""
+    first, second = rng.sample((1, 2, 3), 2)
+    write, record = ("run", first, (), (buffer,)), ("record", first, "A")
+    return [write, record, write, record, ("wait", second, "A"), ("run", second, (buffer,), ())]
+
+
+def _waited_for(rng: Rng, buffer: str) -> list[Action]:
+    """Two streams use one buffer, and the host waits in between."""
+    first, second = rng.sample((1, 2, 3), 2)
+    by_event: list[Action] = [("record", first, "H"), ("host wait", "H")]
+    wait = rng.choice((by_event, [("synchronize", first)], [("synchronize", None)]))
+    return [("run", first, (), (buffer,)), *wait, ("run", second, (buffer,), ())]
 
 
 def _a_large_program(rng: Rng) -> list[Action]:
@@ -246,6 +262,11 @@ def _about(*words: str) -> Any:
     return lambda evidence: any(word in evidence.property for word in words)
 
 
+def _recorded_twice(program: Sequence[Action]) -> bool:
+    events = [step[2] for step in program if step[0] == "record"]
+    return len(set(events)) < len(events)
+
+
 def _drawn(case: Case, got: Any, right: Any) -> Any:
     """The program as early as it may run, its races marked."""
     from labkit import show
@@ -264,26 +285,28 @@ def _steps_of(*kinds: str) -> Any:
     return made
 
 
-def _a_host_wait(rng: Rng, size: int) -> tuple[list[Action]]:
-    """Two streams use one buffer, and the host waits in between."""
-    first, second = rng.sample((1, 2, 3), 2)
-    by_event: list[Action] = [("record", first, "H"), ("host wait", "H")]
-    wait = rng.choice((by_event, [("synchronize", first)], [("synchronize", None)]))
-    use = [("run", first, (), ("z",)), *wait, ("run", second, ("z",), ())]
-    return ([*_runs(rng, size // 8), *use],)
+def _behind_some_runs(told_by: Any, buffers: str) -> Any:
+    """Pieces of work that nothing orders, and then this order."""
+
+    def made(rng: Rng, size: int) -> tuple[list[Action]]:
+        return ([*_runs(rng, size // 8), *told_by(rng, rng.choice(buffers))],)
+
+    return made
 
 
-def _a_relay(rng: Rng, size: int) -> tuple[list[Action]]:
-    return ([*_runs(rng, size // 8), *_relay(rng.sample((1, 2, 3), 3), rng.choice("abcd"))],)
+def _events(rng: Rng, size: int) -> tuple[list[Action]]:
+    """Records and waits; in half of the programs an event is surely recorded again."""
+    (program,) = _steps_of("run", "record", "wait")(rng, size)
+    return (program + _recorded_again(rng, "z") if rng.chance(0.5) else program,)
 
 
 find_races = Exercise(
     id="streams.find_races",
     stages=(
         Stage("no event", case=_steps_of("run"), cases=10),
-        Stage("events", case=_steps_of("run", "record", "wait"), cases=20),
-        Stage("handed on", case=_a_relay, cases=10),
-        Stage("host waits", case=_a_host_wait, cases=10),
+        Stage("events", case=_events, cases=20),
+        Stage("handed on", case=_behind_some_runs(_relay, "abcd"), cases=10),
+        Stage("host waits", case=_behind_some_runs(_waited_for, "z"), cases=10),
         Stage("ten thousand steps"),
     ),
     case=_some_or_many,
@@ -307,6 +330,12 @@ find_races = Exercise(
             "Your false alarm is ordered through a third stream. What does a record keep?",
             when=_about("false alarm"),
             stage="handed on",
+        ),
+        Hint(
+            "An event of this program is recorded again. A wait is for the last record before it: "
+            "which one does your event remember?",
+            when=lambda e: _about("false alarm")(e) and _recorded_twice(*e.inputs),
+            stage="events",
         ),
         Hint(
             "Your false alarm is ordered: two reads never race, and neither do two steps of one "
@@ -334,6 +363,7 @@ find_races = Exercise(
         "counts two reads",
         "forgets order that was handed on",
         "host wait treated as per-stream",
+        "keeps the first record of an event",
         FIRST,
         TOO_SLOW,
     ),
