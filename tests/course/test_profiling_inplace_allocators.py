@@ -152,6 +152,20 @@ def too_early(step, snapshot):
     return grown(lowest(step, snapshot, 6), lowest(step, snapshot, 6))
 
 
+@answers.wrong("leak_detective", "looks at stretches shorter than a round")
+def stretches_of_five(step, snapshot):
+    for _ in range(12):
+        step()
+    return grown(lowest(step, snapshot, 5), lowest(step, snapshot, 5))
+
+
+@answers.wrong("leak_detective", "looks at stretches shorter than a round")
+def late_stretches_of_five(step, snapshot):
+    for _ in range(29):
+        step()
+    return grown(lowest(step, snapshot, 5), lowest(step, snapshot, 5))
+
+
 @answers.wrong("leak_detective", "keeps tensors alive itself")
 def keeps_the_losses(step, snapshot):
     losses = [step() for _ in range(12)]
@@ -266,6 +280,7 @@ def test_the_picture_marks_the_lines_that_were_named_wrongly_or_left_out():
         ("lowest", first_moment, "is missing in your answer"),
         ("leak_detective", keeps_the_losses, "you held the losses"),
         ("leak_detective", first_and_last, "stops growing"),
+        ("leak_detective", stretches_of_five, "a shorter stretch may miss"),
         ("leak_detective", innermost_frames, "not the first alone"),
         ("leak_detective", lines_as_text, "no text"),
     ],

@@ -32,11 +32,20 @@ def optimizer_step(step):
         workspaces.append(new({workspace}))
 
 
-def remember(step):
-    cache[step % {capacity}] = new({cached})
+def refill(window, step):
     if step % {period} == 0:
         window.clear()
     window.append(new({cached}))
+
+
+def remember(step):
+    cache[step % {capacity}] = new({cached})
+    refill(windows[0], step)
+    refill(windows[1], step + 1)
+    refill(windows[2], step + 2)
+    refill(windows[3], step + 3)
+    refill(windows[4], step + 4)
+    refill(windows[5], step + 5)
 
 
 def train_step(step):
@@ -47,6 +56,8 @@ def train_step(step):
     {lines}
     return loss
 """
+"""Some window is emptied in each step: of two stretches shorter than a round, the second misses the
+lowest moment of a window that the first has seen."""
 MECHANISMS = {
     "list": ("if step % {every} == 0:", "    kept.append(new({leak}))"),
     "dict": ("seen[step] = new({leak}) if step % {every} == 0 else None",),
@@ -109,9 +120,9 @@ class Program:
         self.frames: dict[int, Frames] = {}
         self.steps = 0
         names: dict[str, Any] = {"new": lambda nbytes: Memory(self, nbytes), "Loss": Loss}
-        for name in ("state", "workspaces", "window", "kept", "hooks"):
+        for name in ("state", "workspaces", "kept", "hooks"):
             names[name] = []
-        names["cache"], names["seen"] = {}, {}
+        names["cache"], names["seen"], names["windows"] = {}, {}, [[] for _ in range(6)]
         exec(compile(text, "train.py", "exec"), names)
         self.names = names
 

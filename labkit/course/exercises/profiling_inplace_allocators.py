@@ -32,7 +32,7 @@ def _of_kinds(*kinds: str, crowds: bool = False, **fixed: int) -> Programs:
             "warm": rng.randint(3, 12),
             "workspace": rng.choice((512, 100_000)),
             "capacity": rng.randint(2, 10),
-            "period": rng.randint(2, 6),
+            "period": rng.choice((2, 3, 5, 6, 6)),
             "cached": rng.choice((700, 30_000)),
             "every": rng.randint(1, 4),
             "leak": rng.choice((512, 5000)),
@@ -175,7 +175,8 @@ leak_detective = Exercise(
         ),
         Hint(
             "You accused something that stops growing: optimizer state, a warm-up, a bounded "
-            "cache. Is it larger after 40 steps than after 20? And at every moment in between?",
+            "cache. Is it larger after 40 steps than after 20? And at every moment in between? "
+            "Of a round, a shorter stretch may miss the lowest moment.",
             when=lambda e: bool(_accused(e)) and not _missed(e),
         ),
         Hint(
@@ -200,6 +201,7 @@ leak_detective = Exercise(
         "compares first and last step only",
         "counts Python objects not bytes",
         "flags the bounded cache",
+        "looks at stretches shorter than a round",
         "keeps tensors alive itself",
         "names no whole stack",
         FIRST,
