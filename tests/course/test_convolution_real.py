@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from labkit.course.benches import conv_bench
 from labkit.course.exercises import _gemm_rung
@@ -275,6 +276,21 @@ def test_a_slip_earns_the_hint_about_it():
 
     assert "dtype" in first_hint(answers.exercises["gather"], wide)
     assert "s the fastest" in first_hint(answers.exercises["matrix_entry"], slowest)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_forgotten_dilation_is_named_though_the_tap_then_lies_in_the_padding(seed):
+    def undilated(d, column, conv):
+        return matrix_entry(d, column, Sized(conv, dilation=(1, 1)))
+
+    def turned(d, column, conv):  # takes p for the fastest
+        (P, Q), (n, rest) = conv.out_size, divmod(column, math.prod(conv.out_size))
+        q, p = divmod(rest, P)
+        return matrix_entry(d, (n * P + p) * Q + q, conv)
+
+    exercise = answers.exercises["matrix_entry"]
+    assert "dilation" in first_hint(exercise, undilated, seed)
+    assert "fastest" in first_hint(exercise, turned, seed)
 
 
 def test_lanes_along_the_wrong_axis_of_w_exceed_the_gate():

@@ -63,14 +63,20 @@ def _an_entry(rng: Rng, size: int) -> tuple[Any, ...]:
     return rng.randrange(conv.depth), rng.randrange(columns), conv
 
 
-def _entry(d: int, column: int, conv: Conv) -> tuple[int, ...] | None:
+def _entry(
+    d: int, column: int, conv: Conv, dilation: tuple[int, int] | None = None
+) -> tuple[int, ...] | None:
     (rows, width), (p_count, q_count) = conv.w[2:], conv.out_size
     c, r, s = d // (rows * width), d // width % rows, d % width
     n, p, q = column // (p_count * q_count), column // q_count % p_count, column % q_count
-    h = p * conv.stride[0] - conv.padding[0] + r * conv.dilation[0]
-    v = q * conv.stride[1] - conv.padding[1] + s * conv.dilation[1]
-    inside = 0 <= h < conv.x[2] and 0 <= v < conv.x[3]
-    return (n, c, h, v) if inside else None
+    down, across = dilation or conv.dilation
+    h = p * conv.stride[0] - conv.padding[0] + r * down
+    v = q * conv.stride[1] - conv.padding[1] + s * across
+    return (n, c, h, v) if _inside((n, c, h, v), conv) else None
+
+
+def _inside(at: tuple[int, ...], conv: Conv) -> bool:
+    return 0 <= at[2] < conv.x[2] and 0 <= at[3] < conv.x[3]
 
 
 def _is_entry(evidence: Evidence) -> bool:
@@ -96,12 +102,18 @@ matrix_entry = Exercise(
     minutes=4,
     hints=(
         Hint(
-            "This tap lies in the padding: the answer is None.",
-            when=lambda e: e.right is None and e.value is not None,
+            "Two taps that follow each other lie `dilation` apart in the image: r * dilation, "
+            "s * dilation.",
+            when=lambda e: e.value == _entry(e.inputs[0], e.inputs[1], e.inputs[2], (1, 1)),
         ),
         Hint(
-            "This tap lies in the image: its rows and columns count from 0.",
-            when=lambda e: e.right is not None and e.value is None,
+            "This tap lies in the padding: the answer is None.",
+            when=lambda e: e.right is None and _is_entry(e) and not _inside(e.value, e.inputs[2]),
+        ),
+        Hint(
+            "Whether the tap lies in the image is off. Take d apart with s the fastest, the column "
+            "with q the fastest. Rows and columns of the image count from 0.",
+            when=lambda e: (e.right is None) != (e.value is None),
         ),
         Hint(
             "The image or the channel is off. A channel has R * S rows of the matrix, an image "
