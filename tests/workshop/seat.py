@@ -73,7 +73,9 @@ class Seat:
             done = [cell for cell in done if cell["source"] != CRASH]
             await learner.close()
             await learner.open(stop.chapter)
-        self.figures["MiB"] = max(self.figures.get("MiB", 0), self.held(learner))
+        held = self.held(learner)
+        if sum(held.values()) >= self.figures.get("MiB", 0):
+            self.figures |= {"MiB": sum(held.values()), "held by": held}
 
     async def _ran(self, learner, cells, stop, written, begun):
         """Run the cells; True when the kernel died of an answer."""
@@ -88,7 +90,7 @@ class Seat:
             if "first picture, s" not in self.figures and _drawn(said):
                 self.figures["first picture, s"] = round(time.monotonic() - begun, 1)
                 self.figures["first picture, CPU s"] = round(self.cpu(learner), 2)
-                self.figures["first picture, MiB"] = self.held(learner)
+                self.figures["first picture, MiB"] = sum(self.held(learner).values())
             right = above and written[above] != CRASH and self.kind != "wrong"
             if right and "check" in cell["metadata"].get("tags", []) and status != "ok":
                 self.refused.append((stop.chapter, cell["source"]))
@@ -103,12 +105,13 @@ class Seat:
                     yield process
 
     def held(self, learner):
-        """Private memory of the server and its kernel, in MiB."""
-        total = 0
+        """Private memory in MiB of each process: the server, its kernel, what they started."""
+        found = {}
         for process in self.processes(learner):
             with contextlib.suppress(psutil.Error):
-                total += process.memory_full_info().uss
-        return total // MIB
+                said = f"{process.pid} of {process.ppid()}: {' '.join(process.cmdline())}"
+                found[said] = process.memory_full_info().uss // MIB
+        return found
 
     def cpu(self, learner):
         """Processor seconds of the server and its kernel."""
