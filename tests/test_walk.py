@@ -44,7 +44,6 @@ def walk(run, *followed):
         if code.co_filename not in files[-1:]:
             files.append(code.co_filename)
 
-    gc.collect()
     gc.disable()  # else what other tests left behind may end amid the walk
     sys.setprofile(note)
     try:

@@ -23,20 +23,22 @@ def compile_rung(rung: Rung, arch: str) -> Compiled:
     return compile_source(rung.path.read_text(encoding="utf-8"), arch, path=rung.path)
 
 
-def resources_of(rung: Rung) -> dict[str, dict[str, dict[str, int]]]:
-    """Kernel -> arch -> field -> number, for every kernel of the rung's file."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for arch in rung.archs or ARCHS:
-        for name, used in compile_rung(rung, arch).kernels.items():
-            numbers = {field: int(getattr(used, field)) for field in FIELDS}
-            found.setdefault(name, {})[arch] = numbers
-    return found
+def resources_of(rung: Rung, arch: str) -> dict[str, dict[str, int]]:
+    """Kernel -> field -> number, for every kernel of the rung's file."""
+    return {
+        name: {field: int(getattr(used, field)) for field in FIELDS}
+        for name, used in compile_rung(rung, arch).kernels.items()
+    }
 
 
 def record() -> str:
     """The whole text of `kernels/resources.json`."""
+    kernels: dict[str, dict[str, dict[str, int]]] = {}
     rungs = [rung for ladder in LADDERS.values() for rung in ladder]
-    kernels = {name: by for rung in rungs for name, by in resources_of(rung).items()}
+    for rung in rungs:
+        for arch in rung.archs or ARCHS:
+            for name, numbers in resources_of(rung, arch).items():
+                kernels.setdefault(name, {})[arch] = numbers
     lines = [
         f'  "nvrtc": {json.dumps(compile_rung(rungs[0], (rungs[0].archs or ARCHS)[0]).compiler)}'
     ]
