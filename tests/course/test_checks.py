@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course import checks
 from labkit.course.checking.put_away import put_away, that_ask
 from labkit.course.checks import CheckFailed, NotAttempted, check, failing_cases, outcomes
@@ -476,6 +477,15 @@ def test_what_a_library_has_not_implemented_is_no_stub():
 
     with pytest.raises(CheckFailed, match="meta tensor") as failed:
         check("start_here.places", answer, record=False)
+    assert not isinstance(failed.value, NotAttempted)
+
+
+def test_what_labkit_has_no_kernel_for_is_no_stub():
+    def counter(counts):
+        return lambda op, keys, stack: op.redispatch(DispatchKeySet(), *stack)
+
+    with pytest.raises(CheckFailed, match="no kernel") as failed:
+        check("stale_cells.boxed_counter", counter, record=False)
     assert not isinstance(failed.value, NotAttempted)
 
 
