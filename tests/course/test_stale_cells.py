@@ -94,6 +94,18 @@ def call_the_operator(handle, slot, x):
     return torch._C._dispatch_call_boxed(handle, x)
 
 
+def returns_nothing(handle, slot, x):
+    call_slot(handle, slot, x)
+
+
+def more_keys(handle, slot, x):
+    return handle.redispatch_boxed(torch._C._dispatch_keys(x).add(slot), x)
+
+
+def takes_the_slot(handle, slot, x):
+    return handle.redispatch_boxed(slot, x)
+
+
 answers.right("every_stale_cell")(every_stale_cell)
 answers.right("call_slot")(call_slot)
 for why, answer in [
@@ -108,6 +120,9 @@ for why, answer in [
     ("calls the operator as usual", call_the_operator),
     ("calls the operator as usual", lambda handle, slot, x: handle.call_boxed(x)),
     ("catches every exception and returns a default", catches(computed_kernel)),
+    ("returns nothing", returns_nothing),
+    ("keeps the tensor's keys in the set", more_keys),
+    ("takes the slot for a set", takes_the_slot),
 ]:
     answers.wrong("call_slot", why)(answer)
 
@@ -139,6 +154,8 @@ for why, answer in [
         {key} if key in DENSE else refreshed(key))),
     ("refreshes the autograd slots for the explicit key, too", lambda key: refreshed(key) | (
         set(AUTOGRAD) if key == EXPLICIT else set())),
+    ("a list is returned", lambda key: sorted(refreshed(key))),
+    ("looks every key up among the aliases", lambda key: {*FILLS[key], *refreshed(key)}),
 ]:  # fmt: skip
     answers.wrong("refreshed", why)(answer)
 
@@ -178,17 +195,24 @@ def stale_with(after_removal=refreshed, newest=lambda registered: registered, st
     return stale_cells
 
 
+every_slot = stale_with(told=lambda stored, now: True)
+
+
+def meant_first(program):
+    return {slot: pair[::-1] for slot, pair in stale_with()(program).items()}
+
+
+older_counts = stale_with(newest=lambda registered: dict(reversed(registered.items())))
 answers.right("stale_cells")(stale_with())
 for why, answer in [
     ("none are stale", stale_with(stale=False)),
     ("a removal refreshes every slot", stale_with(after_removal=lambda key: SEVEN)),
     ("a removal refreshes nothing", stale_with(after_removal=lambda key: [])),
-    ("every slot that an alias fills is stale", stale_with(told=lambda stored, now: True)),
+    ("every slot that an alias fills is stale", every_slot),
+    ("names every slot", every_slot),
+    ("tells what is meant first", meant_first),
     ("asks what is meant twice", stale_with(told=lambda stored, now: now != now)),
-    (
-        "an older kernel at the key is forgotten",
-        stale_with(newest=lambda registered: dict(reversed(registered.items()))),
-    ),
+    ("an older kernel at the key is forgotten", older_counts),
 ]:
     answers.wrong("stale_cells", why)(answer)
 
@@ -217,24 +241,34 @@ def counter_with(
     keys_of=lambda keys: keys & BELOW,
     put=lambda stack, result: stack.__setitem__(slice(None), [result]),
     calls=True,
+    handed_on=lambda stack: stack,
+    so_far=lambda counts, name: counts.get(name, 0),
 ):
     def counter(counts):
         def count(op, keys, stack):
-            counts[name(op)] = counts.get(name(op), 0) + 1
+            counts[name(op)] = so_far(counts, name(op)) + 1
             if calls:
-                put(stack, op.redispatch(keys_of(keys), *stack))
+                put(stack, op.redispatch(keys_of(keys), *handed_on(stack)))
 
         return count
 
     return counter
 
 
+first_replaced = counter_with(put=lambda stack, result: stack.__setitem__(0, result))
+all_below = counter_with(keys_of=lambda keys: BELOW)
+the_list = counter_with(handed_on=lambda stack: [stack])
+no_zero = counter_with(so_far=lambda counts, name: counts[name])
 answers.right("boxed_counter")(counter_with())
 for why, answer in [
     ("counts one operator only", counter_with(name=lambda op: "counted::double")),
     ("does not call on", counter_with(calls=False)),
     ("leaves the argument on the stack", counter_with(put=lambda stack, r: stack.append(r))),
     ("calls again with the same keys", counter_with(keys_of=lambda keys: keys)),
+    ("leaves a second argument on the stack", first_replaced),
+    ("calls on with all keys below autograd", all_below),
+    ("hands on the stack as one argument", the_list),
+    ("expects every operator in counts", no_zero),
     ("always calls the CPU kernel", counter_with(keys_of=lambda keys: DispatchKeySet("CPU"))),
 ]:
     answers.wrong("boxed_counter", why)(answer)
@@ -249,15 +283,28 @@ def test_the_examples_of_the_tasks_are_right():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("name", "wrong", "said"),
     [
-        (forgets_the_others, "Two kernels at one key"),
-        (stale_with(after_removal=lambda key: []), "A removal refreshes the same slots"),
-        (stale_with(after_removal=lambda key: SEVEN), "A removal refreshes the same slots"),
+        ("refreshed", lambda key: sorted(refreshed(key)), "A set of slots is wanted"),
+        ("call_slot", returns_nothing, "is to be returned"),
+        ("call_slot", takes_the_slot, "A redispatch takes a set"),
+        ("call_slot", lambda handle, slot, x: call_slot(handle, slot, [x]), "and x, not [x]"),
+        ("call_slot", more_keys, "the key of the slot, and no other"),
+        ("call_slot", computed_kernel, "A computed kernel"),
+        ("stale_cells", every_slot, "Only the stale cells"),
+        ("stale_cells", meant_first, "begins with what is stored"),
+        ("stale_cells", older_counts, "Two kernels at one key"),
+        ("stale_cells", forgets_the_others, "Two kernels at one key"),
+        ("stale_cells", stale_with(after_removal=lambda key: []), "refreshes the same slots"),
+        ("stale_cells", stale_with(after_removal=lambda key: SEVEN), "refreshes the same slots"),
+        ("boxed_counter", first_replaced, "the result and nothing else"),
+        ("boxed_counter", all_below, "keeps only its own"),
+        ("boxed_counter", the_list, "hands on its values"),
+        ("boxed_counter", no_zero, "counts begins empty"),
     ],
 )
-def test_a_wrong_removal_gets_the_hint_about_it(wrong, said):
-    exercise = answers.exercises["stale_cells"]
+def test_a_mistake_gets_the_hint_about_it(name, wrong, said):
+    exercise = answers.exercises[name]
     evidence = failing_cases(exercise, wrong, 11)[0]
     hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
     assert said in next(hint.text for hint in hints if hint.fits(evidence))

@@ -1,6 +1,7 @@
 """The small steps of the stale cells: what is refreshed, a row of seven slots, a boxed counter."""
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -42,12 +43,18 @@ refreshed = Exercise(
     minutes=4,
     hints=(
         Hint(
+            "A set of slots is wanted: set(...) makes one of a list.",
+            when=lambda evidence: isinstance(evidence.value, list | tuple),
+        ),
+        Hint(
             "A kernel at {input} refreshes the slot Undefined, too.",
             when=lambda evidence: evidence.right - evidence.value == {"Undefined"},
         ),
         Hint(
             "{input} is a backend. Its autograd slot may have to change, so it is refreshed, too.",
-            when=lambda evidence: evidence.inputs[0] in BACKENDS,
+            when=lambda evidence: (
+                evidence.inputs[0] in BACKENDS and isinstance(evidence.value, set)
+            ),
         ),
         Hint(
             "{input} refreshes no more than the slots it fills itself.",
@@ -60,6 +67,8 @@ refreshed = Exercise(
         "refreshes Undefined for Autograd, too",
         "forgets the autograd slot of a backend",
         "refreshes the autograd slots for the explicit key, too",
+        "a list is returned",
+        "looks every key up among the aliases",
     ),
 )
 
@@ -131,14 +140,16 @@ def _removals(program: list[Statement]) -> bool:
     return any(statement[0] == "remove" for statement in program)
 
 
-def _removed_beside_another(program: list[Statement]) -> bool:
-    """Was a kernel removed while another one stood at its key?"""
+def _two_at_a_key(program: list[Statement]) -> bool:
+    """Was a kernel registered while another one stood at its key?"""
     alive: dict[int, str] = {}
     for kind, number, *key in program:
-        if kind == "impl":
-            alive[number] = key[0]
-        elif alive.pop(number) in alive.values():
+        if kind == "remove":
+            del alive[number]
+        elif key[0] in alive.values():
             return True
+        else:
+            alive[number] = key[0]
     return False
 
 
@@ -159,9 +170,20 @@ stale_cells = Exercise(
     minutes=15,
     hints=(
         Hint(
+            "Only the stale cells are wanted: those where the two of the pair differ.",
+            when=lambda evidence: any(stored == now for stored, now in evidence.value.values()),
+        ),
+        Hint(
+            "The pair begins with what is stored; what is meant comes second.",
+            when=lambda evidence: (
+                {slot: (now, stored) for slot, (stored, now) in evidence.value.items()}
+                == evidence.right
+            ),
+        ),
+        Hint(
             "Two kernels at one key: the newest counts. When one of them is removed, the newest of "
             "the others counts.",
-            when=lambda evidence: _removed_beside_another(*evidence.inputs),
+            when=lambda evidence: _two_at_a_key(*evidence.inputs),
         ),
         Hint(
             "In {input} a kernel was removed. A removal refreshes the same slots as its "
@@ -179,16 +201,19 @@ stale_cells = Exercise(
         "a removal empties its key",
         "every slot that an alias fills is stale",
         "asks what is meant twice",
+        "names every slot",
+        "tells what is meant first",
         FIRST,
     ),
 )
 
 
 Call = tuple[str, str]
+ARITY = {"double": 1, "negative": 1, "shape": 1, "add": 2}
 
 
 def _some_calls(rng: Rng, size: int) -> tuple[list[Call]]:
-    names = ("double", "negative", "shape")
+    names = tuple(ARITY)
     _meta_is_ready()
     return ([(rng.choice(names), rng.choice(("cpu", "meta"))) for _ in range(1 + size)],)
 
@@ -196,30 +221,36 @@ def _some_calls(rng: Rng, size: int) -> tuple[list[Call]]:
 @functools.cache
 def _meta_is_ready() -> None:
     """The first operation on a meta tensor imports PyTorch's decompositions: seconds of CPU."""
-    _counted([(name, "meta") for name in ("double", "negative", "shape")])
+    _counted([(name, "meta") for name in ARITY])
 
 
 @handed_out
 def _world(fallback: Any, ran: list[str]) -> Dispatcher:
-    """Three operators with kernels on two backends, which note that they ran.
+    """The operators with kernels on two backends, which note that they ran.
 
     fallback   stands in the autograd slots
     """
     dispatcher = Dispatcher()
 
-    def noting(key: str, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def noted(x: Any) -> Any:
+    def noting(key: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*tensors: Any) -> Any:
             ran.append(key)
-            return kernel(x)
+            return kernel(*tensors)
 
         return noted
 
     for key in ("AutogradCPU", "AutogradMeta"):
         Library("_", "IMPL", dispatcher=dispatcher).fallback(fallback, key)
     library = Library("counted", "DEF", dispatcher=dispatcher)
-    work = {"double": lambda x: x * 2, "negative": lambda x: -x, "shape": lambda x: x.reshape(-1)}
+    work: dict[str, Callable[..., Any]] = {
+        "double": lambda x: x * 2,
+        "negative": lambda x: -x,
+        "shape": lambda x: x.reshape(-1),
+        "add": lambda x, y: x + y,
+    }
     for name, kernel in work.items():
-        library.define(f"{name}(Tensor x) -> Tensor")
+        arguments = ", ".join(f"Tensor {argument}" for argument in "xy"[: ARITY[name]])
+        library.define(f"{name}({arguments}) -> Tensor")
         for key in ("CPU", "Meta"):
             library.impl(name, noting(key, kernel), key)
     return dispatcher
@@ -232,7 +263,7 @@ def _drive_counter(answer: Any, calls: list[Call]) -> dict[str, Any]:
     results = []
     for name, device in calls:
         x = torch.arange(4.0).reshape(2, 2).to(device)
-        result = dispatcher.find(f"counted::{name}")(x)
+        result = dispatcher.find(f"counted::{name}")(*[x] * ARITY[name])
         results.append(_told(result))
     return {"counts": counts, "results": results, "kernels": ran}
 
@@ -252,7 +283,8 @@ def _counted(calls: list[Call]) -> dict[str, Any]:
     for name, device in calls:
         counts[f"counted::{name}"] = counts.get(f"counted::{name}", 0) + 1
         x = torch.arange(4.0).reshape(2, 2).to(device)
-        results.append(_told({"double": x * 2, "negative": -x, "shape": x.reshape(-1)}[name]))
+        right = {"double": x * 2, "negative": -x, "shape": x.reshape(-1), "add": x + x}
+        results.append(_told(right[name]))
     kernels = ["CPU" if device == "cpu" else "Meta" for _, device in calls]
     return {"counts": counts, "results": results, "kernels": kernels}
 
@@ -266,6 +298,10 @@ boxed_counter = Exercise(
     minutes=6,
     hints=(
         Hint(
+            "The operator got the list itself: *stack hands on its values.",
+            when=lambda evidence: bool(re.search(r"\blist\b|required", evidence.got)),
+        ),
+        Hint(
             "The counts are right. After a boxed kernel the stack holds the result and nothing "
             "else: stack[:] = [result].",
             when=lambda evidence: (
@@ -277,6 +313,14 @@ boxed_counter = Exercise(
             "It never ended: the kernel called again with its own key still in the set.",
             when=lambda evidence: "recursion" in evidence.got,
         ),
+        Hint(
+            "The call went on with a key it never had: keys & BELOW keeps only its own.",
+            when=lambda evidence: "has no kernel for" in evidence.got,
+        ),
+        Hint(
+            "counts begins empty: counts.get(op.name, 0) is 0 for an operator not yet called.",
+            when=lambda evidence: "KeyError" in evidence.got,
+        ),
         "Three lines: count op.name, redispatch with keys & BELOW and the values of the stack, "
         "put the result on the stack.",
     ),
@@ -286,6 +330,10 @@ boxed_counter = Exercise(
         "leaves the argument on the stack",
         "calls again with the same keys",
         "always calls the CPU kernel",
+        "leaves a second argument on the stack",
+        "calls on with all keys below autograd",
+        "hands on the stack as one argument",
+        "expects every operator in counts",
     ),
 )
 BELOW = DispatchKeySet.full_after("AutogradFunctionality")

@@ -142,20 +142,23 @@ class _Crashes:
         )
 
 
+NOT_RETURNED = "no tensor returned"
+
+
 def _drive_call(answer: Any, program: list[Statement], slot: str) -> Any:
     """What really ran."""
     real = RealOperator(program)
     name = "_dispatch_get_computed_kernel_for_dispatch_key"
     try:
         with mock.patch.object(_C, name, _Crashes):
-            answer(real.handle, torch_key(DispatchKey[slot]), torch.ones(1))
+            returned = answer(real.handle, torch_key(DispatchKey[slot]), torch.ones(1))
     except NotImplementedError as error:
         if not str(error):
             raise  # nobody has answered yet
         return "missing"
     finally:
         real.close()
-    return list(real.ran)
+    return list(real.ran) if isinstance(returned, torch.Tensor) else [*real.ran, NOT_RETURNED]
 
 
 def _real_stored(program: list[Statement], slot: str) -> Any:
@@ -205,7 +208,24 @@ call_slot = Exercise(
         Hint(
             "The slot's stored cell was not entered. A computed kernel is the one that the "
             "registrations mean; where they mean none, calling it ends the process.",
-            when=lambda evidence: evidence.kind == "raised",
+            when=lambda evidence: "_dispatch_get_computed_kernel" in evidence.got,
+        ),
+        Hint(
+            "A redispatch takes a set and the tensor: torch._C.DispatchKeySet(slot), not the slot, "
+            "and x, not [x].",
+            when=lambda evidence: (
+                "incompatible function arguments" in evidence.got
+                or "Expected a value of type 'Tensor'" in evidence.got
+            ),
+        ),
+        Hint(
+            "The set has to hold the key of the slot, and no other: with more keys, PyTorch enters "
+            "the highest of them.",
+            when=lambda evidence: "fallthrough_kernel was executed" in evidence.got,
+        ),
+        Hint(
+            "The cell was entered. What it returns is to be returned.",
+            when=lambda evidence: evidence.value == [*evidence.right, NOT_RETURNED],
         ),
         Hint(
             "Your call ran {got}, the stored cell holds {expected}. Which key set did it use?",
@@ -218,6 +238,9 @@ call_slot = Exercise(
         "calls the crashing boxed entry on a stale cell",
         "calls the operator as usual",
         "catches every exception and returns a default",
+        "returns nothing",
+        "keeps the tensor's keys in the set",
+        "takes the slot for a set",
     ),
 )
 
