@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from labkit.core.allocator import DataPtr
 from labkit.core.device import CPU
+from labkit.course.checks import failing_cases
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
 from tests.course.answers import Answers
@@ -137,6 +138,19 @@ class ZeroIsAPiece(Arena):
             return super().allocate(nbytes)
         self.live += 1
         return DataPtr(0, CPU, self, Arena.give_back)
+
+
+@answers.wrong("arena_allocator", "zero-size gets null without device")
+class NoCaseForZero(Arena):
+    """0 bytes get the address of the front, and are counted."""
+
+    def allocate(self, nbytes):
+        start = -(-self.used // 64) * 64
+        if start + nbytes > self.nbytes:
+            raise MemoryError(nbytes)
+        self.used = start + nbytes
+        self.live += 1
+        return DataPtr(self.memory.address + start, CPU, self, Arena.give_back)
 
 
 @answers.wrong("arena_allocator", "gives its memory back with the arena")
@@ -491,6 +505,14 @@ def test_the_arena_is_drawn_at_the_first_wrong_line():
     got = [*right[:2], "reset: done"]
     in_use, _ = exercise.picture(Case((256, steps)), got, right).tables
     assert [row[:2] for row in in_use["rows"]] == [["20 bytes", "1"]]
+
+
+def test_an_address_for_no_bytes_earns_the_hint_about_no_bytes():
+    exercise = find("host_allocators.arena_allocator")
+    first = next(iter(failing_cases(exercise, NoCaseForZero, 3)))
+    hints = map(exercise.hint, range(len(exercise.hints)))
+    fitting = [hint.text for hint in hints if hint.fits(first)]
+    assert fitting[:1] and fitting[0].startswith("Nothing is asked for")
 
 
 def test_each_handle_is_drawn_as_long_as_it_holds_memory():

@@ -250,6 +250,11 @@ arena_allocator = Exercise(
     minutes=15,
     hints=(
         Hint(
+            "Nothing is asked for, so no piece goes out: return a DataPtr with address 0, on CPU, "
+            "without a deleter, before you count.",
+            when=lambda evidence: " 0 bytes:" in _first_line(evidence).split("|")[0],
+        ),
+        Hint(
             "A view kept the storage alive, and the storage its DataPtr. You need no list of "
             "tensors: count DataPtr contexts.",
             when=lambda evidence: (
