@@ -117,6 +117,21 @@ def test_the_line_is_what_pytorch_computes():
     assert right == (dx.flatten().tolist(), dw.flatten().tolist())
 
 
+def test_a_slip_in_the_order_or_in_the_pad_is_named():
+    exercises = answers.exercises
+
+    def by_taps(h, taps, outputs, stride, pad):
+        return sorted(who_saw(h, taps, outputs, stride, pad), key=lambda pair: pair[1])
+
+    def unpadded(x, w, dy, stride, pad, dilation):
+        return line()(x, w, dy, stride, 0, dilation)
+
+    assert "sorted" in first_hint(exercises["who_saw"], by_taps)
+    swapped = first_hint(exercises["line_backward"], lambda *inputs: line()(*inputs)[::-1])
+    assert "dx comes first" in swapped
+    assert "the pad is missing" in first_hint(exercises["line_backward"], unpadded)
+
+
 # --- conv_backward
 
 BACKWARD = """extern "C" __global__

@@ -61,6 +61,10 @@ who_saw = Exercise(
     minutes=4,
     hints=(
         Hint(
+            "The pairs are right, but the list is not sorted, or a pair stands in it twice.",
+            when=lambda e: e.value != e.right and _pairs(e.value) == _pairs(e.right) != set(),
+        ),
+        Hint(
             "Your pairs are turned: the output p comes first, then the tap r.",
             when=lambda e: e.value != e.right and sorted((p, r) for r, p in e.value) == e.right,
         ),
@@ -116,6 +120,10 @@ def _gradients(
     return dx, dw
 
 
+def _unpadded(x: Any, w: Any, dy: Any, stride: int, pad: int, dilation: int) -> Any:
+    return _gradients(x, w, dy, stride, 0, dilation)
+
+
 def _line_words(*inputs: Any) -> str:
     x, w, dy, stride, pad, dilation = inputs
     steps = f"stride {stride}, pad {pad}, dilation {dilation}"
@@ -161,6 +169,12 @@ line_backward = Exercise(
     minutes=12,
     banned=("torch.*", "labkit.*", "numpy.*"),
     hints=(
+        Hint("You returned (dw, dx): dx comes first.", when=lambda e: e.value == e.right[::-1]),
+        Hint(
+            "With padding, output 0 begins at -pad: the pad is missing in your h.",
+            when=lambda e: e.value == _unpadded(*e.inputs),
+            stage="padding",
+        ),
         Hint(
             "A tap in the padding read no x. A negative index is no error in Python: it means the "
             "end of the list.",
