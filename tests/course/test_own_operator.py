@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from labkit.core.dispatch_key_set import DispatchKeySet
@@ -79,6 +80,24 @@ def cell_by_cell(self, src):
     return self
 
 
+def tells_nothing(self, src):
+    copy_(self, src)
+
+
+def cells_for_elements(like, size, stride):
+    return Block(Memory(like.device, [0.0] * (size[0] * size[1])), size, stride)
+
+
+def add_by_cells(self, other):
+    cells = [a + b for a, b in zip(self.memory.cells, other.memory.cells, strict=False)]
+    return Block(Memory(add(self, other).device, cells), self.sizes, self.strides)
+
+
+def only_the_elements(self, src):
+    self.memory.cells[:] = [src.memory.cells[place] for place in src.places()]
+    return self
+
+
 def always_row_major(like, size, stride):
     return empty_strided(like, size, [size[1], 1])
 
@@ -113,6 +132,10 @@ for why, answer in [
     ("views copied", backend(t=t_copied)),
     ("strides lost in copies", backend(copy_=cell_by_cell)),
     ("strides lost in copies", backend(empty_strided=always_row_major)),
+    ("strides lost in copies", backend(copy_=only_the_elements)),
+    ("copy_ returns nothing", backend(copy_=tells_nothing)),
+    ("as many cells as elements", backend(empty_strided=cells_for_elements)),
+    ("strides lost in the sum", backend(add=add_by_cells)),
     (
         "is right on the default stream or device and wrong on another one",
         backend(empty_strided=on_lab_0),
@@ -260,8 +283,32 @@ def test_a_missing_kernel_is_called_missing():
         lib.impl("empty_strided", empty_strided, "PrivateUse1")
 
     for seed in (7, 11):
-        hint = first_hint(answers.exercises["toy_backend"], registers_the_first_alone, seed)
-        assert hint.startswith("One of the four kernels is not there yet")
+        for wrong in (registers_the_first_alone, without_copy):
+            hint = first_hint(answers.exercises["toy_backend"], wrong, seed)
+            assert hint.startswith("One of the four kernels is not there yet")
+
+
+def without_copy(lib, everything):
+    for name, kernel in {"empty_strided": empty_strided, "add": add, "t": t}.items():
+        lib.impl(name, kernel, "PrivateUse1")
+    everything.fallback(missing, "PrivateUse1")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("toy_backend", backend(copy_=tells_nothing), "copy_ returns self"),
+        ("toy_backend", backend(copy_=cell_by_cell), "copy_ reads by"),
+        ("toy_backend", backend(copy_=only_the_elements), "copy_ reads by"),
+        ("toy_backend", backend(empty_strided=cells_for_elements), "number of cells differ"),
+        ("toy_backend", backend(add=add_by_cells), "The sum has strides"),
+        ("transposed", turned, "The block itself was turned"),
+        ("fake_pairs", lambda x: x[:, None] - x[None, :], "computes nothing"),
+    ],
+)
+def test_a_mistake_gets_the_hint_about_it(name, wrong, said):
+    for seed in (7, 11):
+        assert said in first_hint(answers.exercises[name], wrong, seed)
 
 
 test_answers = answers.tests()

@@ -71,6 +71,7 @@ class _Bench:
             self.lib.impl(name, lambda x, *rest: x, "CPU")
         answer(self.lib, Library("_", "IMPL", dispatcher=self.world))
         self.device = device
+        self.returned = False
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The operator is called; a missing kernel is a RuntimeError: a stub is something else."""
@@ -98,7 +99,7 @@ class _Bench:
         """The values, copied from the CPU to where `like` is, laid out with the strides."""
         made: Block = self.call("empty_strided", like, like.sizes, strides)
         rows = Block(Memory("cpu", list(values)), like.sizes, [like.sizes[1], 1])
-        self.call("copy_", made, rows)
+        self.returned = self.call("copy_", made, rows) is made
         return made
 
     def added(self, x: Block, b: "Numbers", like: Block) -> dict[str, Any]:
@@ -158,6 +159,7 @@ def _drive_toy(
     with recording(bench.world) as runs:
         x = bench.on_device(a, seed, layout)
         said["x"] = (x.device, x.sizes, x.strides, len(x.memory.cells))
+        said["copy_ returns self"] = bench.returned
         said["x, read back"] = bench.values(x)
         if "view" in parts:
             flipped = bench.call("t", x)
@@ -189,6 +191,7 @@ def _right_toy(
     count = rows * columns
     room = 1 + (rows - 1) * layout[0] + (columns - 1) * layout[1] if count else 0
     said: dict[str, Any] = {"x": (device, sizes, layout, room), "x, read back": a}
+    said["copy_ returns self"] = True
     if "view" in parts:
         said |= {"t(x)": (device, sizes[::-1], layout[::-1]), "t shares memory": True}
     if "add" in parts:
@@ -227,7 +230,7 @@ def _differs(name: str) -> Any:
 
 def _not_there_yet(evidence: Any) -> bool:
     names = ("empty_strided", "copy_", "t", "add")
-    return any(f"toy::{name} has no kernel for" in evidence.got for name in names)
+    return any(f"RuntimeError: toy::{name}: " in evidence.got for name in names)
 
 
 toy_backend = Exercise(
@@ -250,12 +253,22 @@ toy_backend = Exercise(
         Hint(
             "The new block's sizes, strides or number of cells differ. Its last element is in cell "
             "(rows - 1) * stride[0] + (columns - 1) * stride[1]; without elements it has no cells.",
-            when=_differs("x"),
+            when=lambda evidence: (
+                "list assignment index" in evidence.got or _differs("x")(evidence)
+            ),
+        ),
+        Hint("copy_ returns self.", when=_differs("copy_ returns self")),
+        Hint(
+            "copy_ reads by the source's strides and writes by the destination's: places() says "
+            "where each element lies.",
+            when=lambda evidence: (
+                "list index" in evidence.got or _differs("x, read back")(evidence)
+            ),
         ),
         Hint(
-            "Register the strided view operators, then copy_: it reads by the source's strides and "
-            "writes by the destination's.",
-            when=_differs("x, read back"),
+            "The sum has strides [columns, 1] and a cell for every element; the elements of both "
+            "come by places().",
+            when=lambda evidence: _differs("sum")(evidence) or _differs("x + b")(evidence),
         ),
         Hint(
             "Views need no kernel that moves numbers: the same memory, other sizes and strides.",
@@ -268,6 +281,9 @@ toy_backend = Exercise(
         "fallback hides wrong results",
         "views copied",
         "strides lost in copies",
+        "copy_ returns nothing",
+        "as many cells as elements",
+        "strides lost in the sum",
         "is right on the default stream or device and wrong on another one",
         "returns the right value but changes one of its inputs",
         "catches every exception and returns a default",

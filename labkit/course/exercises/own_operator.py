@@ -191,6 +191,10 @@ fake_pairs = Exercise(
             "n numbers make n rows of n: the shape is (n, n).",
             when=lambda evidence: evidence.value["shape"] != evidence.right["shape"],
         ),
+        Hint(
+            "A fake kernel computes nothing: it makes an empty tensor that looks like the result.",
+            when=lambda evidence: evidence.kind == "banned",
+        ),
         "x.shape[0] is n. x.new_empty(n, n) has room for the result and no numbers in it.",
     ),
     must_fail=(
@@ -242,6 +246,12 @@ transposed = Exercise(
     cases=60,
     minutes=3,
     hints=(
+        Hint(
+            "The block itself was turned. Make another one: Block(memory, sizes, strides, offset).",
+            when=lambda evidence: (
+                evidence.value["the block as before"] != evidence.right["the block as before"]
+            ),
+        ),
         Hint(
             "A view shares the memory: hand block.memory on, as it is.",
             when=lambda evidence: not evidence.value["the same memory"],
