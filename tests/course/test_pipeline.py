@@ -5,9 +5,12 @@ from collections import deque
 from dataclasses import replace
 from queue import Queue
 from threading import Event, Thread
+from time import thread_time
 
 from labkit.course.checking.stages import stage_exercises
-from labkit.course.checks import outcomes
+from labkit.course.checks import failing_cases, outcomes
+from labkit.course.exercises import _watched_stages
+from labkit.course.standstill import standstill
 from tests.course.answers import Answers, first_hint
 
 answers = Answers("pipeline")
@@ -386,3 +389,18 @@ def test_who_never_ends_is_told_where_its_threads_wait():
 
 
 test_answers = answers.tests()
+
+
+def test_a_slow_processor_is_no_sign_that_a_pipeline_goes_on(monkeypatch):
+    """Whether its threads wait is looked at again and again: that, too, takes processor time."""
+
+    def slow(threads):
+        until = thread_time() + 0.003
+        while thread_time() < until:
+            pass
+        return standstill(threads)
+
+    monkeypatch.setattr(_watched_stages, "standstill", slow)
+    bounded = dict(stage_exercises(answers.exercises["stage_pipeline"]))["bounded"]
+    right = answers.rights["stage_pipeline"][0]
+    assert failing_cases(replace(bounded, cases=1, seconds=1), right, 7) == []

@@ -81,17 +81,16 @@ class Timing:
 
     def look(self) -> None:
         """Count what ran since the last window, and say whether a limit is reached."""
-        began = thread_time()
-        now = monotonic()
-        if not cpu_time.is_counted():  # nor does it wait
-            self._window, self._used_before = now, self.used()
-        elif now - self._window >= WINDOW_SECONDS:
-            if self.processes:
-                self._count_children()
-            if self.used() - self._used_before < RUNNING * (now - self._window):
-                self.waited += now - self._window
-            self._window, self._used_before = now, self.used()
-        self.watching += thread_time() - began
+        with watching():
+            now = monotonic()
+            if not cpu_time.is_counted():  # nor does it wait
+                self._window, self._used_before = now, self.used()
+            elif now - self._window >= WINDOW_SECONDS:
+                if self.processes:
+                    self._count_children()
+                if self.used() - self._used_before < RUNNING * (now - self._window):
+                    self.waited += now - self._window
+                self._window, self._used_before = now, self.used()
         self.judge()
 
     def _count_children(self) -> None:
@@ -173,6 +172,15 @@ def watches() -> bool:
 
 
 @contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """What a watcher's thread uses inside is not the answer's, and no sign that it goes on."""
+    timing, began = _current, thread_time()
+    yield
+    if timing is not None:
+        timing.watching += thread_time() - began
+
+
+@contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """What a driver has to clean up is not interrupted."""
     timing = _current
@@ -200,8 +208,9 @@ def happens(awaited: Callable[[float], bool], window: float) -> bool:
     """Wait until `awaited(window)` is true; False when nothing of this process ran in a window."""
     while True:
         before = _ran()
-        if awaited(window):
-            return True
+        with watching():
+            if awaited(window):
+                return True
         if _ran() - before < RUNNING * window:
             return False
 

@@ -4,7 +4,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from labkit.course.checking.stopwatch import happens
+from labkit.course.checking.stopwatch import happens, watching
 from labkit.course.exercises._watched_workers import nothing
 from labkit.course.standstill import standstill
 
@@ -117,12 +117,14 @@ def _read(frames: Any, watched: Watched, takes: int | None, looks: bool, got: An
 def _until_they_end(before: set[threading.Thread], reader: threading.Thread) -> Any:
     """Where the threads wait that will never end; those that only take too long are waited for."""
     while left := set(threading.enumerate()) - before:
-        if waits := standstill(left):
-            return waits
+        with watching():
+            if waits := standstill(left):
+                return waits
+            if reader.is_alive():
+                reader.join(0.1)
+                continue
         running = [thread for thread in left if thread.is_alive()]  # others only begin
-        if reader.is_alive():
-            reader.join(0.02)
-        elif running and not happens(partial(_goes_on, running), QUIET_SECONDS):
+        if running and not happens(partial(_goes_on, running), QUIET_SECONDS):
             break
     return {}
 
