@@ -174,8 +174,8 @@ reorder_kernel = Exercise(
     minutes=30,
     hints=(
         Hint(
-            "32 wavefronts on the read side: what is the row pitch in your index? Padding must "
-            "appear in the address, not only in the declaration.",
+            "32 wavefronts on the read side: all lanes of a column meet in one bank. What is the "
+            "row pitch in your index? Padding counts where it is in the address.",
             when=lambda evidence: (
                 "wavefronts" in evidence.property
                 and "short" not in evidence.property
