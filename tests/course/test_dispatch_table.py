@@ -85,6 +85,7 @@ def asks_torch(a, b):
 for why, answer in [
     ("removal clears backend bits", (lambda a, b: a & ~b, slot, slots)),
     ("takes out the wrong bits", (lambda a, b: a ^ (b & ~BACKEND_BITS), slot, slots)),
+    ("removal clears backend bits", (lambda a, b: a & ~(b | BACKEND_BITS), slot, slots)),
     ("adds the backend to a feature with one slot", (difference, backend_everywhere, slots)),
     ("off by one from the bit without Undefined", (difference, one_bit_off, slots)),
     ("no backend bit means Undefined slot", (difference, undefined_without_backend, slots)),
@@ -319,6 +320,39 @@ for why, answer in [
     ("fills Autograd into every slot", small_row_with(autograd_fills=lambda slot: True)),
 ]:
     answers.wrong("small_row", why)(answer)
+
+
+def hints_that_fit(name, wrong):
+    """The hints about the first failure of an answer."""
+    exercise = answers.exercises[name]
+    failure = next(one for one in outcomes(exercise, wrong, 11) if one.failures).failures[0]
+    hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+    return [hint.text for hint in hints if hint.fits(failure)]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("word_of", lambda b, f: 1 << b | 1 << 15 + f, "The backend's bit is there"),
+        ("word_of", lambda b, f: 1 << b | 1 << f, "The backend's bit is there"),
+        ("word_of", lambda b, f: 1 << b + 1 | 1 << 16 + f, "The feature's bit is there"),
+        ("steps_aside", lambda slot, keys: slot.removeprefix("Autograd") in keys, "no autograd"),
+        ("steps_aside", lambda slot, keys: slot.startswith("Autograd"), "no kernel at the backend"),
+        (
+            "key_set_arithmetic",
+            (lambda a, b: a & ~(b | BACKEND_BITS), slot, slots),
+            "lost a backend",
+        ),
+        ("small_row", small_row_with(aside=lambda slot, kernels: False), "steps aside for its"),
+        ("small_row", small_row_with(autograd_first=True), "Step 6 comes before step 7"),
+        ("small_row", small_row_with(autograd_fills=lambda slot: True), "Step 7 is for autograd"),
+        ("small_row", small_row_with(explicit_fills=SIX), "and no autograd slot"),
+    ],
+)
+def test_the_hint_about_the_fault_fits_and_no_other(name, wrong, said):
+    fitting = hints_that_fit(name, wrong)
+    assert said in fitting[0]
+    assert len(fitting) == 1 or name == "small_row"
 
 
 def test_the_backend_alone_fails_in_the_stage_about_explicit_kernels():

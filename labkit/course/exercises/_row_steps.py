@@ -24,6 +24,12 @@ def _word(backend: int, feature: int) -> int:
     return 1 << backend | 1 << 16 + feature
 
 
+def _has_bits(evidence: Any) -> tuple[bool, bool]:
+    """Whether the answer has the backend's bit, and the feature's."""
+    backend, feature = evidence.inputs
+    return bool(evidence.value >> backend & 1), bool(evidence.value >> 16 + feature & 1)
+
+
 word_of = Exercise(
     id="dispatch_table.word_of",
     case=_a_key,
@@ -36,11 +42,11 @@ word_of = Exercise(
     hints=(
         Hint(
             "The backend's bit is there. Feature 0 sits at bit 16, feature 1 at bit 17.",
-            when=lambda evidence: evidence.value & 0xFFFF == evidence.right & 0xFFFF,
+            when=lambda evidence: _has_bits(evidence) == (True, False),
         ),
         Hint(
             "The feature's bit is there. Backend n sits at bit n: 1 << n.",
-            when=lambda evidence: evidence.value >> 16 == evidence.right >> 16,
+            when=lambda evidence: _has_bits(evidence) == (False, True),
         ),
         "Two numbers with one bit each, joined by |. In Python, + binds before <<.",
     ),
@@ -79,7 +85,7 @@ steps_aside = Exercise(
         ),
         Hint(
             "{input}: no kernel at the backend of this slot, so the formula stays.",
-            when=lambda evidence: evidence.right is False,
+            when=lambda evidence: evidence.inputs[0] in AUTOGRAD_SLOTS and not evidence.right,
         ),
         "AutogradCUDA asks for a kernel at CUDA: cut the word Autograd off, look up the rest.",
     ),
@@ -143,8 +149,12 @@ def _first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
     return drawn_row(list(kernels.items()), fallbacks, wrong, SIX)
 
 
-def _wrong_slots(evidence: Any) -> set[str]:
-    return {slot for slot in SIX if evidence.value.get(slot) != evidence.right.get(slot)}
+def _wrong(evidence: Any, key: str, instead_of: str = "", slots: Sequence[str] = SIX) -> bool:
+    """Whether the kernel at this key stands wrongly in one of the slots, instead of another's."""
+    kernel, other = (evidence.inputs[0].get(name) for name in (key, instead_of))
+    wrong = [slot for slot in slots if evidence.value.get(slot) != evidence.right.get(slot)]
+    there = [slot for slot in wrong if kernel is not None and evidence.value.get(slot) == kernel]
+    return any(not instead_of or evidence.right.get(slot) == other for slot in there)
 
 
 small_row = Exercise(
@@ -169,14 +179,23 @@ small_row = Exercise(
         Hint(
             "In an autograd slot the formula steps aside for its backend's kernel, and for a "
             "CompositeExplicitAutograd one.",
-            when=lambda evidence: (
-                IMPLICIT in evidence.inputs[0] and bool(_wrong_slots(evidence) & {*AUTOGRAD_SLOTS})
-            ),
+            when=lambda evidence: _wrong(evidence, IMPLICIT, slots=AUTOGRAD_SLOTS),
+        ),
+        Hint(
+            "Step 6 comes before step 7: where the formula does not step aside, it fills an "
+            "autograd slot before the kernel at Autograd can.",
+            when=lambda evidence: _wrong(evidence, "Autograd", IMPLICIT, AUTOGRAD_SLOTS),
+        ),
+        Hint(
+            "Step 7 is for autograd slots: the kernel at Autograd fills no other.",
+            when=lambda evidence: _wrong(evidence, "Autograd", slots=BACKENDS),
         ),
         Hint(
             "CompositeExplicitAutograd fills CPU, CUDA and Meta, and no autograd slot: it comes "
             "before the formula there.",
-            when=lambda evidence: EXPLICIT in evidence.inputs[0],
+            when=lambda evidence: (
+                _wrong(evidence, EXPLICIT) or _wrong(evidence, IMPLICIT, EXPLICIT, BACKENDS)
+            ),
         ),
         Hint(
             "A slot that nothing fills is left out of the result.",

@@ -114,14 +114,17 @@ def _first_difference(evidence: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return next((got, right) for got, right in pairs if got != right)
 
 
-def _wrong_word(evidence: Any) -> bool:
+def _wrong_bits(evidence: Any) -> int:
     got, right = _first_difference(evidence)
-    return bool(got["word"] != right["word"])
+    return int(got["word"], 16) ^ int(right["word"], 16)
 
 
 def _lost_backends(evidence: Any) -> bool:
-    got, right = _first_difference(evidence)
-    return _wrong_word(evidence) and (int(got["word"], 16) ^ int(right["word"], 16)) & 0xFFFF != 0
+    return _wrong_bits(evidence) & 0xFFFF != 0
+
+
+def _wrong_features(evidence: Any) -> bool:
+    return _wrong_bits(evidence) >> 16 != 0
 
 
 def _wrong_slot(evidence: Any) -> tuple[int, int, int]:
@@ -176,13 +179,13 @@ key_set_arithmetic = Exercise(
     hints=(
         Hint(
             "The word has lost a backend bit. They belong to all features together, so a "
-            "difference takes none of them: take only bits 16 and up out of a.",
+            "difference takes none of them: take only bits 16 and up of b out of a.",
             when=_lost_backends,
         ),
         Hint(
             "The word still has a feature that b has, or has lost one that b lacks. `a & ~x` is "
             "a without the bits of x.",
-            when=_wrong_word,
+            when=_wrong_features,
         ),
         Hint(
             "You added the backend to a feature that has one slot. Only those in PER_BACKEND "
