@@ -406,6 +406,20 @@ class LosesTheRest(Pool):
         return address
 
 
+@answers.wrong("repair_the_pool", "asks the events in free only")
+class AsksInFree(Pool):
+    def allocate(self, size, stream):
+        self.retire = lambda: None
+        try:
+            return super().allocate(size, stream)
+        finally:
+            del self.retire
+
+    def free(self, address, used_on=()):
+        super().free(address, used_on)
+        self.retire()
+
+
 @answers.wrong("repair_the_pool", ORDERS)
 class TrustsTheQueue(Pool):
     """Takes the first event for all of them."""
@@ -637,6 +651,7 @@ test_answers = answers.tests()
             "asks again on a full device, and does not search",
             "search your own blocks again",
         ),
+        ("repair_the_pool", "asks the events in free only", "before it searches"),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, why, says):

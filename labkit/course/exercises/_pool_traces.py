@@ -36,6 +36,15 @@ def _late_read(rng: Rng) -> list[Step]:
     ]  # fmt: skip
 
 
+def _read_to_the_end(rng: Rng) -> list[Step]:
+    """The reader of a block is done when its bytes are asked for again."""
+    nbytes = MIB * rng.randint(5, 20)
+    return [
+        ("allocate", "d0", nbytes, 0), ("slow", 1, 60), ("use", "d0", 1), ("free", "d0"),
+        ("allocate_when_done", "d1", nbytes, 0), ("free", "d1"),
+    ]  # fmt: skip
+
+
 def _rounds(rng: Rng, size: int, owners: tuple[int, ...], shared: bool, clears: bool) -> list[Step]:
     """Rounds of varying sizes; where `shared`, other streams read what one has written."""
     steps: list[Step] = []
@@ -79,7 +88,8 @@ def two_streams(rng: Rng, size: int) -> tuple[Any, ...]:
 
 def readers(rng: Rng, size: int) -> tuple[Any, ...]:
     """Other streams read a block, some of them late."""
-    steps = _late_read(rng) + _rounds(rng, size, (0, 1), shared=True, clears=False)
+    steps = _late_read(rng) + _read_to_the_end(rng)
+    steps += _rounds(rng, size, (0, 1), shared=True, clears=False)
     return steps, ROOM, _seeds(rng)
 
 
@@ -124,7 +134,7 @@ def any_program(rng: Rng, size: int) -> tuple[Any, ...]:
     shared = size % 2 == 1  # what is pending depends on the queue order: held bytes do as well
     steps = _rounds(rng, size, (0, 1), shared, clears=True)
     if shared:
-        steps = _late_read(rng) + steps + _late_write(rng)
+        steps = _late_read(rng) + _read_to_the_end(rng) + steps + _late_write(rng)
     return [*steps, ("all_done",)], ROOM, _seeds(rng)
 
 
@@ -151,6 +161,7 @@ class Trace:
         self.blocks: dict[str, tuple[int, int, int, int]] = {}
         self.expected: list[tuple[str, int, int]] = []
         self.refused: list[str] = []
+        self.taken_anew: list[str] = []
         self.spoilt: set[str] = set()
         self.work: list[tuple[str, str, int]] = []
         self.kept = self.tag = 0
@@ -187,6 +198,14 @@ class Trace:
         self._note(f"{name} written", stream, (), (name,))
         for start in (address, address + size - WIDTH):
             self.device.memset_async(start, self.tag, WIDTH, stream)
+
+    def allocate_when_done(self, name: str, size: int, owner: int) -> None:
+        """A block of a size that came back, asked for when the queues have run empty."""
+        self.device.synchronize()
+        calls = self.driver.log.calls
+        self.allocate(name, size, owner)
+        if self.driver.log.calls > calls:
+            self.taken_anew.append(name)
 
     def use(self, name: str, other: int) -> None:
         """Another stream reads both ends, after they were written."""
@@ -247,6 +266,7 @@ class Trace:
             "wrong data": sorted(wrong),
             "refused": self.refused,
             "waits": self.driver.waits,
+            "taken anew": self.taken_anew,
             "most bytes held": self.driver.peak,
             "bytes kept after clear": self.kept,
             "problems": sorted(set(self.driver.problems)),
@@ -323,6 +343,8 @@ def _opinion(case: Case, run: PoolRun, most: int | None) -> str | Wrong | None:
         return Wrong("MemoryError for what cannot be served, and only for that", refused)
     if ours["waits"]:
         return Wrong("nobody waits while the device has room", 0)
+    if ours["taken anew"]:
+        return Wrong("a block whose readers are done serves again", [])
     if most is not None and ours["most bytes held"] > most:
         return Wrong(f"at most {most:,} bytes are held", most)
     if ours["bytes kept after clear"]:

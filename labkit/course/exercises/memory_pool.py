@@ -183,6 +183,11 @@ repair_the_pool = Exercise(
             when=lambda e: "data" in e.property and e.stage == "readers",
         ),
         Hint(
+            "All readers of a block were done, and you asked the device for a new one. allocate "
+            "asks the events before it searches.",
+            when=lambda e: "readers are done" in e.property,
+        ),
+        Hint(
             "Do not wait for the readers while there is room: query_event asks without waiting.",
             when=lambda e: "nobody waits" in e.property and e.stage != "two streams",
         ),
@@ -216,6 +221,7 @@ repair_the_pool = Exercise(
         "does not wait for what is pending on a full device",
         "merges what is pending on a full device without a wait",
         "asks again on a full device, and does not search",
+        "asks the events in free only",
         "clear frees live blocks",
         "loses the remainder of a split",
         ORDERS,
