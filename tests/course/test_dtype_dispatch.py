@@ -10,7 +10,7 @@ from labkit.core.host_compiler import CompilerMissing, compiler
 from labkit.course.benches import c_program
 from labkit.course.checks import failing_cases, outcomes
 from labkit.course.exercise import Case, Hint
-from tests.course.answers import FIRST, Answers
+from tests.course.answers import FIRST, Answers, first_hint
 
 answers = Answers("dtype_dispatch")
 ELSEWHERE = "is right in float32 and overflows, truncates or returns the wrong dtype elsewhere"
@@ -212,6 +212,18 @@ def cpu_named(message):
     return "dispatcher" if "CPU" in message else owner(message)
 
 
+@answers.wrong("owner", "asks for parts of the words")
+def any_not_implemented(message):
+    if message.startswith("Could not run"):
+        return "dispatcher"
+    return "kernel" if "not implemented" in message else "other"
+
+
+@answers.wrong("owner", "asks for parts of the words")
+def any_backend(message):
+    return "dispatcher" if "backend" in message else owner(message)
+
+
 @answers.right("filled")
 def filled(body, Num, num):
     body = re.sub(r"\bnum\b", num, re.sub(r"\bNum\b", Num, body))
@@ -280,6 +292,21 @@ def test_a_hint_is_about_the_words_that_came_out_wrong():
     assert "A word that only con" in fitting_hints("filled", inside_words)
     assert fitting_hints("filled", takes_one_space) == {"The spaces go only a"}
     assert fitting_hints("filled", leaves_glue) == {"`##` glues: it goes,"}
+
+
+def test_a_slip_at_equal_lengths_is_not_taken_for_unequal_ones():
+    generic, table = answers.exercises["generic_add"], answers.exercises["dtype_table"]
+    floats = instead("{ num *data; int64_t n; }", "{ float *data; int64_t n; }", HEADER)
+    turned = instead("{ num *data; int64_t n; }", "{ int64_t n; num *data; }", HEADER)
+    assert "`num *data`" in first_hint(generic, texts(floats))
+    assert "`data` stands first" in first_hint(generic, texts(turned))
+
+    def by_their_own(functions, a, b):
+        if not {a.dtype, b.dtype} <= set(NAMES):
+            raise TypeError(f"no add was compiled for {a.dtype} with {b.dtype}")
+        return dtype_table(functions, a, b)
+
+    assert "Look the common dtype up" in first_hint(table, by_their_own)
 
 
 def keeps_the_gaps(functions, a, b):

@@ -239,6 +239,11 @@ def _wrong_number(evidence: Evidence) -> bool:
     return isinstance(got, list) and isinstance(right, list)
 
 
+def _refused_equal(evidence: Evidence) -> bool:
+    got, right = _wrong_sum(evidence)
+    return isinstance(right, list) and f"{got}".startswith("refused")
+
+
 def _large_long(evidence: Evidence) -> bool:
     name, pairs, _ = evidence.inputs
     large = name == "Long" and any(abs(x) > 1 << 53 for a, b, _ in pairs for x in (*a, *b))
@@ -289,6 +294,16 @@ generic_add = Exercise(
             "Some names stand more than once, or nowhere. The list is the only place for "
             "them; everything else is made from Num and num.",
             when=lambda e: bool(e.value.get("dtypes not listed exactly once")),
+        ),
+        Hint(
+            "The lengths are equal here, and still memory past the end was touched. Is the data of "
+            "this struct `num *data`, and does the loop end at c->n?",
+            when=lambda e: re.search(r"lengths: a (\d+), b \1, c \1\b", e.got) is not None,
+        ),
+        Hint(
+            "The lengths are equal here, and the function did not return 0. In the struct `data` "
+            "stands first, then `n`.",
+            when=_refused_equal,
         ),
         Hint(
             "Something was touched that is not yours. Compare all three lengths first, and return "

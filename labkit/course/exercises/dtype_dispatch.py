@@ -183,6 +183,17 @@ def _strided(evidence: Any) -> bool:
     )
 
 
+def _served(evidence: Any) -> bool:
+    """Whether a pair was refused that has a function, and one of the two dtypes has none."""
+    (pairs,) = evidence.inputs
+    return any(
+        isinstance(right, torch.Tensor)
+        and f"{value}".startswith(("TypeError", "KeyError"))
+        and not {a.dtype, b.dtype} <= set(COMPILED)
+        for (a, b), value, right in zip(pairs, evidence.value, evidence.right, strict=True)
+    )
+
+
 def _beside(case: Case, got: Any, right: Any) -> Any:
     """The first sum of the right dtype with wrong numbers, beside the right one."""
     from labkit import show
@@ -238,6 +249,11 @@ dtype_table = Exercise(
             "Promote first, look up second: both operands must have the dtype of the function "
             "before it is called, and so must c.",
             when=lambda evidence: "MemoryError" in evidence.got,
+        ),
+        Hint(
+            "The common dtype of this pair has a function, though a or b alone has none: float16 "
+            "with bfloat16 is added in float32. Look the common dtype up, not that of a or b.",
+            when=_served,
         ),
         Hint(
             "Nobody compiled a function for this common dtype. There is no default: raise a "
