@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from labkit.course.checks import failing_cases
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from tests.course.answers import Answers, first_hint
@@ -365,12 +366,19 @@ test_answers = answers.tests()
     [
         (frees_nothing, "A request of 40 MiB has a segment of its own"),
         (keeps_most, "a little more than half is enough"),
+        (too_much, "The last request is too large"),
         (no_cure, "Now the settings"),
         (pinned, "With growing segments the same blocks lie side by side"),
     ],
 )
 def test_a_program_and_its_cure_have_their_own_hints(answer, said):
     assert said in first_hint(answers.exercises["cause_and_cure"], answer)
+
+
+def test_empty_settings_are_called_the_answers_own():
+    exercise = answers.exercises["cause_and_cure"]
+    first = failing_cases(exercise, lambda total: (cause_and_cure(total)[0], ""), 11)[0]
+    assert first.property == "under your settings '' every request is served"
 
 
 def test_a_line_that_is_often_asked_is_not_called_the_one_with_the_most_bytes():

@@ -111,7 +111,7 @@ def _judge_fragments(case: Case, got: Any) -> str | Wrong | None:
     if isinstance(found, str):
         return found
     if found[0] is not None:
-        return Wrong(f"under {cure or 'the default settings'} every request is served")
+        return Wrong(f"under your settings {cure!r} every request is served")
     return None
 
 
@@ -181,6 +181,11 @@ cause_and_cure = Exercise(
             "Too much stays. Of each segment of 40 MiB a little more than half is enough: no other "
             "block of that size fits beside it.",
             when=lambda evidence: "60 %" in evidence.property and _frees(evidence),
+        ),
+        Hint(
+            "The last request is too large: beside what is in use the device has not that much. "
+            "Ask for less, and still for more than the largest idle piece.",
+            when=lambda evidence: "fit on the device together" in evidence.property,
         ),
         Hint(
             "Your program does break up the device. Now the settings: which one does rule 5 name?",
