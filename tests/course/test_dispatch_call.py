@@ -1,5 +1,8 @@
+import pytest
+
 from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.checks import failing_cases
+from labkit.course.exercise import Hint
 from labkit.course.exercises import find
 from tests.course.answers import Answers
 
@@ -101,6 +104,11 @@ for name, why, answer in [
         lambda word, inc, exc: word & ~(exc >> 16 << 16),
     ),
     ("on_thread", "forgets what the thread excludes", lambda word, inc, exc: word | inc),
+    (
+        "on_thread",
+        "forgets what the thread excludes",
+        lambda word, inc, exc: (word | inc) ^ (exc >> 16 << 16),
+    ),
 ]:
     answers.wrong(name, why)(answer)
 
@@ -109,6 +117,34 @@ def test_the_examples_of_the_tasks_are_right():
     word = DispatchKeySet("CPU", "AutogradCPU").raw
     assert hops()(word, word, {"AutogradCPU": "on", "CPU": "end"}) == ["AutogradCPU", "CPU"]
     assert joined_by()([1, [2, None], "8"]) == 3
+
+
+def no_error(word, mask, table):
+    return [slot for slot in hops()(word, mask, table) if slot != "error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("on_thread", lambda word, inc, exc: (word | inc) & ~exc, "A backend is missing"),
+        (
+            "on_thread",
+            lambda word, inc, exc: word & ~(exc >> 16 << 16),
+            "the thread includes: join",
+        ),
+        ("on_thread", lambda word, inc, exc: word & ~(exc >> 16 << 16) | inc, "take away last"),
+        ("on_thread", lambda word, inc, exc: (word | inc) ^ (exc >> 16 << 16), ""),
+        ("predict_the_hops", no_error, "'error' is missing"),
+    ],
+)
+def test_the_hint_about_the_fault_fits_and_no_other(name, wrong, said):
+    exercise = find(f"dispatch_call.{name}")
+    for seed in range(20):
+        failure = failing_cases(exercise, wrong, seed, search=False)[0]
+        hints = [hint for hint in exercise.hints if isinstance(hint, Hint)]
+        fitting = [hint.text for hint in hints if not hint.stage and hint.fits(failure)]
+        assert [text for text in fitting if said not in text] == []
+        assert len(fitting) == (said != "")
 
 
 def test_a_failing_call_is_one_call_with_the_names_of_its_keys():

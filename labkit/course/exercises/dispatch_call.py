@@ -182,6 +182,10 @@ predict_the_hops = Exercise(
     banned=("torch.*", "labkit.dispatch.*", "labkit.conformance.*"),
     hints=(
         Hint(
+            "This call finds no kernel in the end: 'error' is missing, in place of the slot.",
+            when=lambda evidence: [*evidence.value, "error"] == evidence.right,
+        ),
+        Hint(
             "The mask acts once, before the first hop. A set that a kernel makes itself was never "
             "masked: its highest key may be a fallthrough, and then nothing can run.",
             stage="own sets",
@@ -254,6 +258,17 @@ def _a_thread(rng: Rng, size: int) -> tuple[int, int, int]:
     return _joined(arguments), included, excluded
 
 
+def _missing(evidence: Any) -> int:
+    return int(evidence.right, 16) & ~int(evidence.value, 16)
+
+
+def _added_again(evidence: Any) -> bool:
+    """Whether all that is too much was excluded, and included."""
+    _, included, excluded = evidence.inputs
+    extra = int(evidence.value, 16) & ~int(evidence.right, 16)
+    return extra != 0 and extra & ~(included & excluded) == 0
+
+
 on_thread = Exercise(
     id="dispatch_call.on_thread",
     case=_a_thread,
@@ -268,11 +283,17 @@ on_thread = Exercise(
     hints=(
         Hint(
             "A backend is missing. Taking a key out takes its feature: clear bits 16 and up only.",
-            when=lambda evidence: int(evidence.right, 16) & 0xFFFF & ~int(evidence.value, 16) != 0,
+            when=lambda evidence: _missing(evidence) & 0xFFFF & evidence.inputs[2] != 0,
+        ),
+        Hint(
+            "A key is missing that the thread includes: join those, too.",
+            when=lambda evidence: (
+                _missing(evidence) & ~(evidence.inputs[0] | evidence.inputs[2]) != 0
+            ),
         ),
         Hint(
             "A key that the thread includes and excludes is out: take away last.",
-            when=lambda evidence: evidence.inputs[1] & evidence.inputs[2] != 0,
+            when=_added_again,
         ),
         "word | included, and then & ~(the features of excluded): excluded >> 16 << 16.",
     ),
