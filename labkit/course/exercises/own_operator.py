@@ -191,10 +191,6 @@ fake_pairs = Exercise(
             "n numbers make n rows of n: the shape is (n, n).",
             when=lambda evidence: evidence.value["shape"] != evidence.right["shape"],
         ),
-        Hint(
-            "A fake kernel computes nothing: it makes an empty tensor that looks like the result.",
-            when=lambda evidence: evidence.kind == "banned",
-        ),
         "x.shape[0] is n. x.new_empty(n, n) has room for the result and no numbers in it.",
     ),
     must_fail=(
