@@ -40,8 +40,8 @@ def basic_index(sizes, strides, offset, index, **broken):
                 start = min(max(item.start or 0, 0), size)
             length = max(0, -((start - stop) // (1 if broken.get("length") else step)))
             offset += start * stride
-            made.append((length, stride * step))
-    made += rest
+            made.append((length, stride * broken.get("stretched", step)))
+    made += [] if broken.get("drops") else rest
     return tuple(size for size, _ in made), tuple(stride for _, stride in made), offset
 
 
@@ -67,6 +67,8 @@ for why, answer in [
     ("clamps out-of-range integers", broken(clamp=True)),
     ("forgets negative starts", broken(positive=True)),
     ("step changes stride but not size", broken(length=True)),
+    ("step changes size but not stride", broken(stretched=1)),
+    ("forgets the dimensions without an item", broken(drops=True)),
     ("None gets stride 0", broken(none=0)),
     ("is right only for square, even or contiguous shapes", packed),
     ("catches every exception and returns a default", catches(basic_index, ((), (), 0))),
@@ -443,6 +445,13 @@ def test_an_integer_outside_and_a_none_at_the_end_have_their_hints():
     outside = first_hint(exercise, wrongs["clamps out-of-range integers"])
     assert "An integer outside is refused" in outside
     assert "At the end, where none comes" in first_hint(exercise, wrongs["None gets stride 0"])
+
+
+def test_what_is_left_over_and_an_unstretched_stride_have_their_hints():
+    exercise = answers.exercises["basic_index"]
+    for seed in (7, 11, 23):
+        assert "fewer items" in first_hint(exercise, broken(drops=True), seed)
+        assert "multiplies the stride" in first_hint(exercise, broken(stretched=1), seed)
 
 
 def test_too_many_items_around_an_ellipsis_are_told_of_the_count():

@@ -113,6 +113,20 @@ def _only_offset(evidence: Any) -> bool:
     return tuple(map(tuple, got[:2])) == tuple(map(tuple, right[:2])) and got[2] != right[2]
 
 
+def _drops_what_is_left(evidence: Any) -> bool:
+    """Are dimensions missing that no item spoke of?"""
+    named = len(_index_of(evidence))
+    kept = len(evidence.inputs[0]) - named
+    return Ellipsis not in _index_of(evidence) and len(evidence.value[0]) == (
+        len(evidence.right[0]) - kept
+    ) < len(evidence.right[0])
+
+
+def _only_strides(evidence: Any) -> bool:
+    got, right = evidence.value, evidence.right
+    return got[::2] == right[::2] and got[1] != right[1] and None not in _index_of(evidence)
+
+
 def _only(*kinds: type) -> Any:
     """Whether an index holds items of these kinds alone, one of the last kind among them."""
 
@@ -158,6 +172,15 @@ basic_index = Exercise(
             when=_only_offset,
         ),
         Hint(
+            "The index has fewer items than the tensor has dimensions. Those that are left over "
+            "stay as they are, at the end.",
+            when=_drops_what_is_left,
+        ),
+        Hint(
+            "Sizes and offset agree, the strides do not: a step of a slice multiplies the stride.",
+            when=_only_strides,
+        ),
+        Hint(
             "An integer outside is refused, not cut off as the bounds of a slice are: an axis of "
             "size n takes -n to n - 1. Too many items are refused, too.",
             when=lambda evidence: (
@@ -190,6 +213,8 @@ basic_index = Exercise(
         "clamps out-of-range integers",
         "forgets negative starts",
         "step changes stride but not size",
+        "step changes size but not stride",
+        "forgets the dimensions without an item",
         "None gets stride 0",
         "is right only for square, even or contiguous shapes",
         FIRST,
