@@ -34,7 +34,7 @@ def _traits(exercise: Exercise) -> dict[str, Any]:
     return {
         "exercise": exercise.id,
         "statement": HEADING.sub("", task.statement) if task else "",
-        "rules": list(exercise.rules) or [f"may not call {name}" for name in exercise.banned],
+        "rules": list(exercise.rules) or _forbidden(exercise.banned),
         "about": f"{exercise.rung}, about {exercise.minutes} minutes",
         "stages": state.stages,
         "status": state.status,
@@ -46,6 +46,13 @@ def _traits(exercise: Exercise) -> dict[str, Any]:
         "solution": (task.solution_code if task else "") or NOT_SHIPPED if is_open else "",
         "reason": task.solution_words if task and is_open else "",
     }
+
+
+def _forbidden(banned: Sequence[str]) -> list[str]:
+    """What may not be called, without names that another one, such as labkit.*, covers."""
+    whole = tuple(name.removesuffix("*") for name in banned if name.endswith(".*"))
+    told = [name for name in banned if name.endswith(".*") or not name.startswith(whole)]
+    return [f"may not call {name}" for name in told]
 
 
 def task_of(exercise: Exercise) -> Task | None:

@@ -41,6 +41,11 @@ def test_a_card_shows_what_was_earned_and_no_more():
     assert card_of("start_here.places").solution
 
 
+def test_a_card_names_no_function_that_its_library_covers():
+    rules = card_of("first_kernel.predict_sectors").rules
+    assert rules == ["may not call torch.*", "may not call labkit.*"]
+
+
 def test_giving_up_opens_the_solution():
     card = card_of("start_here.places")
     card._answer(card, {"ask": "give up"}, [])

@@ -295,7 +295,7 @@ def test_a_kernel_that_fails_is_a_sentence_and_not_an_error():
     over = kernel_bench.launch(
         'extern "C" __global__ void f(int* x) { x[-1] = 7; }', "f", 1, 1, (x,), trace=True
     )
-    assert over.outside == "written around array 0"
+    assert over.outside == "written around x"
     assert over.findings[0].startswith("line 1: out of bounds: ")
     assert not x.any()
 

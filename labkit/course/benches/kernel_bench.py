@@ -260,10 +260,10 @@ def _run(
     finally:
         for start in starts:
             driver.free(start)
-    spilled = [str(n) for n, (_, intact) in enumerate(after) if not intact]
-    outside = f"written around array {', '.join(spilled)}" if spilled else "untouched"
     params = function.function.signature.params
     names = tuple(p.name for p, arg in zip(params, args, strict=False) if _is_array(arg))
+    spilled = [name for name, (_, intact) in zip(names, after, strict=False) if not intact]
+    outside = f"written around {', '.join(spilled)}" if spilled else "untouched"
     return Launched(tuple(array for array, _ in after), names, outside, failure, report)
 
 
