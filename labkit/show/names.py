@@ -56,9 +56,12 @@ def tensors_at(frame: FrameType) -> dict[int, str]:
 
 
 def tensors_in(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors among the variables, without those whose names begin with an underscore."""
+    """The tensors among the variables, without those whose names begin with an underscore.
+
+    Their types are asked: a view that the next write has left behind raises when it is asked itself.
+    """
     return {
         name: value
         for name, value in variables.items()
-        if not name.startswith("_") and hasattr(value, "grad_fn") and not isinstance(value, type)
+        if not name.startswith("_") and hasattr(type(value), "grad_fn")
     }

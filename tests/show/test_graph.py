@@ -75,6 +75,17 @@ def test_a_freed_graph_can_still_be_drawn():
     assert len(labels(graph(y))) == 3
 
 
+@pytest.mark.parametrize("library", [torch, lab])
+def test_a_stale_view_beside_it_is_not_asked_for_its_node(library):
+    x = library.ones(2, requires_grad=True)
+    base = x * 2
+    stale, _ = base.unbind()
+    base.mul_(3)
+    with pytest.raises(RuntimeError, match="unbind|Unbind"):
+        _ = stale.grad_fn
+    assert "x" in str(graph(x.sum()).levels)
+
+
 def test_a_deep_chain_is_walked_without_recursion():
     x = torch.ones((), requires_grad=True)
     for _ in range(5000):
