@@ -189,8 +189,8 @@ checkpoint = Exercise(
     seconds=2,
     banned=("torch.utils.checkpoint.*",),
     hints=(
-        Hint("Dropout gradients differ run to run", when=lambda e: "dropout" in e.input
-             and "gradients" in e.property),
+        Hint("The second run dropped other numbers than the first: both must see one state of the "
+             "random numbers", when=lambda e: "dropout" in e.input and "gradients" in e.property),
         "Begin with version 3 of the chapter, and hand args and kwargs on",
         "Take the state of the random numbers before the first run, and put it back for the second",
         Hint("Other code has drawn numbers since: put the generator back when you are done",
