@@ -58,7 +58,7 @@ def tensors_at(frame: FrameType) -> dict[int, str]:
 def tensors_in(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors among the variables, without those whose names begin with an underscore.
 
-    Their types are asked: a view that the next write has left behind raises when it is asked itself.
+    Their types are asked: a stale view raises when it is asked itself.
     """
     return {
         name: value

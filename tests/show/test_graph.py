@@ -81,7 +81,7 @@ def test_a_stale_view_beside_it_is_not_asked_for_its_node(library):
     base = x * 2
     stale, _ = base.unbind()
     base.mul_(3)
-    with pytest.raises(RuntimeError, match="unbind|Unbind"):
+    with pytest.raises(RuntimeError, match="Unbind"):
         _ = stale.grad_fn
     assert "x" in str(graph(x.sum()).levels)
 
