@@ -83,7 +83,7 @@ def test_a_stale_view_beside_it_is_not_asked_for_its_node(library):
     base.mul_(3)
     with pytest.raises(RuntimeError, match="Unbind"):
         _ = stale.grad_fn
-    assert "x" in str(graph(x.sum()).levels)
+    assert sorted(labels(graph(x.sum()))) == ["AccumulateGrad", "SumBackward0"]
 
 
 def test_a_deep_chain_is_walked_without_recursion():
