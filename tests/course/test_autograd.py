@@ -240,6 +240,14 @@ def test_the_hint_of_leaf_or_not_fits_the_mistake(mistake, stage, hint):
     assert hint in said.text.lower() or hint in said.text
 
 
+def test_a_grad_too_many_of_leaf_or_not_is_never_called_missed():
+    exercise = find("autograd.leaf_or_not")
+    found = outcomes(exercise, by_rules(on_leaves=True), 5)
+    wrong = next(outcome for outcome in found if outcome.state == "wrong")
+    missed = next(one for one in exercise.hints if "A grad that you miss" in str(one))
+    assert not missed.fits(wrong.failures[0])
+
+
 def by_plain_recursion():
     result, _ = by_rules()
 

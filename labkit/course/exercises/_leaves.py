@@ -352,7 +352,7 @@ leaf_or_not = Exercise(
         Hint(
             "A grad that you miss. Backward may start at a leaf; a gradient reaches everything in "
             "the history, and in its history; and a value that retains keeps its own.",
-            when=only_grad_wrong,
+            when=lambda evidence: only_grad_wrong(evidence) and not grad_too_often(evidence),
         ),
         "A leaf is a Value without history. Whether it requires grad is another question.",
         "reach() is a walk: a list of Values still to visit, and a set of those seen.",
