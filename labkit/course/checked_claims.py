@@ -102,6 +102,7 @@ def checked(
     found |= {key: f"not checkable here; to settle it: {text}" for key, text in settles.items()}
     rows = [
         _row(claim_id, found[claim_id], dated.get(claim_id, ""))
+        | ({"verdict": "unverifiable"} if claim_id in settles else {})
         for claim_id in sorted(found, key=natural)
     ]
     documents = sorted({DOCUMENTS[entry_of(claim_id)["document"]] for claim_id in found})

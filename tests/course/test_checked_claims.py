@@ -45,6 +45,8 @@ def test_rows_say_what_was_found_what_is_better_and_when_it_was_true():
     assert "0x0>" in rows[WRONG]["found"], "no addresses"
     assert rows[HOLDS]["found"] == "it holds"
     assert rows[OPINION]["found"] == "not checkable here; to settle it: a count of papers"
+    (open_row,) = course.checked({}, settles={HOLDS: "a count of papers"}).rows
+    assert open_row["verdict"] == "unverifiable", "whatever is on record"
     page = table._repr_html_()
     assert page.startswith("<details><summary>") and "<b>: 7" not in page
     assert "true until 2019" in page and all(i in page for i in (WRONG, HOLDS, OPINION))
