@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
 from labkit.course.exercises._orders_drawn import tensors_drawn
 
 OPERATORS = ("add", "mul", "div", "where", "pow")
@@ -85,6 +85,11 @@ def _row_truth(name: str, grad: Any, inputs: Any, needs: Any) -> list[Any]:
     return [next(found) if need else None for need in needs]
 
 
+def _shapes_agree(evidence: Evidence) -> bool:
+    pairs = zip(evidence.value, evidence.right, strict=True)
+    return all(one is None or two is None or one.shape == two.shape for one, two in pairs)
+
+
 derivative_row = Exercise(
     id="autograd_engine.derivative_row",
     case=_row_case,
@@ -101,9 +106,12 @@ derivative_row = Exercise(
         "torch.Tensor.sum_to_size", "labkit.*",
     ),
     hints=(
-        "Shape error only where a size-1 axis was stretched",
-        "Sum over stretched axes, keep those that were one",
-        "sum_to_size semantics, conj on the partner",
+        Hint("A gradient has the shape of its input: sum over the dimensions in front and remove "
+             "them; sum over those of size 1 that were stretched, and keep them",
+             when=lambda e: not _shapes_agree(e)),
+        Hint("Complex numbers: the other factor, or the divisor, comes conjugated",
+             when=lambda e: e.inputs[1].is_complex() and _shapes_agree(e)),
+        "How fast does the result grow with this one input? Multiply that slope by grad.",
         Hint("log(0) is -inf, and -inf times 0 is nan: choose 0 with where before you multiply",
              when=lambda e: "nan" in e.got),
         Hint("The gradient of a float32 input is float32, also where the other one was float64",

@@ -37,7 +37,7 @@ next_node = Exercise(
             "That is a number. Return the name.",
             when=lambda e: not isinstance(e.value, str),
         ),
-        "Of the ready nodes the one made last runs: it has the largest number. max(..., key=...).",
+        "Of the ready nodes the one made last runs: it has the largest number. Return its name.",
     ),
     must_fail=(
         "takes the one made first",
