@@ -46,6 +46,7 @@ answers.wrong("index", "turns each block round by itself")(
     )
 )
 answers.wrong("index", "begins at n")(who(f"n - ({PLACE})"))
+answers.wrong("index", "forgets the brackets")(who(f"n - 1 - {PLACE}"))
 answers.wrong("index", "lets one thread do all the work")(
     lambda: (
         """extern "C" __global__ void who(int* out, int n) {
@@ -263,6 +264,16 @@ def test_a_slip_earns_the_hint_about_it():
     walks = kernel(f"{LOOP.replace('first + ', '')} if (i >= first) y[i] = a * x[i] + y[i];")
     assert "Nothing before `first`" in first_hint(first_kernel.saxpy, begins)
     assert "walks from 0" in first_hint(first_kernel.saxpy, walks)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_slip_in_the_first_lines_earns_the_hint_about_it(seed):
+    index, guard = (answers.exercises[name] for name in ("index", "guard"))
+    front = WHO.replace("LINE", PLACE).replace("i >= 0", "i < n")
+    assert "in brackets" in first_hint(index, who(f"n - 1 - {PLACE}"), seed)
+    assert "This is rule 1" in first_hint(index, lambda: front, seed)
+    assert "x has n elements" in first_hint(guard, guarded("if (i <= n - 1)"), seed)
+    assert "too many threads" in first_hint(guard, guarded("if (i + 2 < n)"), seed)
 
 
 def test_the_truth_is_that_of_a_kernel_with_the_expression_in_it():

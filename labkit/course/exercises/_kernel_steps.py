@@ -31,7 +31,7 @@ def _launched(code: str, name: str, grid: int, block: int, order: Any, *args: An
 
 def _a_grid(rng: Rng, size: int) -> tuple[int, int, int, Any]:
     """(elements, blocks, threads in a block, order): as few whole blocks as hold the elements."""
-    count = 1 + rng.randint(0, 30 * size) if size else 5
+    count = 2 + rng.randint(0, 30 * size) if size else 5  # one element has no order
     block = rng.choice((3, 7, 32, 33, 64)) if size else 3
     return count, math.ceil(count / block), block, rng.choice(("forward", "reverse"))
 
@@ -41,7 +41,7 @@ def _show_grid(count: int, grid: int, block: int, order: Any) -> str:
 
 
 def _fewer(count: int, grid: int, block: int, order: Any) -> Any:
-    for less in sorted({count // 2, count - 1} - {0, count}):
+    for less in sorted({count // 2, count - 1} - {0, 1, count}):
         yield less, math.ceil(less / block), block, order
 
 
@@ -59,7 +59,12 @@ def _drive_index(answer: Any, count: int, grid: int, block: int, order: Any) -> 
 
 
 def _from_the_front(evidence: Any) -> bool:
-    return bool(evidence.value["out"] == evidence.right["out"][::-1])
+    return bool(evidence.value["out"] == evidence.right["out"][::-1] != evidence.right["out"])
+
+
+def _the_wrong_way(evidence: Any) -> bool:
+    got, right = evidence.value, evidence.right["out"]
+    return bool(got["findings"] and got["out"][-1] == right[-1] and got["out"] != right)
 
 
 index = Exercise(
@@ -86,6 +91,11 @@ index = Exercise(
             when=_from_the_front,
         ),
         Hint(
+            "Thread 0 takes the right element, and its neighbours leave at the end. The minus "
+            "belongs to the whole of rule 1: put that in brackets.",
+            when=_the_wrong_way,
+        ),
+        Hint(
             "The blocks take the same elements as each other: what tells a thread its block?",
             when=lambda e: e.inputs[1] > 1 and -1 in e.value["out"],
         ),
@@ -97,6 +107,7 @@ index = Exercise(
         "leaves its block out",
         "turns each block round by itself",
         "begins at n",
+        "forgets the brackets",
         "lets one thread do all the work",
     ),
 )
@@ -140,7 +151,7 @@ guard = Exercise(
         ),
         Hint(
             "The last element of out is missing: too many threads stand still.",
-            when=lambda e: e.value["out"][:-1] == e.right["out"][:-1],
+            when=lambda e: not e.value["findings"] and e.value["out"][:-1] == e.right["out"][:-1],
         ),
         "n numbers have n - 1 steps between them.",
         "if (i + 1 < n)",
