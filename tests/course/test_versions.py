@@ -389,6 +389,24 @@ def into_the_gradient(grad, places, factor):
 test_answers = answers.tests()
 
 
+def view_asks_nobody(tensor, places, name, output_nr):
+    several, tensor.several = tensor.several, False  # so that its history refuses nothing
+    made = view(tensor, places, name, output_nr)
+    tensor.several, made.several = several, several or made.several
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_refusal_that_is_missed_earns_the_hint_about_it(seed):
+    exercise = answers.exercises["rebase_history"]
+    for slip, words in (
+        (view_forgets, "several says"),
+        (view_of_unbind, "several says"),
+        (view_asks_nobody, "A view of a stale view"),
+    ):
+        assert words in first_hint(exercise, (slip, mul_, history), seed), slip.__name__
+
+
 def test_the_picture_marks_the_node_that_should_be_another():
     exercise = answers.exercises["rebase_history"]
     program = [("select", "base", "v0", 0), ("select", "base", "v1", 1), ("mul_", "v0", 3.0)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage, handed_out
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises._version_steps import kept_by, through_copy, unpack
 from labkit.course.exercises._written_tensors import will_backward_refuse
@@ -243,7 +243,8 @@ def _judge_views(case: Case, got: Any) -> Any:
         for wanted, found in pairs:
             if wanted != found:
                 return f"event {wanted}; yours: {found}"
-        return f"events {right['on the way']}; yours: {got['on the way']}"
+        wanted, found = (each["on the way"][len(pairs):] for each in (right, got))
+        return f"event {wanted[0]}; yours: none" if wanted else f"no event; yours: {found[0]}"
     if list(got["at the end"]) != list(right["at the end"]):
         return f"tensors {list(right['at the end'])}; yours: {list(got['at the end'])}"
     for name, wanted in right["at the end"].items():
@@ -252,6 +253,13 @@ def _judge_views(case: Case, got: Any) -> Any:
             if found != value:
                 return f"{what} of {name}: {value}; yours: {found}"
     return None
+
+
+MAKES_A_VIEW = ("event ('select'", "event ('slice'", "event ('unbind'")
+
+
+def _yours(evidence: Evidence) -> str:
+    return evidence.property.partition("; yours: ")[2]
 
 
 def _picture(case: Case, got: Any, right: Any) -> Any:
@@ -288,11 +296,15 @@ rebase_history = Exercise(
         Hint("Refuse first, then call your function of the chapter: here something was changed "
              "though it refused, or nothing refused",
              when=lambda e: e.property.startswith(("version", "values"))),
-        "several says: may not be written. Who gets it? An output of unbind, and its views",
+        Hint("A view of a stale view is refused, too: safe_view asks safe_history of the old one",
+             when=lambda e: "its base" in e.property and "yours: none" in e.property
+             and e.property.startswith(MAKES_A_VIEW)),
+        Hint("several says: may not be written. Who gets it? An output of unbind, and its views",
+             when=lambda e: "Output" in e.property and "Output" not in _yours(e)),
         "A stale view: made_at is not the version. Only one with several refuses then",
         Hint("The words differ: a write says 'is being modified inplace', a stale "
              "node 'its base or another view of its base has been modified inplace'",
-             when=lambda e: "Output" in e.property),
+             when=lambda e: "Output" in _yours(e)),
     ),
     must_fail=(
         "rebases the view only",
