@@ -329,9 +329,9 @@ wait_stream = Exercise(
             stage="using",
         ),
         "A queue can wait for a mark in another queue.",
-        "Record here, make the other wait for that record: event_record(event, other), then "
-        "stream_wait_event(stream, event). A wait takes the record of that moment: to record the "
-        "event again moves no wait that was made before.",
+        "Record a mark in the queue that is waited for, and let the other one wait for that mark. "
+        "A wait takes the record of that moment: to record the mark again moves no wait that was "
+        "made before.",
     ),
     must_fail=(
         "synchronises the host",

@@ -243,7 +243,7 @@ def _judge_views(case: Case, got: Any) -> Any:
         for wanted, found in pairs:
             if wanted != found:
                 return f"event {wanted}; yours: {found}"
-        wanted, found = (each["on the way"][len(pairs):] for each in (right, got))
+        wanted, found = (each["on the way"][len(pairs) :] for each in (right, got))
         return f"event {wanted[0]}; yours: none" if wanted else f"no event; yours: {found[0]}"
     if list(got["at the end"]) != list(right["at the end"]):
         return f"tensors {list(right['at the end'])}; yours: {list(got['at the end'])}"
