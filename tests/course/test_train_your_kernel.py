@@ -131,6 +131,11 @@ def test_a_slip_in_the_order_or_in_the_pad_is_named():
     assert "dx comes first" in swapped
     assert "the pad is missing" in first_hint(exercises["line_backward"], unpadded)
 
+    def in_floats(*inputs):
+        return tuple([float(one) for one in gradient] for gradient in line()(*inputs))
+
+    assert "as floats" in first_hint(exercises["line_backward"], in_floats)
+
 
 # --- conv_backward
 

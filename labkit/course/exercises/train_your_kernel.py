@@ -169,6 +169,10 @@ line_backward = Exercise(
     minutes=12,
     banned=("torch.*", "labkit.*", "numpy.*"),
     hints=(
+        Hint(
+            "The numbers are right, but as floats: x, w and dy are whole numbers, so begin at 0.",
+            when=lambda e: e.value == e.right,
+        ),
         Hint("You returned (dw, dx): dx comes first.", when=lambda e: e.value == e.right[::-1]),
         Hint(
             "With padding, output 0 begins at -pad: the pad is missing in your h.",
