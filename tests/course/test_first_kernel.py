@@ -307,6 +307,9 @@ def test_a_kernel_that_fails_is_a_sentence_and_not_an_error():
         'extern "C" __global__ void f(int* x) { x[-1] = 7; }', "f", 1, 1, (x,), trace=True
     )
     assert over.outside == "written around x"
+    few = 'extern "C" __global__ void f(int* x) { x[0] = 1; }'
+    refused = kernel_bench.launch(few, "f", 1, 1, (x, x.copy()))
+    assert refused.failure and refused.outside == "untouched" and not refused.arrays[0].any()
     assert over.findings[0].startswith("line 1: out of bounds: ")
     assert not x.any()
 

@@ -338,9 +338,13 @@ answers.wrong("find_races", "forgets order that was handed on")(
 answers.wrong("find_races", "host wait treated as per-stream")(
     lambda program: pairs_of(clocks_of(program, host_is_global=False))
 )
-answers.wrong("find_races", "keeps the first record of an event")(
-    lambda program: pairs_of(clocks_of(program, first_record=True))
-)
+
+
+@answers.wrong("find_races", "keeps the first record of an event")
+def keeps_the_first(program):
+    return pairs_of(clocks_of(program, first_record=True))
+
+
 answers.wrong("find_races", TOO_SLOW)(lambda program: compares_every_pair(program)[0])
 
 
@@ -559,5 +563,4 @@ def test_a_slip_earns_the_hint_about_it():
     assert "empty in a new thread" in first_hint(module.wait_stream, SetInInit)
     assert "keep yours in `self.mine`" in first_hint(module.wait_stream, GlobalCurrent)
     assert "in a `finally`" in first_hint(module.wait_stream, NeverBack)
-    keeps_the_first = lambda program: pairs_of(clocks_of(program, first_record=True))  # noqa: E731
     assert "is recorded again" in first_hint(module.find_races, keeps_the_first)

@@ -37,7 +37,7 @@ def test_it_compiles_without_spills_and_takes_what_is_recorded(rung, arch, versi
     for name, used in found.items():
         assert used["spill_bytes"] == 0, f"{name} spills registers on {arch}: {used}"
         assert used["stack_bytes"] == 0, f"{name} keeps an array in local memory on {arch}"
-        assert list(kernels[name]) == list(rung.archs or ARCHS), COMMAND
+        assert list(kernels.get(name, ())) == list(rung.archs or ARCHS), COMMAND
         if version == recorded_version:  # another patch may allocate registers otherwise
             assert used == kernels[name][arch], COMMAND
 

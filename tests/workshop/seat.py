@@ -110,7 +110,7 @@ class Seat:
         for process in self.processes(learner):
             with contextlib.suppress(psutil.Error):
                 said = f"{process.pid} of {process.ppid()}: {' '.join(process.cmdline())}"
-                found[said] = process.memory_full_info().uss // MIB
+                found[said] = process.memory_full_info().uss / MIB
         return found
 
     def cpu(self, learner):

@@ -262,6 +262,7 @@ def _run(
             driver.free(start)
     params = function.function.signature.params
     names = tuple(p.name for p, arg in zip(params, args, strict=False) if _is_array(arg))
+    # fewer names than arrays only where the launch was refused: then nothing was written
     spilled = [name for name, (_, intact) in zip(names, after, strict=False) if not intact]
     outside = f"written around {', '.join(spilled)}" if spilled else "untouched"
     return Launched(tuple(array for array, _ in after), names, outside, failure, report)
