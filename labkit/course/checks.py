@@ -22,6 +22,7 @@ from labkit.course.progress_file import (
     record_pass,
     record_stages,
 )
+from labkit.course.written import judged
 
 
 @dataclasses.dataclass
@@ -56,6 +57,7 @@ def check(exercise_id: str, answer: Any, *, seed: int | None = None, record: boo
         raise TypeError(f"check({exercise_id!r}, ...) needs a function, got {in_words(answer)}")
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     found = outcomes(exercise, answer, seed)
+    judged(answer, right=not any(outcome.failures for outcome in found))
     stages = [[outcome.name, outcome.state] for outcome in found] if exercise.stages else []
     if record:
         record_stages(exercise.id, stages)

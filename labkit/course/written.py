@@ -6,24 +6,41 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+_REFUSED: set[Any] = set()
+"""The code of the functions whose latest check failed; equal when a cell runs again."""
+
 
 def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls go to `answer`, and to `finished` as long as `answer` is a stub.
+    """Calls go to `answer`, and to `finished` while `answer` is a stub or its check refuses it.
 
     So what a reader wrote is used further on, and a notebook runs on without it. A function that
     is written again under the same name is called at once.
 
     finished  does the same; what both raise and return is the caller's
     """
+    told: set[Any] = set()
 
     @functools.wraps(answer)
     def call(*args: Any, **kwargs: Any) -> Any:
+        now = _latest(answer)
+        code = getattr(now, "__code__", None)
+        if code in _REFUSED:
+            if code not in told:
+                told.add(code)
+                print(f"`{answer.__name__}` failed its check: the finished one runs here.")
+            return finished(*args, **kwargs)
         try:
-            return _latest(answer)(*args, **kwargs)
+            return now(*args, **kwargs)
         except NotImplementedError:
             return finished(*args, **kwargs)
 
     return call
+
+
+def judged(answer: Any, right: bool) -> None:
+    """What the latest check found about it: `yours` calls no answer that is known to be wrong."""
+    if code := getattr(answer, "__code__", None):
+        (_REFUSED.discard if right else _REFUSED.add)(code)
 
 
 def with_helpers(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:

@@ -5,6 +5,8 @@ import math
 import pytest
 
 from labkit import course
+from labkit.course.checking.verdicts import CheckFailed
+from labkit.course.written import judged
 
 
 def double(number):
@@ -62,3 +64,27 @@ def test_a_function_that_is_written_again_is_called_without_asking_for_it_again(
     assert cells["used"](3) == 6.5
     exec("mine = used", cells)
     assert cells["used"](3) == 6, "a name for the call itself: the function it was made with"
+
+
+def test_an_answer_that_its_check_refused_is_not_used(capsys):
+    def promote(a, b):
+        return a
+
+    used = course.yours(promote, lambda a, b: "finished")
+    assert used(1, 2) == 1, "nothing is known about it yet"
+    with pytest.raises(CheckFailed):
+        course.check("tensors.promote", promote, record=False)
+    assert [used(1, 2), used(1, 2)] == ["finished"] * 2
+    assert capsys.readouterr().out.count("`promote` failed its check") == 1
+
+
+def test_an_answer_that_passes_is_used_again():
+    def number_dtype(number, default):
+        wide = {"float32": "complex64", "float64": "complex128"}
+        return {bool: "bool", int: "int64", float: default, complex: wide[default]}[type(number)]
+
+    judged(number_dtype, right=False)
+    used = course.yours(number_dtype, lambda number, default: "finished")
+    assert used(True, "float32") == "finished"
+    course.check("tensors.number_dtype", number_dtype, record=False)
+    assert used(True, "float32") == "bool"
