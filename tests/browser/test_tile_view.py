@@ -12,12 +12,13 @@ w""",
 h = TileView([{"name": "error", "values": values, "heat": True, "unit": "V"}],
              [{"text": "", "boxes": {"error": [(5, 5, 20, 30, "region")]}}], title="a heat map")
 h""",
+    """TileView([{"name": "y", "values": np.full((1, 2), ""), "status": [["right", "wrong"]]}])""",
 ]
 
 
 def test_tile_view(lab):
     lab.open(CELLS)
-    tiles, heat = lab.widget(0), lab.widget(1)
+    tiles, heat, covered = lab.widget(0), lab.widget(1), lab.widget(2)
     lab.wait_drawn(tiles)
     tiles.locator("canvas").first.focus()
     lab.press("ArrowDown", "ArrowDown", "ArrowRight")
@@ -33,3 +34,5 @@ def test_tile_view(lab):
     lab.execute("h.threshold = 0.2")
     heat.get_by_text("0.2", exact=True).wait_for()
     lab.screenshot("tile_view_heat", of=heat)
+    covered.get_by_text("✗ wrong").wait_for()
+    assert covered.get_by_text("2x twice").count() == 0  # the key names what is in the picture

@@ -90,12 +90,15 @@ function render({ model, el }) {
       .filter(([, n]) => n)
       .map(([name, n]) => `${n} ${name}`)
       .join(", ");
-  if (layers.some((layer) => layer.status))
+  const found = statuses.filter((_, k) =>
+    layers.some((layer, i) => layer.status && columns[`status${i}`].includes(k + 1)),
+  );
+  if (found.length)
     root.append(
       lk.h(
         "div",
         { class: "lk-row lk-muted" },
-        ...statuses.map(([name, sign, colour]) => lk.swatch(colour, `${sign} ${name}`)),
+        ...found.map(([name, sign, colour]) => lk.swatch(colour, `${sign} ${name}`)),
       ),
     );
   // The ground of a cell that was covered so, and its sign where there is room.
