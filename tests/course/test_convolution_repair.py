@@ -2,7 +2,7 @@ from labkit.course.exercises import convolution_repair
 from labkit.course.exercises._broken_pictures import RIGHT, WRONG
 from labkit.course.exercises._conv_steps import CONSTANT
 from labkit.course.exercises.convolution_repair import FIRST, ORDERS
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("convolution_repair")
 
@@ -59,6 +59,7 @@ wrong(
     "right for square kernels only", ("s < conv.S", "s < conv.R"), ("* conv.S + s", "* conv.R + s")
 )
 wrong("right for square kernels only", ("* conv.S + s", "* conv.R + s"))
+wrong("right for square kernels only", ("p * conv.stride_h", "p * conv.stride_w"))
 wrong(
     "padding by clamped edge",
     (
@@ -359,3 +360,9 @@ def test_no_output_of_a_picture_is_right_by_accident():
     pictures = dict(zip((bug for bug, _ in case.truth), case.inputs[0], strict=True))
     assert (pictures["stride"][0] == RIGHT).all()
     assert (pictures["stride"][1:] == WRONG).all()
+
+
+def test_a_wrong_stride_earns_the_hint_about_it():
+    exercise = answers.exercises["repair_the_conv"]
+    turned = changed(REPAIRED, ("p * conv.stride_h", "p * conv.stride_w"))
+    assert "counts rows" in first_hint(exercise, turned)

@@ -185,6 +185,11 @@ repair_the_conv = Exercise(
             when=lambda e: _values(e) and e.inputs[0].dilation != (1, 1),
         ),
         Hint(
+            "Stride 1 is right. At which row and column of x does output (p, q) begin, and which "
+            "of stride_h and stride_w counts rows?",
+            when=lambda e: _values(e) and e.inputs[0].stride != (1, 1),
+        ),
+        Hint(
             "Two threads are at odds: what does one read that another has yet to write?",
             when=off("findings", "race"),
         ),
