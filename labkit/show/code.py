@@ -36,8 +36,8 @@ def code(
 
     sources  each a Python class, function or module (its own file and line numbers), a Path, a
              pane that `torch_file` returned, or a mapping with `title` and `text`
-    meet     places where the sources say the same: what is said, then a piece of the line in each
-             source. Their lines are linked, and the walk stops at the one in the last source
+    meet     places where the sources say the same: what is said, then in each source a whole line,
+             or a piece of it. Their lines are linked, and the walk stops at the last one
     at       the station to open at: its number, from 1, or words of its text
     together  one pane holds all of them, to be copied at once; a text among them is code as it is
 
@@ -63,12 +63,15 @@ def code(
 
 
 def _line(pane: Mapping[str, Any], piece: str) -> tuple[int, int]:
-    """The number of the first line that holds this piece, as first and last."""
+    """The number of the line that is this piece, or of the first that holds it, twice."""
     lines = pane["lines"] if "lines" in pane else pane["text"].split("\n")
-    for number, line in enumerate(lines, start=pane.get("first_line", 1)):
-        if piece in line:
-            return number, number
-    raise ValueError(f"no line of {pane['title']} holds {piece!r}")
+    at = next((i for i, line in enumerate(lines) if line == piece), None)
+    if at is None:
+        at = next((i for i, line in enumerate(lines) if piece in line), None)
+    if at is None:
+        raise ValueError(f"no line of {pane['title']} holds {piece!r}")
+    number = at + pane.get("first_line", 1)
+    return number, number
 
 
 def torch_file(path: str, symbol: str = "", lines: int = SYMBOL_LINES) -> dict[str, Any]:

@@ -56,6 +56,12 @@ def test_sources_meet_at_lines_found_by_a_piece_of_their_text():
         code(ours, theirs, meet=[("nowhere", "x", "y")])
 
 
+def test_a_meeting_at_a_whole_line_is_not_at_an_earlier_line_that_holds_it():
+    theirs = {"title": "theirs", "text": "f() {\n  { 1 }\n}\n"}
+    view = code(theirs, meet=[("it ends", "}")])
+    assert view.stations == [{"pane": 0, "lines": [3, 3], "text": "it ends"}]
+
+
 def of_a_cell(text, name):
     """What a class is whose text stands in a notebook's cell."""
     linecache.cache["<a cell>"] = (len(text), None, text.splitlines(keepends=True), "<a cell>")
