@@ -63,7 +63,7 @@ def test_the_text_form_names_operator_and_hops_of_the_context_shown():
 
 def test_the_picture_is_a_table_of_hops():
     picture = DispatchView(KEYS, table(), [call(slots=("Python", "CPU"))]).svg()
-    for words in (">Python<", ">CPU<", ">kernel, step 1<", ">a.py:1<", "really ran: CPU"):
+    for words in (">Python<", ">CPU<", ">kernel<", ">a.py:1<", "really ran: CPU"):
         assert words in picture
     unrun = DispatchView(KEYS, table(), [call(recorded=None, note="Why.")]).svg()
     assert "not run here: this is a prediction. Why." in unrun

@@ -259,7 +259,7 @@ function dispatchCall(shared) {
         {},
         h("span", { class: "lk-muted" }, `${hop.assumed ? "if passed on: " : ""}${hop.via} `),
         h("b", { class: "lk-mono" }, hop.slot),
-        h("span", { class: "lk-muted" }, ` ${hop.reason}, step ${hop.rule}${origin}`),
+        h("span", { class: "lk-muted" }, ` ${hop.reason}${origin}`),
         h("div", { class: "lk-mono lk-muted" }, hop.kernel || "no kernel"),
         h("div", {}, hop.then_text),
       ),

@@ -22,7 +22,7 @@ def hops_picture(call: Mapping[str, Any], label: str) -> str:
         y = 62 + ROW * row
         picture.line([(10, y - 15), (WIDTH - 10, y - 15)], LINE)
         origin = hop["source"] not in (None, hop["slot"])
-        why = f"{hop['reason']}, step {hop['rule']}" + (f", {hop['source']}" if origin else "")
+        why = hop["reason"] + (f", {hop['source']}" if origin else "")
         mark = "?" if hop["assumed"] else str(row + 1)
         texts = (mark, hop["via"], hop["slot"], why, hop["kernel"])
         rooms = (2, 11, 33, 34, 45)
