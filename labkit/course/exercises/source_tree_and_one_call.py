@@ -188,8 +188,8 @@ path_of_a_call = Exercise(
             when=lambda evidence: _part("loops")(evidence) and evidence.right["loops"] is None,
         ),
         Hint(
-            "Build the iterator with the very strides of the case, the written tensor among the "
-            "outputs: lab.empty_strided(sizes, strides).impl.",
+            "Build the iterator with the very strides of the case, of every tensor, also the one "
+            "written to: lab.empty_strided(sizes, strides).impl.",
             when=_part("loops"),
         ),
         "Your recorder names the slots whose kernels run. The result's grad_fn names the node.",
