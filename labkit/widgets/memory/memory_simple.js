@@ -178,11 +178,13 @@ const memorySimple = (() => {
   // What user_metadata said while the entry was recorded; "" where it said nothing.
   const noteAt = (trace, entry) =>
     entry < 0 ? "" : trace.meta.notes[trace.columns.note[entry]] || "";
-  // What stands in a block, and the ink: how much is free, or the note of who asked for it.
+  // What stands in a block, the longer words first, and the ink: how much is free, or the note of
+  // who asked for it.
   function labelOf(block, trace, style) {
-    if (block.life < 0) return [`free ${bytes(block.size)}`, style.muted];
+    const size = bytes(block.size);
+    if (block.life < 0) return [[`free ${size}`, size], style.muted];
     const note = noteAt(trace, trace.lives.event[block.life]);
-    return [note && `${note} ${bytes(block.size)}`, "#ffffff"];
+    return [note ? [`${note} ${size}`] : [], "#ffffff"];
   }
 
   function labelBlocks(pen, laid, trace, style) {
@@ -191,8 +193,9 @@ const memorySimple = (() => {
         const a = Math.max(from, block.address - segment.address);
         const b = Math.min(to, block.address - segment.address + block.size);
         const wide = ((b - a) / (to - from)) * width,
-          [text, fill] = labelOf(block, trace, style);
-        if (!text || wide < text.length * 6.7 + 4) continue;
+          [words, fill] = labelOf(block, trace, style),
+          text = words.find((one) => wide >= one.length * 6.7 + 4);
+        if (!text) continue;
         pens.words(
           pen,
           text,
