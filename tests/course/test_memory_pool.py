@@ -394,6 +394,15 @@ class ClearsAll(Pool):
         self.segments = []
 
 
+@answers.wrong("repair_the_pool", "clear gives a segment back and keeps it")
+class GivesBackTwice(Pool):
+    def clear(self):
+        self.retire()
+        for _, blocks in self.segments:
+            if len(blocks) == 1 and blocks[0][2]:
+                self.driver.free(blocks[0][0])
+
+
 @answers.wrong("repair_the_pool", "loses the remainder of a split")
 class LosesTheRest(Pool):
     def allocate(self, size, stream):
@@ -652,6 +661,7 @@ test_answers = answers.tests()
             "search your own blocks again",
         ),
         ("repair_the_pool", "asks the events in free only", "before it searches"),
+        ("repair_the_pool", "clear gives a segment back and keeps it", "leaves `self.segments`"),
     ],
 )
 def test_the_hint_is_about_what_went_wrong(name, why, says):

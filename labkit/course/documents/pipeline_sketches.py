@@ -12,7 +12,7 @@ WILD = 0xBAD0BAD0BAD0
 
 
 class MemoryPool:
-    """The pool of document 000, section 1.1.1, line by line, on any driver.
+    """The sketched pool, line by line, on any driver.
 
     free_chunks  exact size -> freed addresses
     misses       requests that reached the device; waits: how often a stream was waited for

@@ -184,7 +184,6 @@ def _show_images(images: list[bytes], seeds: tuple[int, ...]) -> str:
 
 record_the_stream = Exercise(
     id="memory_pool.record_the_stream",
-    rules=("no lab.synchronize(); lab.main waits for nobody; one source block at a time",),
     case=_images,
     judge=_judge_images,
     drive=_drive_images,

@@ -210,6 +210,11 @@ repair_the_pool = Exercise(
             "idle segment out of the list and calls driver.free for it.",
             when=lambda e: "after clear" in e.property,
         ),
+        Hint(
+            "You used a segment again that you had given back to the device. What clear gives back "
+            "leaves `self.segments`, too, for every stream.",
+            when=lambda e: "did not come from" in e.got or "outside the memory" in e.property,
+        ),
         "Take the rows in order. Each replaces one `raise NotImplementedError`; the pictures show "
         "what is still missing.",
     ),
@@ -223,6 +228,7 @@ repair_the_pool = Exercise(
         "asks again on a full device, and does not search",
         "asks the events in free only",
         "clear frees live blocks",
+        "clear gives a segment back and keeps it",
         "loses the remainder of a split",
         ORDERS,
         FIRST,
