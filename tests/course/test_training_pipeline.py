@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import deque
 
+import pytest
 import torch
 
 from labkit.course.checks import failing_cases
@@ -130,6 +131,37 @@ answers.wrong("accumulate", "updates the scale after every micro-batch")(made(up
 answers.wrong("accumulate", "never updates the scale")(made(update="never"))
 answers.wrong("accumulate", "gives up the group at an infinity")(made(until_infinite=True))
 answers.wrong("accumulate", "never zeroes")(made(zero="never"))
+
+
+def in_groups(loss_of_group):
+    """One backward for a whole group: right weights, and the memory of large batches."""
+
+    def accumulate(loss_of, optimizer, batches, k, scaler=None):
+        for start in range(0, len(batches), k):
+            optimizer.zero_grad()
+            loss = loss_of_group(loss_of, batches[start : start + k])
+            if scaler is None:
+                loss.backward()
+                optimizer.step()
+            else:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+    return accumulate
+
+
+adds_losses = answers.wrong("accumulate", "adds up the losses of a group")(
+    in_groups(lambda loss_of, group: sum(loss_of(batch) for batch in group) / len(group))
+)
+joins_batches = answers.wrong("accumulate", "joins the batches of a group")(
+    in_groups(lambda loss_of, group: loss_of(torch.cat(group)))
+)
+
+
+@pytest.mark.parametrize("answer", [adds_losses, joins_batches])
+def test_a_group_that_lies_in_memory_together_is_told_so(answer):
+    assert "before you ask for the next" in first_hint(answers.exercises["accumulate"], answer)
 
 
 @answers.wrong("accumulate", "leaves NaN in the weights")

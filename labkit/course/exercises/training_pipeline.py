@@ -41,6 +41,9 @@ def _scaled(rng: Rng, size: int) -> Training:
     return *_training(rng, size)[:4], -1
 
 
+MOST = "most samples in graphs at once"
+
+
 class Run:
     """A weight, its optimizer and batches of 4 samples: what an answer is given."""
 
@@ -49,10 +52,20 @@ class Run:
         self.w = torch.zeros(2, dtype=torch.float64, requires_grad=True)
         self.optimizer = torch.optim.SGD([self.w], lr=0.1, momentum=0.5)
         self.batches = list(torch.randn(count, 4, 3, dtype=torch.float64, generator=generator))
+        self.waiting, self.most = 0, 0
+        self.w.register_hook(self.went_backward)
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean over the batch."""
+        """The mean over the batch; its graph waits for backward."""
+        self.waiting += len(batch)
+        self.most = max(self.most, self.waiting)
         return ((batch[..., :2] @ self.w - batch[..., 2]) ** 2).mean()
+
+    def went_backward(self, gradient: Tensor) -> None:
+        self.waiting = 0
+
+    def found(self) -> dict[str, Any]:
+        return {"weights": self.w.detach().tolist(), MOST: self.most}
 
     def scaler(self) -> torch.amp.GradScaler:
         """A scale that grows after every second step."""
@@ -67,12 +80,12 @@ def _drive_accumulate(
         run.w.grad = torch.full_like(run.w, old)
     if infinite is None:
         answer(run.loss, run.optimizer, run.batches, k)
-        return {"weights": run.w.detach().tolist()}
+        return run.found()
     if infinite >= 0:
         run.batches[infinite][0, 0] = math.inf
     scaler = run.scaler()
     answer(run.loss, run.optimizer, run.batches, k, scaler)
-    return {"weights": run.w.detach().tolist(), "scale": scaler.get_scale()}
+    return run.found() | {"scale": scaler.get_scale()}
 
 
 def _large_batches(
@@ -89,7 +102,7 @@ def _large_batches(
         good += 1
         if good == 2:
             scale, good = scale * 2, 0
-    found: dict[str, Any] = {"weights": run.w.detach().tolist()}
+    found = run.found() | {MOST: 4}
     return found if infinite is None else found | {"scale": scale}
 
 
@@ -119,6 +132,14 @@ accumulate = Exercise(
         Stage("an infinity"),
     ),
     hints=(
+        Hint(
+            "The weights are right, and the graphs of several batches lay in memory together: send "
+            "each loss backward before you ask for the next.",
+            when=lambda e: (
+                e.value[MOST] > e.right[MOST]
+                and math.dist(e.value["weights"], e.right["weights"]) < 1e-6
+            ),
+        ),
         Hint(
             "With a single group the weights are off already: divide each loss by the number "
             "of batches in the group, and step once, at its end.",
@@ -178,6 +199,8 @@ accumulate = Exercise(
         "gives up the group at an infinity",
         "zeroes gradients after every micro-batch",
         "never zeroes",
+        "adds up the losses of a group",
+        "joins the batches of a group",
         "leaves NaN in the weights",
         CONSTANT,
         FIRST,
