@@ -1,7 +1,6 @@
 import re
 import signal
 import subprocess
-from dataclasses import replace
 
 import pytest
 import torch
@@ -320,9 +319,9 @@ def keeps_the_gaps(functions, a, b):
 
 def test_one_pair_is_shown_where_one_pair_comes_out_wrong():
     found = outcomes(answers.exercises["dtype_table"], keeps_the_gaps, 5)
-    steps = next(outcome for outcome in found if outcome.state == "wrong")
+    steps, together = (outcome for outcome in found if outcome.state == "wrong")
     (evidence, *_) = steps.failures
-    assert steps.name == "steps"
+    assert (steps.name, together.name) == ("steps", "together")
     assert len(evidence.inputs[0]) == 1
     assert "strides" in evidence.input
     assert "knows no strides" in next(
@@ -330,27 +329,53 @@ def test_one_pair_is_shown_where_one_pair_comes_out_wrong():
     )
 
 
-def states_of(answer):
-    """The stages' states, by a few cases each."""
-    exercise = answers.exercises["generic_add"]
-    stages = tuple(replace(stage, cases=2) for stage in exercise.stages)
-    return [s.state for s in outcomes(replace(exercise, cases=2, stages=stages), answer, 3)]
+def wrong_stages(answer, name="generic_add"):
+    found = outcomes(answers.exercises[name], answer, 3)
+    return [outcome.name for outcome in found if outcome.state == "wrong"]
 
 
-def test_the_first_stage_asks_for_one_dtype_only():
+def test_a_fault_shows_in_its_own_stage_and_in_the_last():
     only_float = HEADER.replace("X(Byte, uint8_t) X(Char, int8_t) X(Short, int16_t)", "")
     only_float = only_float.replace("X(Int, int32_t) \\\n    X(Long, int64_t) ", "")
     only_float = only_float.replace(" X(Double, double) X(Bool, bool)", "")
-    assert states_of(texts(only_float))[:2] == ["done", "wrong"]
+    small_bool = instead("X(Bool, bool)", "X(Bool, uint8_t)", HEADER)
+    for fault, answer in (
+        ("the list", texts(only_float)),
+        ("the list", texts(small_bool)),
+        ("lengths", texts(HEADER, instead(CHECK, "\\\n"))),
+        ("guard", texts(UNGUARDED)),
+    ):
+        assert wrong_stages(answer) == [fault, "together"]
 
 
-def test_only_the_last_stage_includes_the_header_twice():
-    assert states_of(texts(UNGUARDED)) == ["done", "done", "done", "wrong"]
+def test_a_refusal_of_everything_is_wrong_about_the_lengths_too():
+    always = texts(HEADER, instead(CHECK, "return 1; \\\n"))
+    assert wrong_stages(always) == ["one dtype", "the list", "lengths", "together"]
+
+
+def test_a_fault_of_the_table_shows_in_its_own_stage_and_in_the_last():
+    def by_their_own(functions, a, b):
+        if not {a.dtype, b.dtype} <= set(NAMES):
+            raise TypeError(f"no add was compiled for {a.dtype} with {b.dtype}")
+        return dtype_table(functions, a, b)
+
+    for fault, answer in (
+        ("two dtypes", by_their_own),
+        ("steps", keeps_the_gaps),
+        ("refused", nameless),
+    ):
+        assert wrong_stages(answer, "dtype_table") == [fault, "together"]
+
+
+def test_bodies_in_the_header_are_told_apart_from_a_missing_dtype():
+    bodies = SOURCE.replace('#include "add.h"', "")
+    in_header = texts(HEADER.replace("#endif", bodies + "#endif"), '#include "add.h"')
+    assert "two files include it" in first_hint(answers.exercises["generic_add"], in_header)
 
 
 def test_a_wrong_sum_is_drawn_beside_the_right_one():
     exercise = answers.exercises["generic_add"]
-    case = Case(("Bool", [([True], [True], 1)], "guard"))
+    case = Case(("Bool", [([True], [True], 1)], "the list"))
     right = exercise.right(case)
     assert exercise.picture(case, {"sums": [[False]]}, right)
     assert exercise.picture(case, {"it does not compile": "..."}, right) is None

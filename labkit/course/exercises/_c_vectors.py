@@ -28,6 +28,12 @@ NAMES = {
 TRAPS = ("Long", "Bool")
 """Asked twice as often: double is too small for one, and uint8_t is not the other."""
 
+LISTED = ("the list", "together")
+"""The stages that ask for every dtype; the others are about Float alone."""
+SUMMED = ("one dtype", *LISTED)
+"""The stages that ask what the sums are; "lengths" asks whether anything was added."""
+
+REFUSED = "refused, nothing written"
 POISON = 0xA5
 CALLS = 63
 
@@ -86,14 +92,14 @@ int main(void) {
 @handed_out
 def main_source(part: str) -> str:
     """The checker's main: it calls the function of every dtype, or of Float alone."""
-    asked = ("Float",) if part == "one dtype" else tuple(NAMES)
+    asked = tuple(NAMES) if part in LISTED else ("Float",)
     serves = "\n".join(f"SERVE({name}, {NAMES[name][0]})" for name in asked)
     cases = "\n".join(
         f"            case {number}: serve_{name}(head); break;"
         for number, name in enumerate(NAMES)
         if name in asked
     )
-    includes = '#include "add.h"\n' * (2 if part == "guard" else 1)
+    includes = '#include "add.h"\n' * (2 if part in ("guard", "together") else 1)
     text = MAIN.replace("@SERVES@", serves).replace("            @CASES@", cases)
     return text.replace("@INCLUDES@", includes)
 
@@ -118,36 +124,39 @@ def _numbers(rng: Rng, name: str, length: int) -> list[Any]:
     ]
 
 
-def _vectors(rng: Rng, size: int, part: str = "guard") -> tuple[str, list[Pair], str]:
+def _vectors(rng: Rng, size: int, part: str = "together") -> tuple[str, list[Pair], str]:
     """The vectors of many calls in one dtype.
 
-    part  "one dtype": Float, equal lengths; "the list": every dtype; "lengths": unequal ones, too;
-          "guard": add.h is included twice as well
+    part  "one dtype": Float; "the list": every dtype; "lengths": Float, unequal ones, too;
+          "guard": no calls, and add.h is included twice; "together": all of it
     """
-    name = "Float" if part == "one dtype" else rng.choice((*NAMES, *TRAPS))
+    name = rng.choice((*NAMES, *TRAPS)) if part in LISTED else "Float"
     pairs = []
-    for _ in range(1 if size == 0 else CALLS):
+    for _ in range(0 if part == "guard" else 1 if size == 0 else CALLS):
         length = rng.randint(0, size)
         lengths = [length] * 3
-        if part in ("lengths", "guard") and rng.chance(0.25):
+        if part in ("lengths", "together") and rng.chance(0.25):
             lengths[rng.randint(0, 2)] = rng.randint(0, size + 1)
         pairs.append((_numbers(rng, name, lengths[0]), _numbers(rng, name, lengths[1]), lengths[2]))
     return name, pairs, part
 
 
 def _part(part: str) -> Stage:
-    return Stage(part, case=lambda rng, size: _vectors(rng, size, part), cases=8)
+    cases = 24 if part == "the list" else 8  # one dtype of eight is asked in each
+    return Stage(part, case=lambda rng, size: _vectors(rng, size, part), cases=cases)
 
 
 def _sums(name: str, pairs: list[Pair], part: str) -> dict[str, Any]:
     results: list[Any] = []
     for a, b, n in pairs:
-        if len(a) == len(b) == n:
+        if len(a) == len(b) == n and part not in SUMMED:
+            results.append("added")
+        elif len(a) == len(b) == n:
             dtype = NAMES[name][1]
             with np.errstate(over="ignore"):
                 results.append((np.array(a, dtype) + np.array(b, dtype)).tolist())
         else:
-            results.append("refused, nothing written")
+            results.append(REFUSED)
     return {"dtypes not listed exactly once": [], "sums": results}
 
 
@@ -155,7 +164,7 @@ def _drive_c(answer: Any, name: str, pairs: list[Pair], part: str) -> dict[str, 
     """What the compiled functions make of the vectors, or how far they got."""
     header, source = answer()
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header + "\n" + source, flags=re.DOTALL)
-    listed = [] if part == "one dtype" else _not_once(text)
+    listed = _not_once(text) if part in LISTED else []
     files = {"add.h": header, "add.c": source, "main.c": main_source(part)}
     try:
         program = c_program.build(files)
@@ -175,7 +184,8 @@ def _drive_c(answer: Any, name: str, pairs: list[Pair], part: str) -> dict[str, 
         end = at + 1 + n * dtype.itemsize
         if end > len(ran.output):
             break
-        sums.append(_one_sum(ran.output[at], ran.output[at + 1 : end], dtype))
+        result = _one_sum(ran.output[at], ran.output[at + 1 : end], dtype)
+        sums.append("added" if isinstance(result, list) and part not in SUMMED else result)
         at = end
     found: dict[str, Any] = {"dtypes not listed exactly once": listed, "sums": sums}
     if ran.status:
@@ -201,7 +211,7 @@ def _one_sum(status: int, data: bytes, dtype: Any) -> Any:
         return "bytes before the result were overwritten"
     if status:
         untouched = data == bytes([POISON]) * len(data)
-        return "refused, nothing written" if untouched else "refused, but c was written"
+        return REFUSED if untouched else "refused, but c was written"
     if dtype.kind == "b":
         return [{0: False, 1: True}.get(byte, f"the byte {byte}") for byte in data]
     return np.frombuffer(data, dtype).tolist()
@@ -211,7 +221,7 @@ def _fewer_calls(name: str, pairs: list[Pair], part: str) -> Any:
     if len(pairs) > 1:
         for pair in pairs:
             yield name, [pair], part
-    else:
+    elif pairs:
         a, b, n = pairs[0]
         if len(a) == len(b) == n > 1:
             for at in range(n):
@@ -219,6 +229,8 @@ def _fewer_calls(name: str, pairs: list[Pair], part: str) -> Any:
 
 
 def _show_calls(name: str, pairs: list[Pair], part: str) -> str:
+    if not pairs:
+        return "a program that includes add.h twice"
     a, b, n = pairs[0]
     first = f"{name}Vector_add(c of {n}, a = {a}, b = {b})"
     return first if len(pairs) == 1 else f"{first} and {len(pairs) - 1} more calls"
@@ -241,7 +253,7 @@ def _wrong_number(evidence: Evidence) -> bool:
 
 def _refused_equal(evidence: Evidence) -> bool:
     got, right = _wrong_sum(evidence)
-    return isinstance(right, list) and f"{got}".startswith("refused")
+    return right != REFUSED and f"{got}".startswith("refused")
 
 
 def _large_long(evidence: Evidence) -> bool:
@@ -275,9 +287,21 @@ generic_add = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    stages=(_part("one dtype"), _part("the list"), _part("lengths"), Stage("guard")),
+    stages=(
+        _part("one dtype"),
+        _part("the list"),
+        _part("lengths"),
+        _part("guard"),
+        Stage("together"),
+    ),
     picture=_added_beside,
     hints=(
+        Hint(
+            "A function has two bodies. What stands in add.h is there once in add.c and once in "
+            "the file that calls: two files include it. The header holds the types, and each "
+            "function with `;` in the place of its body. The bodies stand in add.c.",
+            when=_says("multiple definition"),
+        ),
         Hint(
             "The compiler stops, and names what it did not understand. An unknown type or an "
             "undefined reference is a dtype that was never made; stdbool.h and stdint.h have bool "
@@ -312,7 +336,7 @@ generic_add = Exercise(
         ),
         Hint(
             "The lengths differ, and the function went on. It must return 1 and write nothing.",
-            when=lambda e: isinstance(_wrong_sum(e)[1], str),
+            when=lambda e: _wrong_sum(e)[1] == REFUSED,
         ),
         Hint(
             "int64 differs above 2^53: a double has 53 bits for its digits. Add in the dtype "

@@ -100,21 +100,28 @@ def _operand(rng: Rng, length: int, dtype: torch.dtype, steps: tuple[int, ...]) 
 Tensors = tuple[torch.Tensor, torch.Tensor]
 
 
-def _mixed(rng: Rng, size: int, part: str = "refused") -> tuple[list[Tensors]]:
+def _mixed(rng: Rng, size: int, part: str = "together") -> tuple[list[Tensors]]:
     """Pairs of vectors.
 
-    part  "same dtype"; "two dtypes": those whose common dtype has a function; "steps": the same,
-          read with steps; "refused": every dtype with every other
+    part  "same dtype" and "two dtypes": pairs whose common dtype has a function; "steps": of the
+          same dtype, read with steps; "refused": no function has the common dtype; "together":
+          every dtype with every other, some with steps
     """
-    steps = (1, 1, 2, 3) if part in ("steps", "refused") else (1,)
+    steps = {"steps": (2, 3), "together": (1, 1, 2, 3)}.get(part, (1,))
     pairs = []
     for a in THIRTEEN:
         for b in THIRTEEN:
-            served = torch.promote_types(a, b) in COMPILED
-            if part == "refused" or (served and (a == b or part != "same dtype")):
+            kind = "steps" if part == "steps" and a == b in COMPILED else _kind_of_pair(a, b)
+            if part in ("together", kind):
                 length = rng.randint(0, 1 + size // 2)
                 pairs.append((_operand(rng, length, a, steps), _operand(rng, length, b, steps)))
     return (pairs,)
+
+
+def _kind_of_pair(a: torch.dtype, b: torch.dtype) -> str:
+    if torch.promote_types(a, b) not in COMPILED:
+        return "refused"
+    return "same dtype" if a == b else "two dtypes"
 
 
 def _part(part: str) -> Stage:
@@ -222,7 +229,10 @@ dtype_table = Exercise(
     seconds=60.0,
     processes=True,
     minutes=15,
-    stages=(_part("same dtype"), _part("two dtypes"), _part("steps"), Stage("refused")),
+    stages=(
+        *map(_part, ("same dtype", "two dtypes", "steps", "refused")),
+        Stage("together"),
+    ),
     picture=_beside,
     banned=(
         "torch.add",
