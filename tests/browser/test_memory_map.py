@@ -172,6 +172,12 @@ tiny.free(large)
 tiny.snapshot()
 show.memory(tiny, simple=True)
 """
+ONE_BYTE_MORE = """
+odd = CachingAllocator(SimulatedDevice(80 * MIB))
+odd.record_memory_history()
+odd.malloc(MIB + 1)
+show.memory(odd, simple=True)
+"""
 STEPS = """(root) => {
   const said = [], [first, , , next] = root.querySelectorAll(".lk-stepper button");
   first.click();
@@ -290,10 +296,20 @@ def test_equal_blocks_stay_equal_and_every_step_is_framed(new_lab, page_file):
         assert lab.page.evaluate(opened) == "step 11 of 11"
 
 
+def test_a_size_that_only_reads_as_round_is_said_to_the_byte(new_lab, page_file):
+    with new_lab(offline=True) as lab:
+        lab.page.goto(page_file.as_uri())
+        lab.wait_for("() => document.documentElement.dataset.widgets === 'ready'")
+        assert lab.widget(4).evaluate(STEPS)[1:] == [
+            "step 1 of 2: the allocator takes a segment of 20 MiB from the GPU",
+            "step 2 of 2: 1,048,577 B asked for: they get a block of 1024.5 KiB",
+        ]
+
+
 @pytest.fixture(scope="module")
 def page_file(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    sources = (CELLS[0], CELLS[1], CELLS[3], SIMPLE, EMPTIED)
+    sources = (CELLS[0], CELLS[1], CELLS[3], SIMPLE, EMPTIED, ONE_BYTE_MORE)
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "memory.ipynb")
     page = folder / "memory.html"

@@ -155,13 +155,16 @@ const memory = (() => {
       value /= 1024;
       unit++;
     }
-    // 2047.5 KiB is not "2.00 MiB": what would read as a round number is said in the smaller unit.
-    if (unit > 0 && value < 10 && value.toFixed(2).endsWith("00") && !Number.isInteger(value)) {
-      value *= 1024;
-      unit--;
-    }
-    const whole = unit === 0 || Number.isInteger(value);
-    return `${whole ? value : value.toFixed(value < 10 ? 2 : 1)} ${UNITS[unit]}`;
+    // 2047.5 KiB is not "2.00 MiB": what would read as a round number is said in a smaller unit.
+    const text = () => value.toFixed(value < 10 ? 2 : 1);
+    const seemsWhole = () => !Number.isInteger(value) && /\.0+$/.test(text());
+    if (value < 10)
+      while (unit > 0 && seemsWhole()) {
+        value *= 1024;
+        unit--;
+      }
+    if (unit === 0) return `${value.toLocaleString("en")} ${UNITS[0]}`;
+    return `${Number.isInteger(value) ? value : text()} ${UNITS[unit]}`;
   }
   const hex = (address) => `0x${address.toString(16)}`;
 
