@@ -184,6 +184,26 @@ def lines_as_text(step, snapshot):
     return {f"{stack[0][0]}:{stack[0][1]}" for stack in find_leak(step, snapshot)}
 
 
+@answers.wrong("leak_detective", "names what is free")
+def counts_what_is_free(step, snapshot):
+    def stacks():
+        segments = snapshot()["segments"]
+        blocks = [block for segment in segments for block in segment["blocks"]]
+        return {tuple((f["filename"], f["line"]) for f in block["frames"]) for block in blocks}
+
+    return find_leak(step, snapshot) | {stack for stack in stacks() if not stack}
+
+
+def many_steps(step, snapshot):
+    return grown(lowest(step, snapshot, 120), lowest(step, snapshot, 120))
+
+
+def names_the_loss(step, snapshot):
+    for _ in range(12):
+        loss = step()  # noqa: F841
+    return find_leak(step, snapshot)
+
+
 held = []
 
 
@@ -283,6 +303,9 @@ def test_the_picture_marks_the_lines_that_were_named_wrongly_or_left_out():
         ("leak_detective", stretches_of_five, "a shorter stretch may miss"),
         ("leak_detective", innermost_frames, "not the first alone"),
         ("leak_detective", lines_as_text, "no text"),
+        ("leak_detective", counts_what_is_free, "blocks that are free"),
+        ("leak_detective", many_steps, "more steps than there are"),
+        ("leak_detective", names_the_loss, "Give it no name"),
     ],
 )
 def test_the_first_hint_fits_the_wrong_answer(name, answer, words):

@@ -160,8 +160,19 @@ leak_detective = Exercise(
     hints=(
         Hint(
             "Memory is still held after you returned, or was held while you looked: by you. "
-            "step() returns the loss, and a loss holds its graph. Do not keep it.",
+            "step() returns the loss, and a loss holds its graph. Give it no name: a program that "
+            "keeps an error keeps your frame, too.",
             when=lambda e: e.value["bytes you still hold"] > 0,
+        ),
+        Hint(
+            "You made more steps than there are. Two stretches of a dozen each, after a dozen to "
+            "warm up, are enough.",
+            when=lambda e: "the program ends after" in e.got,
+        ),
+        Hint(
+            "You named the stack (): blocks that are free have none. Only those with state "
+            "active_allocated are in use.",
+            when=lambda e: () in _accused(e),
         ),
         Hint(
             'A stack is a tuple with one (filename, line) for each frame in block["frames"]: all '
@@ -204,6 +215,7 @@ leak_detective = Exercise(
         "looks at stretches shorter than a round",
         "keeps tensors alive itself",
         "names no whole stack",
+        "names what is free",
         FIRST,
         READS,
         TOO_SLOW,
