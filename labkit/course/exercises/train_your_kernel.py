@@ -58,7 +58,7 @@ who_saw = Exercise(
         f"h = {h}; {taps} taps, {outputs} outputs, stride {stride}, pad {pad}"
     ),
     cases=120,
-    minutes=4,
+    minutes=3,
     hints=(
         Hint(
             "The pairs are right, but the list is not sorted, or a pair stands in it twice.",
@@ -166,7 +166,7 @@ line_backward = Exercise(
         Stage("dilation"),
     ),
     cases=60,
-    minutes=12,
+    minutes=11,
     banned=("torch.*", "labkit.*", "numpy.*"),
     hints=(
         Hint(
