@@ -9,7 +9,7 @@ from labkit.core.device import CPU
 from labkit.course.checks import failing_cases
 from labkit.course.exercise import Case
 from labkit.course.exercises import find
-from tests.course.answers import Answers
+from tests.course.answers import Answers, first_hint
 
 answers = Answers("host_allocators")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -442,6 +442,17 @@ for broken, of_one_thread, of_several in (
     answers.wrong("deleter_once", of_several)(broken(Foreign))
 
 
+def gives_nothing(base):
+    class GivesNothing(base):
+        def __enter__(self):
+            pass
+
+    return GivesNothing
+
+
+answers.wrong("last_handle", "`with` gives no handle")(gives_nothing(Handle))
+
+
 @answers.wrong("deleter_once", "runs at move")
 class MoveIsView(Foreign):
     """The old handle is not emptied, so it keeps the memory, or is asked again."""
@@ -513,6 +524,37 @@ def test_an_address_for_no_bytes_earns_the_hint_about_no_bytes():
     hints = map(exercise.hint, range(len(exercise.hints)))
     fitting = [hint.text for hint in hints if hint.fits(first)]
     assert fitting[:1] and fitting[0].startswith("Nothing is asked for")
+
+
+def test_memory_that_stays_with_the_source_is_told_apart_from_memory_that_goes_too_early():
+    class HoldsItself(Arena):
+        def __init__(self, source, nbytes):
+            super().__init__(source, nbytes)
+            held_for_ever.append(self.memory)
+
+    held_for_ever = []
+    arena = find("host_allocators.arena_allocator")
+    assert first_hint(arena, HoldsItself).startswith("The memory does not go back")
+    assert first_hint(arena, GivesBackWithTheArena).startswith("The memory went back too early")
+
+
+def test_a_hint_says_what_a_handle_did_with_its_memory():
+    class Uncounted(Handle):
+        def view(self):
+            self.need()
+            return type(self)(0, None, self.shared)
+
+    class NeverRefuses(Handle):
+        def move(self):
+            moved = type(self)(0, None, self.shared)
+            moved.shared, self.shared = self.shared, None
+            return moved
+
+    handles = find("host_allocators.last_handle")
+    assert "while another handle holds" in first_hint(handles, Uncounted)
+    assert "raise ValueError" in first_hint(handles, NeverRefuses)
+    assert "`with ... as`" in first_hint(handles, gives_nothing(Handle))
+    assert "A handle that moved is empty" in first_hint(handles, at_move(Handle))
 
 
 def test_each_handle_is_drawn_as_long_as_it_holds_memory():

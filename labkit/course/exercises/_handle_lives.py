@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from labkit.course.exercise import Case, Rng
+from labkit.course.exercise import Case, Evidence, Rng
 
 Step = tuple[Any, ...]
 
@@ -100,8 +100,11 @@ class Life:
         """An exception passes through `with handle`."""
         if name not in self.handles:
             return
+        handle = self.handles[name]
         try:
-            with self.handles[name]:
+            with handle as given:
+                if given is not handle:
+                    self.log.append(f"`with {name} as g`: g is {type(given).__name__}")
                 raise KeyError(name)
         except KeyError:
             return
@@ -179,6 +182,34 @@ def expected_life(steps: list[Step]) -> list[str]:
         step("drop", name)
     step("due")
     return log
+
+
+def released_early(evidence: Evidence) -> bool:
+    """Whether an address was released twice, or at an earlier step than it should have been."""
+    (steps,) = evidence.inputs
+    order = [" ".join(step) for step in steps]
+    ends = dict.fromkeys(step[1] for step in steps if len(step) > 1)
+    order += [f"drop {name}" for name in ends]
+
+    def released(lines: list[str]) -> dict[str, list[int]]:
+        at: dict[str, list[int]] = {}
+        for line in lines:
+            step, _, address = line.partition(" released")[0].rpartition(": ")
+            if " released" in line and step in order:
+                at.setdefault(address, []).append(order.index(step))
+        return at
+
+    ours, right = released(evidence.value), released(evidence.right)
+    return any(
+        len(at) > 1 or at[0] < right.get(address, [len(order)])[0] for address, at in ours.items()
+    )
+
+
+def should_refuse(evidence: Evidence) -> bool:
+    """Whether the first step that came out wrong is one that an empty handle refuses."""
+    pairs = zip(evidence.right, [*evidence.value, *evidence.right], strict=False)
+    first: str = next(right for right, ours in pairs if right != ours)
+    return first.endswith("refused")
 
 
 def fewer_lives(steps: list[Step]) -> Iterator[Any]:

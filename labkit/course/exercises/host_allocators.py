@@ -1,6 +1,7 @@
 """Host allocators: a bump arena for storages, and foreign memory released exactly once."""
 
 import gc
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from labkit.course.exercises._handle_lives import (
     expected_life,
     fewer_lives,
     lives_drawn,
+    released_early,
+    should_refuse,
     show_life,
 )
 from labkit.course.exercises._never_right import CONSTANT, FIRST, READS
@@ -225,11 +228,23 @@ def _blocks(capacity: int, pieces: list[tuple[str, int, int]], live: set[str]) -
     return [block for block in [*blocks, (capacity - end, False)] if block[0]]
 
 
+def _says(words: str) -> Callable[[Evidence], bool]:
+    return lambda evidence: words in evidence.got
+
+
 def _first_line(evidence: Evidence) -> str:
     for ours, right in zip(evidence.value, evidence.right, strict=False):
         if ours != right:
             return f"{right} | {ours}"
     return ""
+
+
+def _pieces_owned_wrongly(evidence: Evidence) -> int:
+    """How many pieces too many are owned by the first wrong line; 0 if it counts none."""
+    right, ours = (
+        re.findall(r": (-?\d+) pieces", side) for side in _first_line(evidence).split("|")
+    )
+    return int(ours[0]) - int(right[0]) if right else 0
 
 
 arena_allocator = Exercise(
@@ -274,8 +289,14 @@ arena_allocator = Exercise(
             ),
         ),
         Hint(
-            "What the deleter refers to stays alive: let every DataPtr hold the arena's memory.",
-            when=lambda evidence: "owned" in _first_line(evidence),
+            "The memory does not go back: somebody holds it after the arena and its storages are "
+            "gone. Is there a list of all pieces, or an object that holds itself?",
+            when=lambda evidence: _pieces_owned_wrongly(evidence) > 0,
+        ),
+        Hint(
+            "The memory went back too early. What the deleter refers to stays alive: let every "
+            "DataPtr hold the arena's memory.",
+            when=lambda evidence: _pieces_owned_wrongly(evidence) < 0,
         ),
         "Increment in allocate, after everything that may raise; decrement in the deleter.",
     ),
@@ -293,6 +314,10 @@ arena_allocator = Exercise(
 )
 
 # --- last_handle, deleter_once
+
+NAMED_BY_WITH = Hint(
+    "`with ... as` names what `__enter__` returns: the handle itself.", when=_says("`with")
+)
 
 last_handle = Exercise(
     id="host_allocators.last_handle",
@@ -316,6 +341,12 @@ last_handle = Exercise(
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
         Hint(
+            "An empty handle, moved from or closed, has nothing to hand on: there `view` and "
+            "`move` raise ValueError.",
+            when=should_refuse,
+        ),
+        NAMED_BY_WITH,
+        Hint(
             "A handle that moved is empty: what it held belongs to the new one now.",
             stage="move",
         ),
@@ -324,9 +355,9 @@ last_handle = Exercise(
             when=lambda evidence: evidence.stage == "with" or "swallowed" in evidence.got,
         ),
         Hint(
-            "Released too early or twice. The count belongs to the memory, not to the handle: let "
-            "all handles of an address share one object.",
-            when=lambda evidence: len(evidence.value) > len(evidence.right),
+            "Released while another handle holds the memory, or twice. The count belongs to the "
+            "memory, not to the handle: let all handles of an address share one object.",
+            when=released_early,
         ),
         "`__exit__` and `__del__` both end in `close()`, and `close()` empties the handle before "
         "it does anything else.",
@@ -339,6 +370,7 @@ last_handle = Exercise(
         "an exception passes and nothing is released",
         "swallows the exception",
         "releases again when the handle is dropped",
+        "`with` gives no handle",
     ),
 )
 
@@ -362,15 +394,16 @@ deleter_once = Exercise(
     minutes=25,
     banned=("labkit.core.allocator", "labkit.core.storage"),
     hints=(
-        Hint(
-            "Something was released too early or twice. The count belongs to the memory, not to "
-            "the handle: let all handles share one object.",
-            when=lambda evidence: len(evidence.value) > len(evidence.right),
-        ),
+        NAMED_BY_WITH,
         Hint(
             "A handle was closed in another thread. Remember the adopting thread, and leave the "
             "release to its run_due().",
             when=lambda evidence: any(step[0] == "elsewhere" for step in evidence.inputs[0]),
+        ),
+        Hint(
+            "Something was released too early or twice. The count belongs to the memory, not to "
+            "the handle: let all handles share one object.",
+            when=released_early,
         ),
         "__exit__ and __del__ both end in close(), and close() empties the handle before it does "
         "anything else.",
