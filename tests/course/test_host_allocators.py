@@ -451,6 +451,7 @@ def gives_nothing(base):
 
 
 answers.wrong("last_handle", "`with` gives no handle")(gives_nothing(Handle))
+answers.wrong("deleter_once", "`with` gives no handle")(gives_nothing(Foreign))
 
 
 @answers.wrong("deleter_once", "runs at move")

@@ -415,6 +415,7 @@ deleter_once = Exercise(
         "runs at move",
         "never runs if an exception passes",
         "runs in the finaliser twice",
+        "`with` gives no handle",
         ORDERS,
         FIRST,
         READS,
