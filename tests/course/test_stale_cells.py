@@ -7,7 +7,7 @@ from labkit.core.dispatch_key_set import DispatchKeySet
 from labkit.course.checks import failing_cases, picture_of
 from labkit.course.exercise import Hint
 from labkit.dispatch import compute_cell, torch_tables
-from tests.course.answers import Answers, catches
+from tests.course.answers import Answers, catches, first_hint
 
 answers = Answers("stale_cells")
 FIRST = "remembers the answer of the first random case and returns it for all later cases"
@@ -175,9 +175,9 @@ def meant(slot, kernels):
 
 
 def stale_with(after_removal=refreshed, newest=lambda registered: registered, stale=True,
-               told=lambda stored, now: stored != now):  # fmt: skip
+               told=lambda stored, now: stored != now, filled=True):  # fmt: skip
     def stale_cells(program):
-        registered, stored = {}, {slot: meant(slot, {}) for slot in SEVEN}
+        registered, stored = {}, {slot: meant(slot, {}) if filled else None for slot in SEVEN}
 
         def kernels():
             return {key: number for number, key in newest(registered).items()}
@@ -213,8 +213,14 @@ for why, answer in [
     ("tells what is meant first", meant_first),
     ("asks what is meant twice", stale_with(told=lambda stored, now: now != now)),
     ("an older kernel at the key is forgotten", older_counts),
+    ("begins with empty cells", stale_with(filled=False)),
 ]:
     answers.wrong("stale_cells", why)(answer)
+
+
+def test_cells_that_begin_empty_are_told_so():
+    hint = first_hint(answers.exercises["stale_cells"], stale_with(filled=False))
+    assert "each stored cell begins" in hint
 
 
 @answers.wrong("stale_cells", "a removal empties its key")

@@ -181,6 +181,11 @@ stale_cells = Exercise(
             ),
         ),
         Hint(
+            "Nothing is registered yet, so nothing is stale: each stored cell begins with what "
+            "meant(slot, {}) says.",
+            when=lambda evidence: evidence.inputs == ([],),
+        ),
+        Hint(
             "Two kernels at one key: the newest counts. When one of them is removed, the newest of "
             "the others counts.",
             when=lambda evidence: _two_at_a_key(*evidence.inputs),
@@ -203,6 +208,7 @@ stale_cells = Exercise(
         "asks what is meant twice",
         "names every slot",
         "tells what is meant first",
+        "begins with empty cells",
         FIRST,
     ),
 )

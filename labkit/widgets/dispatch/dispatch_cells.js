@@ -11,7 +11,7 @@ function dispatchCells(shared) {
     fallthrough: (cell) => cell.fallthrough,
     "step 1": (cell) => cell.rule === 1,
   };
-  let filter = "all",
+  let filter = table().cells.some(filters.stale) ? "stale" : "all",
     registration = null;
   const small = model.get("shown").length > 0,
     simple = model.get("simple");
