@@ -194,6 +194,7 @@ def counts_what_is_free(step, snapshot):
     return find_leak(step, snapshot) | {stack for stack in stacks() if not stack}
 
 
+@answers.wrong("leak_detective", "makes more steps than there are")
 def many_steps(step, snapshot):
     return grown(lowest(step, snapshot, 120), lowest(step, snapshot, 120))
 

@@ -216,6 +216,7 @@ leak_detective = Exercise(
         "keeps tensors alive itself",
         "names no whole stack",
         "names what is free",
+        "makes more steps than there are",
         FIRST,
         READS,
         TOO_SLOW,
