@@ -1,5 +1,6 @@
 """Right and wrong answers to the exercises of the chapter that trains on its own kernel."""
 
+from labkit.course.checks import outcomes
 from labkit.course.exercises._never_right import FIRST
 from labkit.course.exercises.train_your_kernel import line_backward
 from tests.course.answers import Answers, first_hint
@@ -131,10 +132,32 @@ def test_a_slip_in_the_order_or_in_the_pad_is_named():
     assert "dx comes first" in swapped
     assert "the pad is missing" in first_hint(exercises["line_backward"], unpadded)
 
-    def in_floats(*inputs):
-        return tuple([float(one) for one in gradient] for gradient in line()(*inputs))
 
-    assert "as floats" in first_hint(exercises["line_backward"], in_floats)
+@answers.right("line_backward")
+def in_floats(*inputs):
+    return tuple([float(one) for one in gradient] for gradient in line()(*inputs))
+
+
+@answers.wrong("line_backward", "makes whole numbers of the products")
+def in_whole_numbers(*inputs):
+    return tuple([int(one) for one in gradient] for gradient in line()(*inputs))
+
+
+def test_lost_halves_are_told_so():
+    hint = first_hint(answers.exercises["line_backward"], in_whole_numbers)
+    assert "Halves are lost" in hint
+
+
+def test_what_is_missing_shows_in_its_own_stage_and_in_the_last():
+    stages = {
+        "padding": line(tests=False),
+        "stride": line(lambda p, r, stride, pad, dilation: p - pad + r * dilation),
+        "dilation": line(lambda p, r, stride, pad, dilation: p * stride - pad + r),
+    }
+    for missing, answer in stages.items():
+        found = {one.name: one.state for one in outcomes(line_backward, answer, seed=3)}
+        wrong = [name for name, state in found.items() if state == "wrong"]
+        assert wrong == [missing, "together"]
 
 
 # --- conv_backward

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Evidence, Exercise, Hint, Rng, Stage, handed_out
 from labkit.course.exercises._conv_backward import conv_backward
 from labkit.course.exercises._never_right import FIRST
 
@@ -95,12 +95,19 @@ def _a_line(rng: Rng, size: int, **fixed: int) -> tuple[Any, ...]:
     reach = one["dilation"] * (one["taps"] - 1) + 1
     length = max(one["length"], reach)
     outputs = (length + 2 * one["pad"] - reach) // one["stride"] + 1
+    of = rng.choice((1, 2))  # whole numbers, or halves: a device hands over floats
 
-    def numbers(count: int) -> list[int]:
-        return [rng.randint(-9, 9) for _ in range(count)]
+    def numbers(count: int) -> list[float]:
+        return [_plain(rng.randint(-9, 9) / of) for _ in range(count)]
 
     steps = one["stride"], one["pad"], one["dilation"]
     return numbers(length), numbers(one["taps"]), numbers(outputs), *steps
+
+
+@handed_out
+def _plain(number: float) -> float:
+    """A whole number as an int: 2.0 and 2 are one answer."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def _line(**fixed: int) -> Any:
@@ -108,16 +115,23 @@ def _line(**fixed: int) -> Any:
 
 
 def _gradients(
-    x: list[int], w: list[int], dy: list[int], stride: int, pad: int, dilation: int
-) -> tuple[list[int], list[int]]:
-    dx, dw = [0] * len(x), [0] * len(w)
+    x: list[float], w: list[float], dy: list[float], stride: int, pad: int, dilation: int
+) -> tuple[list[float], list[float]]:
+    dx, dw = [0.0] * len(x), [0.0] * len(w)
     for p, given in enumerate(dy):
         for r, weight in enumerate(w):
             h = p * stride - pad + r * dilation
             if 0 <= h < len(x):
                 dx[h] += given * weight
                 dw[r] += given * x[h]
-    return dx, dw
+    return [*map(_plain, dx)], [*map(_plain, dw)]
+
+
+def _drive_line(answer: Any, *inputs: Any) -> Any:
+    found = answer(*inputs)
+    if not isinstance(found, tuple) or not all(isinstance(one, list) for one in found):
+        return found
+    return tuple([*map(_plain, one)] for one in found)
 
 
 def _unpadded(x: Any, w: Any, dy: Any, stride: int, pad: int, dilation: int) -> Any:
@@ -145,6 +159,10 @@ def _lines_drawn(case: Case, got: Any, right: Any) -> Any:
     return TileView(grids)
 
 
+def _all_whole(gradients: Any) -> bool:
+    return all(isinstance(number, int) for gradient in gradients for number in gradient)
+
+
 def _of(at: int) -> Any:
     def wrong(evidence: Evidence) -> bool:
         value = evidence.value
@@ -157,21 +175,23 @@ line_backward = Exercise(
     id="train_your_kernel.line_backward",
     case=_a_line,
     expected=_gradients,
+    drive=_drive_line,
     show=_line_words,
     picture=_lines_drawn,
     stages=(
         Stage("plain", case=_line(stride=1, pad=0, dilation=1), cases=10),
         Stage("padding", case=_line(stride=1, dilation=1), cases=10),
-        Stage("stride", case=_line(dilation=1), cases=10),
-        Stage("dilation"),
+        Stage("stride", case=_line(pad=0, dilation=1), cases=10),
+        Stage("dilation", case=_line(stride=1, pad=0), cases=10),
+        Stage("together"),
     ),
     cases=60,
     minutes=11,
     banned=("torch.*", "labkit.*", "numpy.*"),
     hints=(
         Hint(
-            "The numbers are right, but as floats: x, w and dy are whole numbers, so begin at 0.",
-            when=lambda e: e.value == e.right,
+            "Halves are lost: x, w and dy may be any numbers, so no int() and no //.",
+            when=lambda e: _all_whole(e.value) and not _all_whole(e.right),
         ),
         Hint("You returned (dw, dx): dx comes first.", when=lambda e: e.value == e.right[::-1]),
         Hint(
@@ -204,6 +224,7 @@ line_backward = Exercise(
         "forgets the stride",
         "forgets the dilation",
         "keeps the last product only",
+        "makes whole numbers of the products",
         FIRST,
     ),
 )
