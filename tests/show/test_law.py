@@ -129,6 +129,7 @@ def test_a_long_number_keeps_others_from_its_room():
 
     assert written(14.2, 17, 137) == ["14.2", "17", "137"]
     assert written(243_314, 291_674, 2_352_016) == ["243,314", "2.352 M"]
+    assert written(0.41077, 9.3663, 22.261) == ["0.5", "1", "2", "5", "10", "20"]
 
 
 def test_a_rung_is_divided_by_its_peer_turn_by_turn():

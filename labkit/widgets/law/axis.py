@@ -12,8 +12,8 @@ class Axis:
 
     numbers  what has to have room, at least one
     log      powers of ten stand equally far from each other
-    ticks    numbers to write where they are few; else round ones. Of two that stand too close to
-             each other the smaller one is written
+    ticks    numbers to write where they are few and short; else round ones. Of two that
+             stand too close to each other the smaller one is written
     zero     0 has a place, too, unless the axis is logarithmic
     """
 
@@ -35,7 +35,8 @@ class Axis:
             self._low, self._high = self._low - 0.5, self._high + 0.5
         few = sorted({*ticks})
         self.ticks: list[float] = []
-        for tick in few if 0 < len(few) <= 8 else self._round_ones():
+        own = 0 < len(few) <= 8 and all(map(_is_short, few))
+        for tick in few if own else self._round_ones():
             if not self.ticks or self(tick) - self(self.ticks[-1]) >= _apart(self.ticks[-1], tick):
                 self.ticks.append(tick)
 
@@ -58,6 +59,11 @@ class Axis:
         first = math.floor(self._low)
         ones = [d * 10.0**n for n in range(first, first + 4) for d in (1, 2, 5)]
         return [one for one in ones if 0 <= self(one) <= 1] or [10**self._low, 10**self._high]
+
+
+def _is_short(number: float) -> bool:
+    """A whole number, or one of three digits: nobody reads 9.366 off an axis."""
+    return number == round(number) or number == float(f"{number:.3g}")
 
 
 def _apart(one: float, other: float) -> float:
