@@ -130,4 +130,4 @@ def test_an_answer_goes_forwards_through_its_check(right, monkeypatch):
     check()
     files = walk(check, answer)
     assert returns(files) == 0, names(files)
-    assert names(files) == ["checks.py", "tester.py", "guard.py"]
+    assert names(files) == ["checks.py", "tester.py", "guard.py", "written.py"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-_REFUSED: set[Any] = set()
-"""The code of the functions whose latest check failed; equal when a cell runs again."""
+_REFUSED: dict[Any, bool] = {}
+"""The code of each function whose latest check failed -> whether its reader was told what runs
+instead. A cell that is run again has equal code."""
 
 
 def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,19 +19,14 @@ def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[
 
     finished  does the same; what both raise and return is the caller's
     """
-    told: set[Any] = set()
 
     @functools.wraps(answer)
     def call(*args: Any, **kwargs: Any) -> Any:
-        now = _latest(answer)
-        code = getattr(now, "__code__", None)
-        if code in _REFUSED:
-            if code not in told:
-                told.add(code)
-                print(f"`{answer.__name__}` failed its check: the finished one runs here.")
+        if is_refused(answer):
+            _tell(answer)
             return finished(*args, **kwargs)
         try:
-            return now(*args, **kwargs)
+            return _latest(answer)(*args, **kwargs)
         except NotImplementedError:
             return finished(*args, **kwargs)
 
@@ -40,7 +36,22 @@ def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[
 def judged(answer: Any, right: bool) -> None:
     """What the latest check found about it: `yours` calls no answer that is known to be wrong."""
     if code := getattr(answer, "__code__", None):
-        (_REFUSED.discard if right else _REFUSED.add)(code)
+        if right:
+            _REFUSED.pop(code, None)
+        else:
+            _REFUSED.setdefault(code, False)
+
+
+def is_refused(answer: Callable[..., Any]) -> bool:
+    """Whether the function that has its name now failed its latest check."""
+    return getattr(_latest(answer), "__code__", None) in _REFUSED
+
+
+def _tell(answer: Callable[..., Any]) -> None:
+    code = getattr(_latest(answer), "__code__", None)
+    if not _REFUSED[code]:
+        _REFUSED[code] = True
+        print(f"`{answer.__name__}` failed its check: the finished one runs here.")
 
 
 def with_helpers(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:

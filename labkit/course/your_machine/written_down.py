@@ -16,6 +16,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from labkit.course.written import is_refused
+
 PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 CONTAINERS = (tuple, list, set, frozenset)
 CELLS = ("<ipython-input-", "ipykernel_")
@@ -206,7 +208,7 @@ def _space_of(function: Any) -> dict[str, Any] | None:
 
 
 def _written_by_reader(value: Any) -> Any:
-    """Behind `course.yours`: the reader's own function, or the finished one for a stub."""
+    """Behind `course.yours`: the reader's own function, or the finished one where that runs."""
     if getattr(value, "__wrapped__", None) is None or not isinstance(value, types.FunctionType):
         return value
     cells = [cell.cell_contents for cell in value.__closure__ or ()]
@@ -214,7 +216,7 @@ def _written_by_reader(value: Any) -> Any:
     if held.keys() != {"answer", "finished"}:
         return value
     is_stub = "NotImplementedError" in getattr(held["answer"], "__code__", value.__code__).co_names
-    return held["finished"] if is_stub else held["answer"]
+    return held["finished"] if is_stub or is_refused(held["answer"]) else held["answer"]
 
 
 def _importable(value: Any, space: dict[str, Any]) -> tuple[str, str] | None:

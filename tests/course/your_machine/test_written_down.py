@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from labkit import course
+from labkit.course.written import judged
 from labkit.course.your_machine.written_down import CannotBeKept, written_down
 
 FACTOR = 3
@@ -80,6 +81,14 @@ def calls_unused(value):
 def test_behind_yours_is_the_answer_and_for_a_stub_the_finished_one():
     assert read(written_down(calls_used))(2) == 6
     assert read(written_down(calls_unused))(2) == 7
+
+
+def test_behind_yours_is_the_finished_one_where_the_check_refused_the_answer():
+    judged(helper, right=False)
+    try:
+        assert read(written_down(calls_used))(2) == 7
+    finally:
+        judged(helper, right=True)
 
 
 class Node:
