@@ -1,8 +1,15 @@
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from labkit import course
 from labkit.course.benches import kernel_bench
 from labkit.course.benches.kernel_bench import Slab
+from labkit.course.checks import outcomes
 from labkit.course.documents import sketches
 from labkit.course.exercise import Case
 from labkit.course.exercises import first_kernel
@@ -264,6 +271,9 @@ def test_a_slip_earns_the_hint_about_it():
     walks = kernel(f"{LOOP.replace('first + ', '')} if (i >= first) y[i] = a * x[i] + y[i];")
     assert "Nothing before `first`" in first_hint(first_kernel.saxpy, begins)
     assert "walks from 0" in first_hint(first_kernel.saxpy, walks)
+    far = next(one for one in outcomes(first_kernel.saxpy, walks, 7) if one.name == "beyond 2^31")
+    hints = [hint for hint in map(first_kernel.saxpy.hint, range(10)) if hint.fits(far.failures[0])]
+    assert "does it walk there from 0" in hints[0].text
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -336,3 +346,13 @@ def test_two_sketches_compile():
     words = " ".join(text for _, text in verdicts["conv2d_kernel"].errors)
     assert all(f"'{name}'" in words for name in ("c", "out_h", "out_w"))
     assert verdicts["MixedPrecision"].errors[0][0] == 3
+
+
+def test_the_page_survives_the_repair_it_asks_for():
+    root = Path(__file__).parents[2]
+    page = json.loads((root / f"notebooks/{first_kernel.NOTEBOOK}.ipynb").read_text())
+    cells = {cell["id"]: "".join(cell["source"]) for cell in page["cells"]}
+    names = {"course": course, "re": re, "wild": SimpleNamespace(findings=[])}
+    for cell in ("fk-p9", "fk-r9"):
+        exec(cells[cell], names)
+    assert names["guess"].actual == "none"

@@ -193,6 +193,11 @@ saxpy = Exercise(
             stage="first",
         ),
         Hint(
+            "The loop does not end in time. `first` may be 2^32: does it walk there from 0? Or "
+            "does it count in an int, which wraps and never gets to `n`?",
+            when=_about("LaunchTimeout"),
+        ),
+        Hint(
             "Nothing outside is yours. Which thread has an index of n or more, and what "
             "keeps it from touching anything?",
             when=lambda e: (
