@@ -530,9 +530,19 @@ def test_a_stage_is_wrong_where_its_own_order_is_not_seen(seed):
         found = outcomes(module.find_races, lambda p: pairs_of(clocks_of(p, **flaw)), seed)
         return {stage.name for stage in found if stage.state == "wrong"}
 
-    assert states(host_is_global=False) == {"host waits", "ten thousand steps"}
-    assert "handed on" in states(transitive=False)
+    own = "the host's own steps"
+    assert states(host_is_global=False) == {"host waits", own, "together"}
+    assert states(transitive=False) == {"handed on", "together"}
     assert "events" in states(first_record=True)
+
+    def without_host(program):
+        silent = [("host", (), ()) if step[0] == "host" else step for step in program]
+        return pairs_of(clocks_of(silent))
+
+    found = outcomes(module.find_races, without_host, seed)
+    wrong = {stage.name for stage in found if stage.state == "wrong"}
+    assert wrong == {own, "together"}
+    assert "touches memory" in first_hint(module.find_races, without_host)
 
 
 def test_a_hint_fits_any_case_that_it_is_given_for():
