@@ -122,11 +122,14 @@ def test_an_untouched_exercise_shows_its_task_and_stops_nothing(lab):
     lab.wait_drawn(card)
     assert lab.ask("after") == 1
     assert "Your turn. Write the stub above" in card.inner_text()
-    assert card.locator(".lk-prose code").first.inner_text().startswith("view_machine(")
+    assert "arithmetic on tuples only" in card.inner_text(), "the rules stand nowhere else"
+    assert not card.locator(".lk-task .lk-prose").first.is_visible(), "the task stands above, too"
+    card.get_by_text("The task").click()
+    assert card.locator(".lk-task code").first.inner_text().startswith("view_machine(")
     lab.screenshot("exercise_untouched", of=card)
     lab.execute('card.statement = "give *all* of 2 * 3 * 4"')
-    lab.wait_for("() => document.querySelector('.lk-prose em')?.innerText === 'all'")
-    assert card.locator(".lk-prose").first.inner_text() == "give all of 2 * 3 * 4"
+    lab.wait_for("() => document.querySelector('.lk-task em')?.innerText === 'all'")
+    assert card.locator(".lk-task .lk-prose").first.inner_text() == "give all of 2 * 3 * 4"
     table = "| step | takes |\\n|---|---|\\n| 1 | `a \\\\| b`, *all* |\\n| 2 | |"
     lab.execute(f'card.statement = "Fill it:\\n\\n{table}\\n\\nThen stop."')
     lab.wait_for("() => document.querySelector('.lk-prose td em')?.innerText === 'all'")

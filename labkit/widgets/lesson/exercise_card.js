@@ -147,12 +147,12 @@ function render({ model, el }) {
         lk.h("span", { class: "lk-muted" }, model.get("about")),
       ),
       stages(),
+      list("Rules", model.get("rules")),
       lk.h(
-        "details",
-        { open: status === "not tried" },
+        "details", // it stands above the answer's cell, too
+        { class: "lk-task", open: root.querySelector(".lk-task")?.open },
         lk.focusable(lk.h("summary", {}, "The task")),
         prose.blocks(model.get("statement")),
-        list("Rules", model.get("rules")) || "",
       ),
       evidence(),
       list("Hints", model.get("hints")),
