@@ -200,6 +200,13 @@ def test_what_best_segments_does_wrong_earns_its_own_hint(answer, said):
 test_answers = answers.tests()
 
 
+def test_a_failing_case_is_told_in_words():
+    found = outcomes(find("checkpoint.checkpoint"), made(restore=False), 11)
+    said = next(one.failures[0].input for one in found if one.failures)
+    assert said.startswith("x of ") and "dropout" in said and "returns a t" in said
+    assert not {"{", "rest", "asks"} & {*said.split(), said[0]}
+
+
 def test_a_checkpoint_that_misses_one_thing_passes_the_stages_before_it():
     def states(answer):
         found = outcomes(find("checkpoint.checkpoint"), answer, 11)

@@ -106,6 +106,18 @@ class _Work:
         return out if rest == "tensor" else (out, 7, note) if rest == "tuple" else {note: out}
 
 
+def _in_words(spec: dict[str, Any]) -> str:
+    """The function of a case, and how it is called."""
+    names = spec["layers"]
+    told = [f"a checkpoint of ({', '.join(n)})" if isinstance(n, list) else n for n in names]
+    layers = ", ".join(told) if len(told) < 20 else f"{len(told)} layers, linear and tanh in turn"
+    scale = "" if spec["scale"] is None else f", called with scale={spec['scale']}"
+    mode = "" if spec["grad"] else ", under no_grad"
+    twice = ", two backward calls" if spec["twice"] else ""
+    size = f"{spec['rows']} x {spec['width']}"
+    return f"x of {size}; {layers}; returns a {spec['rest']}{scale}{mode}{twice}"
+
+
 @handed_out
 def _storage(tensor: Any) -> StorageWeakRef:
     return StorageWeakRef(tensor.untyped_storage())
@@ -182,6 +194,7 @@ checkpoint = Exercise(
     case=_checkpoint_case,
     expected=_checkpoint_truth,
     drive=_drive_checkpoint,
+    show=_in_words,
     rules=("a nested checkpoint may keep its own arguments",),
     tolerance=1e-9,
     cases=60,
