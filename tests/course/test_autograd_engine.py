@@ -415,12 +415,27 @@ def arrive_none(buffers, node, grad):
     buffers[node] = buffers[node] + grad if node in buffers else grad + grad.__class__(0)
 
 
+def only_the_gradients(*call):
+    return [one for one in table()(*call) if one is not None]
+
+
+def without_alpha(name, grad, inputs, needs):
+    return table()(name, grad, (*inputs[:2], 1) if name == "add" else inputs, needs)
+
+
 @pytest.mark.parametrize(
     ("exercise", "answer", "said"),
     [
         ("arrive", arrive_plus_equals, "A gradient that arrived was changed"),
         ("arrive", arrive_if_true, "is None"),
         ("arrive", arrive_none, "None means zero"),
+        (ROW, table(reduce=lambda grad, shape: grad), "the shape of its input"),
+        (ROW, table(conj=lambda tensor: tensor), "conjugated"),
+        (ROW, table(cast=False), "float32 input is float32"),
+        (ROW, table(careful=False), "log(0) is -inf"),
+        (ROW, table(absent=lambda one: torch.zeros(())), "one entry for each input"),
+        (ROW, only_the_gradients, "one entry for each input"),
+        (ROW, without_alpha, "alpha * other"),
         ("custom_function", MaterialisesZeros, "set_materialize_grads"),
         ("custom_function", Detached, "Was your backward recorded"),
         ("custom_function", OnAttributes, "attribute of ctx"),

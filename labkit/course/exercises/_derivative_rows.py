@@ -85,6 +85,17 @@ def _row_truth(name: str, grad: Any, inputs: Any, needs: Any) -> list[Any]:
     return [next(found) if need else None for need in needs]
 
 
+def _wrong_places(evidence: Evidence) -> bool:
+    """Whether None stands where a gradient should, a gradient where None should, or too few."""
+    value, right = evidence.value, evidence.right
+    return [one is None for one in value] != [one is None for one in right]
+
+
+def _alpha_is_missing(evidence: Evidence) -> bool:
+    name, _, inputs, needs = evidence.inputs
+    return bool(name == "add" and inputs[2] != 1 and needs[1] and "[1]" in evidence.property)
+
+
 def _shapes_agree(evidence: Evidence) -> bool:
     pairs = zip(evidence.value, evidence.right, strict=True)
     return all(one is None or two is None or one.shape == two.shape for one, two in pairs)
@@ -106,11 +117,15 @@ derivative_row = Exercise(
         "torch.Tensor.sum_to_size", "labkit.*",
     ),
     hints=(
+        Hint("The list has one entry for each input: None where `needs` says False, also for the "
+             "condition of where and the alpha of add", when=_wrong_places),
         Hint("A gradient has the shape of its input: sum over the dimensions in front and remove "
              "them; sum over those of size 1 that were stretched, and keep them",
              when=lambda e: not _shapes_agree(e)),
         Hint("Complex numbers: the other factor, or the divisor, comes conjugated",
              when=lambda e: e.inputs[1].is_complex() and _shapes_agree(e)),
+        Hint("add is self + alpha * other: by how much does the result grow with other?",
+             when=lambda e: _alpha_is_missing(e) and _shapes_agree(e)),
         "How fast does the result grow with this one input? Multiply that slope by grad.",
         Hint("log(0) is -inf, and -inf times 0 is nan: choose 0 with where before you multiply",
              when=lambda e: "nan" in e.got),
