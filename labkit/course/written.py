@@ -22,11 +22,12 @@ def yours(answer: Callable[..., Any], finished: Callable[..., Any]) -> Callable[
 
     @functools.wraps(answer)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_refused(answer):
-            _tell(answer)
+        now = _latest(answer)
+        if is_refused(now):
+            _tell(now)
             return finished(*args, **kwargs)
         try:
-            return _latest(answer)(*args, **kwargs)
+            return now(*args, **kwargs)
         except NotImplementedError:
             return finished(*args, **kwargs)
 
@@ -43,14 +44,13 @@ def judged(answer: Any, right: bool) -> None:
 
 
 def is_refused(answer: Callable[..., Any]) -> bool:
-    """Whether the function that has its name now failed its latest check."""
-    return getattr(_latest(answer), "__code__", None) in _REFUSED
+    """Whether it failed its latest check."""
+    return getattr(answer, "__code__", None) in _REFUSED
 
 
 def _tell(answer: Callable[..., Any]) -> None:
-    code = getattr(_latest(answer), "__code__", None)
-    if not _REFUSED[code]:
-        _REFUSED[code] = True
+    if not _REFUSED[answer.__code__]:
+        _REFUSED[answer.__code__] = True
         print(f"`{answer.__name__}` failed its check: the finished one runs here.")
 
 

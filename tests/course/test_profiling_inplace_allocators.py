@@ -201,7 +201,7 @@ def many_steps(step, snapshot):
 
 def names_the_loss(step, snapshot):
     for _ in range(12):
-        loss = step()  # noqa: F841
+        _loss = step()
     return find_leak(step, snapshot)
 
 
