@@ -40,7 +40,7 @@ Its minutes are words / 130 + 0.4 for a visible cell + 1 for a prediction; those
 are the exercises' own, without the boss.
 
 What a reader wrote is used further on: `count = course.yours(waits, finished)` in a hidden cell
-calls the finished one as long as `waits` is a stub.
+calls the finished one while `waits` is a stub, or its check refuses it.
 
 Tags: `exercise`, `check` and `raises-exception` (added by import, so that Run All goes on past a
 wrong answer), `solution` (as text only), `predict`, `backstage`, `note`, `keep_output`
