@@ -107,20 +107,20 @@ derivative_row = Exercise(
     expected=_row_truth,
     picture=lambda case, got, right: tensors_drawn(got, right),
     rules=(
-        "formulas of your own: not torch.autograd, not sum_to_size",
+        "formulas of your own: not torch.autograd",
         "pow at 0, as in PyTorch: exponent 0 gives self the gradient 0, base 0 gives other 0",
     ),
     tolerance=2e-5,
     cases=240,
     banned=(
         "torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward",
-        "torch.Tensor.sum_to_size", "labkit.*",
+        "labkit.*",
     ),
     hints=(
         Hint("The list has one entry for each input: None where `needs` says False, also for the "
              "condition of where and the alpha of add", when=_wrong_places),
-        Hint("A gradient has the shape of its input: sum over the dimensions in front and remove "
-             "them; sum over those of size 1 that were stretched, and keep them",
+        Hint("A gradient has the shape of its input: sum_to_size removes the dimensions in front, "
+             "and keeps those of size 1 that were stretched",
              when=lambda e: not _shapes_agree(e)),
         Hint("Complex numbers: the other factor, or the divisor, comes conjugated",
              when=lambda e: e.inputs[1].is_complex() and _shapes_agree(e)),
