@@ -31,7 +31,9 @@ def played(witness: Witness, report: Report) -> dict[str, Any]:
         f"{one.array}[{one.index}] is {_short(one.got)}, not {_short(one.expected)}"
         for one in witness.wrong[:2]
     )
-    follow = _word_found(report, words)
+    follow = _word_lost(report, steps, words)
+    if follow < 0:
+        follow = _word_found(report, words)
     if follow < 0:
         follow = _first_collision(steps, words)
     lines = {step.line for step in steps if follow < 0 or words[_word(step)] == follow}
@@ -63,6 +65,22 @@ def _word(step: Step | Finding) -> Word:
 
 def _who(step: Step) -> tuple[Any, ...]:
     return step.block, step.thread
+
+
+def _word_lost(report: Report, steps: Sequence[Step], words: dict[Word, int]) -> int:
+    """The first word of a raced array that is overwritten unread, and read after, else -1."""
+    raced = {one.array for one in report.findings if one.kind == "race"}
+    unread: set[Word] = set()
+    lost: set[Word] = set()
+    for step in steps:
+        word = _word(step)
+        if step.access == "read":
+            if word in lost:
+                return words[word]
+            unread.discard(word)
+        elif step.array in raced:
+            (lost if word in unread else unread).add(word)
+    return -1
 
 
 def _word_found(report: Report, words: dict[Word, int]) -> int:

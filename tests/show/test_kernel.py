@@ -27,6 +27,20 @@ extern "C" __global__ void late(const float* x, float* y) {
 }
 """
 
+WINDOW = """
+extern "C" __global__ void window(const float* x, float* y, int channels) {
+    __shared__ float tile[66];
+    const int i = threadIdx.x;
+    float sum = 0;
+    for (int c = 0; c < channels; ++c) {
+        for (int j = i; j < 66; j += 64) tile[j] = x[c * 66 + j];
+        __syncthreads();
+        sum += tile[i] + tile[i + 1] + tile[i + 2];
+    }
+    y[i] = sum;
+}
+"""
+
 TEMPLATE = """template <typename T> __global__ void twice(T* y) { y[threadIdx.x] *= 2; }"""
 
 
@@ -180,3 +194,16 @@ def test_the_threads_played_back_are_those_the_finding_names(module):
     assert sorted(followed) == sorted([list(race.thread), list(race.other_thread)])
     assert play["words"][view.word] == "s[32]" and "s[32]" in race.message
     assert view.simple
+
+
+def test_the_word_followed_is_one_that_lost_a_value(emulator):
+    """Most words of a raced array are used in good order: the reader is shown one that is not."""
+    window = cuda.RawModule(WINDOW).get_function("window")
+    x, y = np.random.default_rng(0).standard_normal((2, 66)).astype("f"), np.zeros(64, "f")
+    report = window(1, 64, (x, y, 2), trace=cuda.Trace())
+    race = next(one for one in report.findings if one.kind == "race")
+    right = [None, sum(x[:, j : j + 64].sum(0) for j in range(3)), None]
+    order = find_witness(window, 1, 64, (x, y, 2), race, expected=right, rtol=1e-4)
+    (play,) = kernel(report, witness=order).runs[0]["plays"]
+    followed = [step["access"] for step in play["steps"] if step["word"] == play["follow"]]
+    assert followed[:3] == ["write", "write", "read"]
