@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from labkit.course.checks import failing_cases
+from labkit.course.exercise import Case
 from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from tests.course.answers import Answers, first_hint
@@ -150,12 +151,33 @@ GROWING = "expandable_segments:True"
 
 @answers.right("cause_and_cure")
 def cause_and_cure(total):
-    count = total // (40 * MIB)
-    rest = total - count * 40 * MIB
-    program = [("malloc", f"w{i}", 40 * MIB) for i in range(count)]
+    return halves(total, total // (160 * MIB) * 40 * MIB)
+
+
+def halves(total, unit):
+    """Fills the device with units, and moves a little more than half of one into each."""
+    count = total // unit
+    program = [("malloc", f"w{i}", unit) for i in range(count)]
     program += [("free", f"w{i}") for i in range(count)]
-    program += [("malloc", f"k{i}", 21 * MIB) for i in range(count)]
-    return [*program, ("malloc", "last", rest + 20 * MIB)], GROWING
+    program += [("malloc", f"k{i}", unit // 2 + MIB) for i in range(count)]
+    return [*program, ("malloc", "last", total - count * unit + unit // 2)], GROWING
+
+
+@answers.wrong("cause_and_cure", "requests of the same size on every device")
+def always_40(total):
+    return halves(total, 40 * MIB)
+
+
+@answers.wrong("cause_and_cure", "forgets that a growing segment grows by 20 MiB")
+def four_quarters(total):
+    """Fits in segments of their own, and not always in one that grows by 20 MiB."""
+    return halves(total, total // (8 * MIB) * 2 * MIB)
+
+
+@answers.wrong("cause_and_cure", "forgets that a segment is rounded up to 2 MiB")
+def odd_sevenths(total):
+    """Fits as requests, and not as segments: 7 times 57 MiB in 400 take 58 each."""
+    return halves(total, total // (7 * MIB) * MIB)
 
 
 @answers.wrong("cause_and_cure", "asks for more than is left")
@@ -166,9 +188,8 @@ def too_much(total):
 
 @answers.wrong("cause_and_cure", "frees nothing")
 def frees_nothing(total):
-    count = total // (40 * MIB)
-    program = [("malloc", f"w{i}", 40 * MIB) for i in range(count)]
-    return [*program, ("malloc", "last", 60 * MIB)], GROWING
+    program = [one for one in cause_and_cure(total)[0] if one[1][0] == "w"]
+    return [*program, ("malloc", "last", total)], GROWING
 
 
 @answers.wrong("cause_and_cure", "a cure that changes nothing")
@@ -184,8 +205,8 @@ def fraction(total):
 @answers.wrong("cause_and_cure", "keeps too much in use")
 def keeps_most(total):
     program, cure = cause_and_cure(total)
-    kept = [(*one[:2], 30 * MIB) if one[1][0] == "k" else one for one in program]
-    return [*kept[:-1], ("malloc", "last", 22 * MIB)], cure
+    kept = [(*one[:2], one[2] * 3 // 2) if one[1][0] == "k" else one for one in program]
+    return [*kept[:-1], ("malloc", "last", program[0][2])], cure
 
 
 @answers.wrong("cause_and_cure", "pins every page, so that nothing cures it")
@@ -351,6 +372,14 @@ def grows_at_all(snapshot):
     return line if more >= 3 else None
 
 
+@answers.wrong("find_the_leak", "flags a cache that still fills")
+def any_growth(snapshot):
+    entries = snapshot["device_traces"][0]
+    half, end = alive(entries[: len(entries) // 2]), alive(entries)
+    line, more = max(((n, end[n] - half[n]) for n in end), key=lambda pair: pair[1])
+    return line if more >= 1 else None
+
+
 @answers.wrong("find_the_leak", "never says None")
 def never_none(snapshot):
     entries = snapshot["device_traces"][0]
@@ -368,7 +397,10 @@ test_answers = answers.tests()
         (keeps_most, "a little more than half is enough"),
         (too_much, "The last request is too large"),
         (no_cure, "Now the settings"),
-        (pinned, "With growing segments the same blocks lie side by side"),
+        (pinned, "does a live block lie in each of them"),
+        (always_40, "Let their size grow"),
+        (four_quarters, "grows by 20 MiB at a time"),
+        (odd_sevenths, "Add up the segments, not the requests"),
     ],
 )
 def test_a_program_and_its_cure_have_their_own_hints(answer, said):
@@ -378,7 +410,17 @@ def test_a_program_and_its_cure_have_their_own_hints(answer, said):
 def test_empty_settings_are_called_the_answers_own():
     exercise = answers.exercises["cause_and_cure"]
     first = failing_cases(exercise, lambda total: (cause_and_cure(total)[0], ""), 11)[0]
-    assert first.property == "under your settings '' every request is served"
+    asked = "under your settings '' every request is served"
+    assert first.property == f"{asked}; the last one was not"
+
+
+def test_the_map_is_that_of_the_run_which_is_at_fault():
+    case, exercise = Case((190 * MIB,)), answers.exercises["cause_and_cure"]
+    titles = [
+        exercise.picture(case, answer(190 * MIB), None).meta["title"]
+        for answer in (odd_sevenths, four_quarters)
+    ]
+    assert titles == ["your program, default settings", f"your program, {GROWING}"]
 
 
 def test_a_line_that_is_often_asked_is_not_called_the_one_with_the_most_bytes():

@@ -41,7 +41,7 @@ def _drawn(case: Any, got: Any, right: Any) -> Any:
     """The snapshot of the failing case."""
     from labkit import show
 
-    return show.memory(case.inputs[0], what_if=())
+    return show.memory(case.inputs[0], what_if=(), simple=True)
 
 
 def _unused(snapshot: dict[str, Any]) -> int:

@@ -20,6 +20,7 @@ def training_run(rng: Rng, size: int, leaks: bool | None = None) -> Case:
     weights, activations, state, cache, leak, scratch = lines
     steps = 8 + size // 2 + rng.randint(0, 3)
     keeps = rng.randint(2, 3)
+    every = rng.choice((1, steps // 2))  # steps from one entry of the cache to the next
     leaks = rng.chance(0.8) if leaks is None else leaks
     leaked = rng.randint(1, 3) if leaks else 0
     allocator = CachingAllocator(SimulatedDevice(64 * GIB))
@@ -41,7 +42,8 @@ def training_run(rng: Rng, size: int, leaks: bool | None = None) -> Case:
         inside = [allocate(activations, rng.randint(1, 20) * 100_000) for _ in range(4)]
         if step == 0 or (step == 1 and rng.chance(0.5)):
             held += [(allocate(state, big), state) for _ in range(4)]
-        cached.append(allocate(cache, rng.choice((MIB, 2 * MIB))))
+        if step % every == 0:
+            cached.append(allocate(cache, rng.choice((MIB, 2 * MIB))))
         if len(cached) > keeps:
             allocator.free(cached.pop(0))
         for _ in range(leaked):

@@ -1,5 +1,6 @@
 """A run that died: why a request found no room, fragments made and cured, a leak found."""
 
+import contextlib
 from typing import Any
 
 from labkit.course.exercise import Case, Evidence, Exercise, Hint, Raised, Rng, Stage, Wrong
@@ -12,7 +13,7 @@ from labkit.memory.caching_allocator import CachingAllocator
 from labkit.memory.device import SimulatedDevice
 from labkit.memory.out_of_memory import OutOfMemoryError
 from labkit.memory.settings import AllocatorSettings
-from labkit.memory.sizes import MIB
+from labkit.memory.sizes import GIB, MIB
 
 NOTEBOOK = "2_core_code/9b_run_that_died"
 
@@ -74,7 +75,13 @@ LONGEST = 2000
 """Operations a program of `cause_and_cure` may have."""
 
 
+LARGEST = 80 * GIB
+"""Bytes of the largest device it is asked for."""
+
+
 def _a_device(rng: Rng, size: int) -> tuple[int]:
+    if rng.chance(0.2):
+        return (rng.randrange(GIB, LARGEST, 2 * MIB),)
     return (rng.randrange(160, 200 + 400 * size, 2) * MIB,)
 
 
@@ -83,8 +90,10 @@ def _judge_fragments(case: Case, got: Any) -> str | Wrong | None:
     if isinstance(got, Raised) or not isinstance(got, tuple | list) or len(got) != 2:
         return "cause_and_cure returns (program, settings)"
     program, cure = got
-    if not isinstance(program, list | tuple) or not program or len(program) > LONGEST:
-        return f"the program is a list of 1 to {LONGEST} operations"
+    if not isinstance(program, list | tuple) or not program:
+        return "the program is a list of operations, at least one"
+    if len(program) > LONGEST:
+        return Wrong(f"the program has at most {LONGEST:,} operations, not {len(program):,}")
     if not isinstance(cure, str):
         return "settings is one string"
     try:
@@ -100,7 +109,7 @@ def _judge_fragments(case: Case, got: Any) -> str | Wrong | None:
     if at is None:
         return "under default settings the last request runs out of memory"
     if at != len(program) - 1:
-        return f"only the last request runs out; operation {at} of {len(program)} did"
+        return f"the last operation alone runs out; number {at + 1} of {len(program)} did"
     if live > 0.6 * total:
         return Wrong(
             f"at most 60 % of the device is in use when it runs out, not {live / total:.0%}"
@@ -111,7 +120,11 @@ def _judge_fragments(case: Case, got: Any) -> str | Wrong | None:
     if isinstance(found, str):
         return found
     if found[0] is not None:
-        return Wrong(f"under your settings {cure!r} every request is served")
+        at = found[0] + 1
+        return Wrong(
+            f"under your settings {cure!r} every request is served; "
+            + ("the last one was not" if at == len(program) else f"number {at} was not")
+        )
     return None
 
 
@@ -139,21 +152,38 @@ def _serve_on(allocator: CachingAllocator, program: Any) -> str | tuple[int | No
 
 
 def _where_it_ran_out(case: Case, got: Any, right: Any) -> Any:
-    """Your program under default settings, up to the request that found no room."""
+    """Your program up to the request that found no room: by default, or else under the cure."""
     from labkit import show
 
-    allocator = CachingAllocator(SimulatedDevice(*case.inputs))
-    allocator.record_memory_history("all", None)
-    program = got[0] if isinstance(got, tuple | list) and got else None
+    program, cure = got if isinstance(got, tuple | list) and len(got) == 2 else (None, "")
     if not isinstance(program, tuple | list) or len(program) > LONGEST:
         return None
-    _serve_on(allocator, program)
-    return show.memory(allocator, what_if=(), title="your program, default settings")
+    allocator, found = _recorded(program, case.inputs[0], "")
+    settings = "default settings"
+    if isinstance(found, tuple) and found[0] == len(program) - 1:
+        with contextlib.suppress(ValueError, RuntimeError, IndexError, TypeError, AttributeError):
+            cured, at = _recorded(program, case.inputs[0], cure)
+            if isinstance(at, tuple) and at[0] is not None:
+                allocator, settings = cured, cure or settings
+    return show.memory(allocator, what_if=(), title=f"your program, {settings}")
+
+
+def _recorded(program: Any, total: int, settings: str) -> tuple[CachingAllocator, Any]:
+    """The allocator after the program, with its trace, and what `_serve_on` says."""
+    allocator = CachingAllocator(SimulatedDevice(total), settings)
+    allocator.record_memory_history("all", None)
+    return allocator, _serve_on(allocator, program)
 
 
 def _frees(evidence: Evidence) -> bool:
     """Whether the program gives anything back."""
     return any(operation[0] == "free" for operation in evidence.value[0])
+
+
+def _grows(evidence: Evidence) -> bool:
+    """Whether the cure is the setting that lets a segment grow, and does not cure."""
+    cured = "every request is served" in evidence.property
+    return cured and "expandable_segments:True" in evidence.value[1]
 
 
 cause_and_cure = Exercise(
@@ -164,7 +194,11 @@ cause_and_cure = Exercise(
     picture=_where_it_ran_out,
     cases=60,
     minutes=15,
-    stages=(Stage("400 MiB", case=lambda rng, size: (400 * MIB,), cases=2), Stage("any device")),
+    stages=(
+        Stage("400 MiB", case=lambda rng, size: (400 * MIB,), cases=2),
+        Stage("80 GiB", case=lambda rng, size: (LARGEST,), cases=2),
+        Stage("any device"),
+    ),
     banned=("labkit.*",),
     hints=(
         "An idle segment goes back whole. Every segment needs one block that stays, so that the "
@@ -173,13 +207,13 @@ cause_and_cure = Exercise(
             "Blocks of less than 10 MiB share segments and pack well. A request of 40 MiB has a "
             "segment of its own: give it back, and let a smaller one move in.",
             when=lambda evidence: (
-                "the last request runs out" in evidence.property
+                "default settings the last request" in evidence.property
                 or ("60 %" in evidence.property and not _frees(evidence))
             ),
         ),
         Hint(
-            "Too much stays. Of each segment of 40 MiB a little more than half is enough: no other "
-            "block of that size fits beside it.",
+            "Too much stays. Of each segment a little more than half is enough: no other block of "
+            "that size fits beside it.",
             when=lambda evidence: "60 %" in evidence.property and _frees(evidence),
         ),
         Hint(
@@ -195,15 +229,26 @@ cause_and_cure = Exercise(
             ),
         ),
         Hint(
-            "Fill the device with segments of 40 MiB, free them all, then ask for 21 MiB as often: "
-            "each takes one segment. With growing segments the same blocks lie side by side.",
-            when=lambda evidence: (
-                "every request is served" in evidence.property
-                and "expandable_segments:True" in evidence.value[1]
-            ),
+            "A growing segment grows by 20 MiB at a time. Your first requests lie in it side by "
+            "side: with their sum rounded up to 20 MiB, are they still on the device?",
+            when=lambda evidence: _grows(evidence) and "the last one" not in evidence.property,
         ),
-        "expandable_segments:True lets one segment grow; a block that stays in every 20 MiB page "
-        "would defeat even that.",
+        Hint(
+            "A growing segment gives back steps of 20 MiB, and only those in which nothing lives. "
+            "After your frees, does a live block lie in each of them?",
+            when=_grows,
+        ),
+        Hint(
+            "The number of your requests grows with the device. Let their size grow instead.",
+            when=lambda evidence: "operations, not" in evidence.property,
+        ),
+        Hint(
+            "10 MiB and more get a segment of their own, in steps of 2 MiB. Add up the segments, "
+            "not the requests: they have to fit on the device.",
+            when=lambda evidence: "the last operation alone" in evidence.property,
+        ),
+        "Sort out one thing after the other: what fills the device, what of it stays, what is "
+        "asked for last.",
     ),
     must_fail=(
         "asks for more than is left",
@@ -213,6 +258,9 @@ cause_and_cure = Exercise(
         "pins every page, so that nothing cures it",
         "the same program for every device",
         "an operation per 512 bytes",
+        "requests of the same size on every device",
+        "forgets that a growing segment grows by 20 MiB",
+        "forgets that a segment is rounded up to 2 MiB",
         FIRST,
     ),
 )
@@ -253,6 +301,7 @@ find_the_leak = Exercise(
         "names the line with the most allocations",
         "names the library's frame",
         "flags the optimizer state",
+        "flags a cache that still fills",
         "never says None",
         FIRST,
         READS,
