@@ -87,7 +87,10 @@ class Prediction(PredictionView):
         if isinstance(value, bool) and text not in self.choices:
             text = "yes" if value else "no"
         if text not in self.choices:
-            raise ValueError(f"{value!r} is not among the choices {list(self.choices)}")
+            raise ValueError(
+                f"{value!r} is not among the choices {list(self.choices)} of the last question, "
+                f"{self.question!r}. Run the question right above this cell again"
+            )
         return text
 
 

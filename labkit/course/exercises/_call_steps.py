@@ -104,8 +104,8 @@ loops = Exercise(
             when=lambda e: isinstance(e.value, int) and e.value < e.right,
         ),
         Hint(
-            "Too many. Where a step is 0 in both dimensions, the operand stands still, and "
-            "0 is size times 0.",
+            "Too many. The outer step is compared with the inner size times the inner step: the "
+            "size of dim - 1, not of dim. (Where both steps are 0, that holds too.)",
             when=lambda e: isinstance(e.value, int) and e.value > e.right,
         ),
         "Begin with one loop per dimension. Go through the neighbours, dim - 1 and dim: does "
