@@ -60,6 +60,7 @@ who_saw = Exercise(
     cases=120,
     minutes=3,
     hints=(
+        Hint("A sorted list is wanted.", when=lambda e: not isinstance(e.value, list)),
         Hint(
             "The pairs are right, but the list is not sorted, or a pair stands in it twice.",
             when=lambda e: e.value != e.right and _pairs(e.value) == _pairs(e.right) != set(),
@@ -129,7 +130,9 @@ def _gradients(
 
 def _drive_line(answer: Any, *inputs: Any) -> Any:
     found = answer(*inputs)
-    if not isinstance(found, tuple) or not all(isinstance(one, list) for one in found):
+    if not isinstance(found, tuple | list) or not all(
+        isinstance(one, tuple | list) for one in found
+    ):
         return found
     return tuple([*map(_plain, one)] for one in found)
 
