@@ -1,6 +1,7 @@
 """Stored rows: which cells a registration refreshes, what a call finds, and a kernel for all."""
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -186,12 +187,24 @@ def _a_call(rng: Rng, size: int) -> Case:
     return Case(([("impl", 0, "CPU")], "CPU"))
 
 
+SIX = ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutogradMeta"]
+
+
 def _stored_and_meant(case: Case, _got: Any, _right: Any) -> Any:
     """The row of the failing case, opened at the slot that was called."""
     from labkit import show
 
     program, slot = case.inputs
-    return show.dispatch_table(_operator(program, tuple(_fallbacks())), slot)
+    slots = SIX if slot in SIX else ()
+    return show.dispatch_table(_operator(program, tuple(_fallbacks())), slot, slots)
+
+
+def _the_puzzle(program: list[Statement], slot: str) -> Iterator[tuple[Any, ...]]:
+    """The two kernels of the chapter's first cell, the formula first."""
+    formula, default = str(K.CompositeImplicitAutograd), str(K.CompositeExplicitAutograd)
+    puzzle = [("impl", 0, formula), ("impl", 1, default)]
+    if program != puzzle:
+        yield puzzle, "AutogradCPU"
 
 
 call_slot = Exercise(
@@ -201,6 +214,7 @@ call_slot = Exercise(
     drive=_drive_call,
     rung="warm-up",
     picture=_stored_and_meant,
+    smaller=_the_puzzle,
     cases=24,
     sizes=4,
     minutes=3,
@@ -231,7 +245,8 @@ call_slot = Exercise(
             "Your call ran {got}, the stored cell holds {expected}. Which key set did it use?",
             when=lambda evidence: evidence.kind == "value",
         ),
-        "An ordinary call computes its own key set. A redispatch takes the one you give it: "
+        "An ordinary call computes its own key set. A redispatch enters the highest key of the set "
+        "that you give it: which set has this slot's key, and no other?",
         "handle.redispatch_boxed(key_set, x), with torch._C.DispatchKeySet(slot).",
     ),
     must_fail=(
