@@ -134,14 +134,15 @@ def lesson(tmp_path):
         "Look at `calls`.",
         "**Rule.** A call makes a node.",
         "### Warm-up: nodes\n\nA call makes one: count them.",
+        "## Exercise: more nodes\n\nAnd now of two.",
         "## Next\n\nWhat a leaf is.",
     )
-    look, rule, warm_up, following = map(nbformat.v4.new_markdown_cell, texts)
+    look, rule, warm_up, core, following = map(nbformat.v4.new_markdown_cell, texts)
     other = ASK.replace("guess", "other").replace("How many", "Again, how many")
     more = ["print('more')", other, "other.reveal(calls, calls=calls)", "print('end')"]
     codes = map(nbformat.v4.new_code_cell, [*CELLS, *more, "print('section')"])
     imports, asks, run, reveals, *behind, section = codes
-    cells = [imports, asks, look, run, reveals, rule, warm_up, *behind, following, section]
+    cells = [imports, asks, look, run, reveals, rule, warm_up, core, *behind, following, section]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     path = tmp_path / "lesson.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
@@ -170,19 +171,23 @@ def conclusion_waits(lab):
         lab.page.get_by_text(text, exact=True) for text in ("more", "end", "section")
     )
     heading = lab.page.locator("h3", has_text="Warm-up: nodes")
-    task = lab.page.locator("p", has_text="count them.")
+    core = lab.page.locator("h2", has_text="Exercise: more nodes")
+    task, tasks = (
+        lab.page.locator("p", has_text=end) for end in ("count them.", "And now of two.")
+    )
     section.wait_for()
-    lab.wait_for("() => document.querySelectorAll('.lk-kept-text').length === 4")
+    lab.wait_for("() => document.querySelectorAll('.lk-kept-text').length === 5")
     verdict(lab, lab.widget(3), "open")
     assert not (rule.is_visible() or more.is_visible() or end.is_visible())
     assert lab.widget(2).is_visible() and section.is_visible()
-    assert heading.is_visible() and not task.is_visible(), "a warm-up repeats the rule"
+    assert heading.is_visible() and core.is_visible()
+    assert not (task.is_visible() or tasks.is_visible()), "an exercise repeats the rule"
     assert look.is_visible(), "it stands before the reveal"
     assert following.is_visible(), "a section of its own"
     lab.screenshot("prediction_keeps_the_rule")
     lab.widget(0).get_by_label("predict 3", exact=True).click()
     verdict(lab, lab.widget(1), "wrong")
-    assert rule.is_visible() and task.is_visible()
+    assert rule.is_visible() and task.is_visible() and tasks.is_visible()
     assert more.is_visible() and not end.is_visible()
 
 

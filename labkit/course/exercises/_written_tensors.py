@@ -293,6 +293,14 @@ will_backward_refuse = Exercise(
             when=lambda e: e.right[0] == "refused at backward" and _has_way("data")(e),
         ),
         Hint(
+            "The names are wrong: a view that was kept is reported by its own name.",
+            when=lambda e: (
+                e.value[0] == e.right[0]
+                and any(step[0] == "view" and step[1] in e.right[1] for step in e.inputs[0])
+                and not any(step[0] == "view" and step[1] in e.value[1] for step in e.inputs[0])
+            ),
+        ),
+        Hint(
             "A view and its base share bytes and the version counter: a write to one changes what "
             "was kept of the other.",
             when=lambda e: any(step[0] == "view" for step in e.inputs[0]),

@@ -1,6 +1,6 @@
 // One line that follows a prediction: its verdict, or "answer above first" with the answer folded.
 // Until then it keeps back what the cells between the question and itself have put out, and what
-// follows it: text and outputs, up to the next section, question or exercise.
+// follows it: text and outputs, up to the next section, question or exercise's card.
 function between(el, question) {
   const cells = [];
   let cell = el.closest(".jp-Cell, .cell")?.previousElementSibling;
@@ -18,7 +18,8 @@ function behind(el) {
   let cell = el.closest(".jp-Cell, .cell")?.nextElementSibling;
   for (; cell; cell = cell.nextElementSibling) {
     const isText = cell.matches(".jp-MarkdownCell, .text_cell");
-    if (isText && cell.querySelector("h1, h2")) break;
+    const section = isText && cell.querySelector("h1, h2");
+    if (section && !/^(Exercise|Boss)/.test(section.textContent)) break; // its text repeats a rule
     if (cell.querySelector(".lk[aria-label^='question: '], .lk[aria-label^='exercise ']")) break;
     cells.push(cell);
   }
