@@ -62,7 +62,7 @@ def _array(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def _largest(frame: np.ndarray[Any, Any]) -> str:
-    return f" (up to {frame.max():.3g})" if frame.ndim == 2 else ""
+    return f" (largest value {frame.max():.3g})" if frame.ndim == 2 else ""
 
 
 def _png(frame: np.ndarray[Any, Any]) -> str:

@@ -21,7 +21,8 @@ class Enough(Exception):
 
 
 def made(
-    restore=True, keep=False, early=True, once=True, put_back=True, grad_mode=None, slow=False
+    restore=True, keep=False, early=True, once=True, put_back=True, grad_mode=None, slow=False,
+    drop=True,
 ):  # fmt: skip
     """A checkpoint, with one thing wrong on request."""
 
@@ -65,7 +66,7 @@ def made(
         def unpack(number):
             if number not in again or not once:
                 recompute()
-            return again.pop(number)
+            return again.pop(number) if drop else again[number]
 
         mode = contextlib.nullcontext() if grad_mode is None else grad_mode()
         with torch.autograd.graph.saved_tensors_hooks(pack, unpack), mode:
@@ -83,6 +84,7 @@ answers.wrong("checkpoint", "runs the whole function again for each saved tensor
 )
 answers.wrong("checkpoint", "keeps the first activations")(made(keep=True))
 answers.wrong("checkpoint", "breaks under no_grad")(made(grad_mode=torch.enable_grad))
+answers.wrong("checkpoint", "keeps what it has handed out")(made(drop=False))
 answers.wrong("checkpoint", TOO_SLOW)(made(slow=True))
 
 

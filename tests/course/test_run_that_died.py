@@ -426,3 +426,14 @@ def test_the_map_is_that_of_the_run_which_is_at_fault():
 def test_a_line_that_is_often_asked_is_not_called_the_one_with_the_most_bytes():
     hint = first_hint(answers.exercises["find_the_leak"], most_allocations)
     assert hint.startswith("That line does not keep more in every step")
+
+
+def test_a_line_of_a_library_is_named_as_one():
+    def on_top(snapshot):
+        frames = (event.get("frames", ()) for event in snapshot["device_traces"][0])
+        lines = [f["line"] for own in frames for f in own if not f["filename"].endswith("train.py")]
+        return lines[0] if lines else None
+
+    exercise = answers.exercises["find_the_leak"]
+    assert first_hint(exercise, on_top).startswith("That is a line of a library")
+    assert first_hint(exercise, innermost).startswith("There is a leak")

@@ -20,9 +20,9 @@ def test_bytes_and_numbers_of_either_order_are_the_same_picture():
 
 
 def test_a_plane_of_numbers_says_its_largest():
-    assert repr(show.pictures(of_by=np.eye(2) * 7)) == "of by: 2 x 2 (up to 7)"
-    assert "up to -1" in show.pictures(x=-np.eye(2) - 1)._repr_html_()
-    assert "of by (up to 7)" in show.pictures(of_by=np.eye(2) * 7)._repr_html_()
+    assert repr(show.pictures(of_by=np.eye(2) * 7)) == "of by: 2 x 2 (largest value 7)"
+    assert "largest value -1" in show.pictures(x=-np.eye(2) - 1)._repr_html_()
+    assert "of by (largest value 7)" in show.pictures(of_by=np.eye(2) * 7)._repr_html_()
 
 
 def test_what_is_no_picture_is_refused():

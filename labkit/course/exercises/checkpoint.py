@@ -96,6 +96,10 @@ class _Work:
             self.between.append(_storage(x))
         return x
 
+    def alive(self) -> int:
+        """How many tensors that were computed between are still there."""
+        return sum(not one.expired() for one in self.between if one not in self.allowed)
+
     def run(self, x: Any, note: str, *, wrap: Any, scale: float | None = None) -> Any:
         y = self.layers(self.spec["layers"], 0, x, wrap)
         out = y.sum(1) + 1  # nothing of this is needed by backward
@@ -147,17 +151,21 @@ def _observed(wrap: Any, spec: dict[str, Any], checked: bool) -> dict[str, Any]:
             result = wrap(work.run, work.x, "note", wrap=wrap, **options)
         out = _tensor_of(result)
         gc.collect(0)
-        kept = sum(not one.expired() for one in work.between if one not in work.allowed)
+        kept = work.alive()
         found: dict[str, Any] = {
             "result": _plain(result),
             "asks for gradients": out.requires_grad,
             "tensors between kept by forward": kept if checked else 0,
         }
         torch.rand(3)  # somebody else draws between forward and backward
+        left = [0]  # how many tensors are alive when the last gradient arrives
         if out.requires_grad:
+            if checked:
+                work.x.register_hook(lambda _: left.append(work.alive()))
             for again in range(1 + spec["twice"]):
                 out.backward(torch.linspace(1, 2, len(out), dtype=out.dtype),
                              retain_graph=spec["twice"] and not again)  # fmt: skip
+        found["tensors between held when the gradient of x arrives"] = max(left)
         found["gradients"] = [one.grad for one in (work.x, *work.weights)]
         found["next random numbers"] = torch.rand(2, dtype=torch.float64)
         backwards = 1 + spec["twice"] if out.requires_grad else 0
@@ -210,6 +218,10 @@ checkpoint = Exercise(
              when=lambda e: "random" in e.property),
         Hint("Compute all saved tensors in one go, when the first of them is asked for",
              when=lambda e: "too often" in e.property),
+        Hint("A tensor that backward has got is not needed any more: hand it out, and drop it",
+             when=lambda e: "gradient of x arrives" in e.property),
+        Hint("The second run saved nothing: gradient mode is off while backward runs",
+             when=lambda e: "KeyError" in e.got),
         Hint("Once the last tensor is there, leave the function: raise an exception in your pack "
              "hook and catch it outside", when=lambda e: "to the end" in e.property),
         Hint("The first pack hook returns something that is not the tensor: a number will do",
@@ -219,6 +231,7 @@ checkpoint = Exercise(
         "reruns without the random state",
         "runs the whole function again for each saved tensor",
         "keeps the first activations",
+        "keeps what it has handed out",
         "breaks under no_grad",
         "gradients of closures lost",
         FIRST,

@@ -265,6 +265,15 @@ cause_and_cure = Exercise(
     ),
 )
 
+
+def _of_a_library(evidence: Evidence) -> bool:
+    """Whether the line named is one of a library alone."""
+    (snapshot,) = evidence.inputs
+    frames = [f for event in snapshot["device_traces"][0] for f in event.get("frames", ())]
+    ours = {f["line"] for f in frames if f["filename"].endswith("train.py")}
+    return evidence.value in {f["line"] for f in frames} - ours
+
+
 find_the_leak = Exercise(
     id="run_that_died.find_the_leak",
     rules=("plain Python: nothing of labkit or torch",),
@@ -280,6 +289,16 @@ find_the_leak = Exercise(
     ),
     banned=TORCH_AND_LABKIT,
     hints=(
+        Hint(
+            "That is a line of a library. The frames are innermost first: take the first one whose "
+            "filename is train.py.",
+            when=_of_a_library,
+        ),
+        Hint(
+            "There is a leak. Of each alloc count the first frame that is in train.py: lines "
+            "of a library may lie on top of it.",
+            when=lambda evidence: evidence.value is None,
+        ),
         Hint(
             "This run does not leak: what you named stopped growing. Compare the live memory in "
             "the middle of the trace with the end.",
