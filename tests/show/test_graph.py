@@ -21,7 +21,7 @@ def test_the_graph_of_a_product_and_a_sum(library):
     ]
     assert repr(view) == "GraphView(4 nodes, 5 edges)"
     product = view.levels["all"]["nodes"][labels(view).index("MulBackward0")]
-    assert product["badges"] == ["#0", "saved: 2"]
+    assert product["badges"] == ["#0", "tensors saved: 2"]
     assert product["details"]["_saved_self"] == f"tensor (3,) {x.dtype}, version 0"
 
 

@@ -72,7 +72,7 @@ def _kept(operation: str, name: str, inputs: list[str], needs: dict[str, bool]) 
 def _drive_kept(answer: Any, *inputs: Any) -> Any:
     """The names, in an order of their own."""
     found = answer(*inputs)
-    return sorted(found) if isinstance(found, list) else found
+    return sorted(found) if isinstance(found, list | tuple) else found
 
 
 kept_by = Exercise(

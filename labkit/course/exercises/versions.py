@@ -98,8 +98,11 @@ def _views_of_outputs(steps: Program) -> bool:
 
 @handed_out
 def _sentence(error: Exception) -> str:
-    said = str(error).partition(".")[0]
-    return said.replace("Backward0 is a view", " is a view")  # the node's name, before 2.13
+    return str(error).partition(".")[0]
+
+
+def _of_torch(error: Exception) -> str:
+    return _sentence(error).replace("Backward0 is a view", " is a view")  # as before 2.13
 
 
 @handed_out
@@ -216,7 +219,7 @@ def _views_truth(rows: int, columns: int, steps: Program) -> dict[str, Any]:
             else:
                 tensors[step[2]] = tensor[step[3] : step[4]]
         except RuntimeError as error:
-            log.append((*step, _sentence(error)))
+            log.append((*step, _of_torch(error)))
     end = {}
     for name, tensor in tensors.items():
         weights = torch.tensor(_weights(tensor.numel()), dtype=torch.float64).reshape(tensor.shape)
@@ -225,7 +228,7 @@ def _views_truth(rows: int, columns: int, steps: Program) -> dict[str, Any]:
             (grad,) = torch.autograd.grad(tensor, x, weights, retain_graph=True)
             found: Any = (names, grad.flatten().tolist())
         except RuntimeError as error:
-            found = _sentence(error)
+            found = _of_torch(error)
         end[name] = {
             "version": tensor._version,
             "values": tensor.detach().flatten().tolist(),

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 TEXT_LENGTH = 60
-SAVED_STATES = {"tensor (": "saved", "overwritten: ": "✗ overwritten", "freed: ": "freed"}
+SAVED_STATES = {"tensor (": "tensors saved", "overwritten: ": "✗ overwritten", "freed: ": "freed"}
 """How the text of a saved tensor begins, and the badge that counts those."""
 VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 
