@@ -80,6 +80,11 @@ def cell_by_cell(self, src):
     return self
 
 
+def cells_up_to_the_last(like, size, stride):
+    count = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    return Block(Memory(like.device, [0.0] * count), size, stride)
+
+
 def tells_nothing(self, src):
     copy_(self, src)
 
@@ -135,6 +140,7 @@ for why, answer in [
     ("strides lost in copies", backend(copy_=only_the_elements)),
     ("copy_ returns nothing", backend(copy_=tells_nothing)),
     ("as many cells as elements", backend(empty_strided=cells_for_elements)),
+    ("has cells without elements", backend(empty_strided=cells_up_to_the_last)),
     ("strides lost in the sum", backend(add=add_by_cells)),
     (
         "is right on the default stream or device and wrong on another one",

@@ -45,7 +45,7 @@ class Block:
         ]
 
     def __repr__(self) -> str:
-        return f"Block(sizes={self.sizes}, strides={self.strides}, {self.device})"
+        return f"Block({self.sizes}, {self.strides}, offset {self.offset}, on {self.device})"
 
 
 TOY_SCHEMAS = (
@@ -125,6 +125,13 @@ class _Bench:
 
 Numbers = list[float]
 PARTS = ("copies", "view", "add", "fallback")
+
+
+def _no_elements(rng: Rng, size: int) -> tuple[Any, ...]:
+    """A block of size 0 whose strides would reach beyond its first cell."""
+    many, gap = rng.randint(2, 3), rng.randint(1, 3)
+    sizes, layout = rng.choice((([0, many], [1, gap]), ([many, 0], [gap, 1])))
+    return rng.randint(0, 3), sizes, layout, [], [], "relu", ("copies",)
 
 
 def _model_of(*parts: str) -> Callable[[Rng, int], tuple[Any, ...]]:
@@ -240,7 +247,12 @@ toy_backend = Exercise(
     expected=_right_toy,
     drive=_drive_toy,
     show=_show_toy,
-    stages=(*(Stage(part, case=_model_of(part)) for part in PARTS), Stage("together")),
+    stages=(
+        Stage("copies", case=_model_of("copies")),
+        Stage("no elements", case=_no_elements, cases=4),
+        *(Stage(part, case=_model_of(part)) for part in PARTS[1:]),
+        Stage("together"),
+    ),
     cases=80,
     minutes=15,
     hints=(
@@ -250,6 +262,10 @@ toy_backend = Exercise(
             when=_not_there_yet,
         ),
         Hint("Your view no longer shares storage.", when=_differs("t shares memory")),
+        Hint(
+            "The new block is on another device than `like`: ask the argument for its device.",
+            when=lambda evidence: evidence.value["x"][0] != evidence.right["x"][0],
+        ),
         Hint(
             "The new block's sizes, strides or number of cells differ. Its last element is in cell "
             "(rows - 1) * stride[0] + (columns - 1) * stride[1]; without elements it has no cells.",
@@ -283,6 +299,7 @@ toy_backend = Exercise(
         "strides lost in copies",
         "copy_ returns nothing",
         "as many cells as elements",
+        "has cells without elements",
         "strides lost in the sum",
         "is right on the default stream or device and wrong on another one",
         "returns the right value but changes one of its inputs",

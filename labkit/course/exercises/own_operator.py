@@ -131,6 +131,10 @@ custom_operator = Exercise(
             "the bound.",
             when=lambda e: "gradients" in e.property,
         ),
+        Hint(
+            "The sum of two large numbers is inf in this dtype: add halves.",
+            when=lambda e: "inf" in e.got,
+        ),
         "What does the schema say about the third argument? Tensor(a!) declares a write.",
         "The gradient needs the bound this call used, and the next call moves it: save a copy.",
         "A kernel at Autograd: a torch.autograd.Function whose forward calls the operator below.",
