@@ -127,7 +127,8 @@ def _opened_at_the_first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
     from labkit import show
 
     wrong = next(slot for slot in SEVEN if got.get(slot) != right.get(slot))
-    return show.dispatch_table(_run(*case.inputs), wrong)
+    slots = SEVEN[1:] if wrong in SEVEN[1:] else ()
+    return show.dispatch_table(_run(*case.inputs), wrong, slots)
 
 
 def _fewer_statements(program: list[Statement]) -> Any:

@@ -10,7 +10,7 @@ import torch
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._never_right import CONSTANT, FIRST
-from labkit.course.exercises._refresh_steps import boxed_counter, refreshed, stale_cells
+from labkit.course.exercises._refresh_steps import SEVEN, boxed_counter, refreshed, stale_cells
 from labkit.dispatch import torch_tables
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
@@ -187,15 +187,12 @@ def _a_call(rng: Rng, size: int) -> Case:
     return Case(([("impl", 0, "CPU")], "CPU"))
 
 
-SIX = ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutogradMeta"]
-
-
 def _stored_and_meant(case: Case, _got: Any, _right: Any) -> Any:
     """The row of the failing case, opened at the slot that was called."""
     from labkit import show
 
     program, slot = case.inputs
-    slots = SIX if slot in SIX else ()
+    slots = SEVEN[1:] if slot in SEVEN[1:] else ()
     return show.dispatch_table(_operator(program, tuple(_fallbacks())), slot, slots)
 
 
