@@ -255,12 +255,17 @@ for why, answer in [
 # --- fake_pairs, transposed
 
 answers.right("fake_pairs")(lambda x: x.new_empty(x.shape[0], x.shape[0]))
+answers.right("fake_pairs")(lambda x: torch.zeros(len(x), len(x), dtype=x.dtype, device=x.device))
 answers.right("transposed")(t)
 for name, why, answer in [
     ("fake_pairs", "always float32", lambda x: torch.empty(len(x), len(x), device=x.device)),
     ("fake_pairs", "always on the CPU", lambda x: torch.empty(len(x), len(x), dtype=x.dtype)),
     ("fake_pairs", "as many numbers as x", torch.empty_like),
     ("fake_pairs", "computes the result", lambda x: x[:, None] - x[None, :]),
+    ("fake_pairs", "computes something else", lambda x: torch.outer(x, x)),
+    ("fake_pairs", "computes something else", lambda x: x[:, None] + x),
+    ("fake_pairs", "hands out a view of x", lambda x: x[:, None].expand(len(x), len(x))),
+    ("fake_pairs", "has other strides", lambda x: x.new_empty(len(x), len(x)).t()),
     (
         "transposed",
         "copies the memory",

@@ -364,6 +364,9 @@ def innermost(snapshot):
     return line if more >= 3 else None
 
 
+answers.wrong("find_the_leak", "never finds one")(lambda snapshot: None)
+
+
 @answers.wrong("find_the_leak", "flags the optimizer state")
 def grows_at_all(snapshot):
     entries = snapshot["device_traces"][0]

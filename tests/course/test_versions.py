@@ -176,7 +176,7 @@ RESULT, INPUT = ("exp", "tanh", "sigmoid"), ("sin", "cos", "square")
 
 def predict(
     program, *, leaf=True, views=True, data_counts=False, add_keeps=False, path=True, keeps=True,
-    needs_matter=True, leaves_only=False,
+    needs_matter=True, leaves_only=False, last=False,
 ):  # fmt: skip
     storage, needs, is_leaf, reach = {}, {}, {}, {}
     version, changes = {}, {}
@@ -192,6 +192,8 @@ def predict(
             version[storage[name]] += rest[0] != "data" or data_counts
         elif kind == "backward":
             kept = reach[name] if path else [one for found in reach.values() for one in found]
+            if last:
+                kept = {one[0]: one for one in sorted(kept)}.values()
             stale = {n for n, v, _ in kept if version[storage[n]] != v}
             if leaves_only:
                 stale = {n for n in stale if n in "ab"}
@@ -234,6 +236,7 @@ for why, options in [
     ("any in-place is refused", {"needs_matter": False}),
     ("only leaves matter", {"views": False}),
     ("any in-place is refused", {"leaf": False}),
+    ("of a tensor kept twice asks the last time alone", {"last": True}),
 ]:
     answers.wrong("will_backward_refuse", why)(with_options(**options))
 

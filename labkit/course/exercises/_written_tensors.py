@@ -39,7 +39,16 @@ def _a_write_program(rng: Rng, size: int) -> tuple[Program_]:
             program.append(_a_write(rng, names))
         program.append(("backward", names[-1]))
         if _is_calm(program):
-            return (program,)
+            return (_kept_again(rng) if rng.chance(0.05) else program,)
+
+
+def _kept_again(rng: Rng) -> Program_:
+    """A tensor is kept, written, and kept again: the first time is what counts."""
+    first, again = rng.choice(KEEPS_INPUT), rng.choice(KEEPS_INPUT)
+    write = "write", "t0", rng.choice(("no_grad", "detach"))
+    kept = [("add", "t0", "a", "a"), (first, "t1", "t0"), write, (again, "t2", "t0")]
+    end = [("add", "t3", "t1", "t2"), ("backward", "t3")]
+    return [("leaf", "a", True), ("leaf", "b", False), *kept, *end]
 
 
 def _a_write(rng: Rng, names: list[str]) -> tuple[str, str, str]:
@@ -259,7 +268,7 @@ will_backward_refuse = Exercise(
     expected=_outcome,
     smaller=_without_a_step,
     show=_program_in_words,
-    cases=150,
+    cases=200,
     sizes=7,
     minutes=15,
     picture=_walk,
@@ -293,6 +302,10 @@ will_backward_refuse = Exercise(
             when=lambda e: e.right[0] == "refused at backward" and _has_way("data")(e),
         ),
         Hint(
+            "The names are right: each once, and sorted.",
+            when=lambda e: e.value != e.right and {*e.value[1]} == {*e.right[1]} != set(),
+        ),
+        Hint(
             "The names are wrong: a view that was kept is reported by its own name.",
             when=lambda e: (
                 e.value[0] == e.right[0]
@@ -314,6 +327,7 @@ will_backward_refuse = Exercise(
         ".data is refused",
         "only leaves matter",
         "ignores that add does not save its inputs",
+        "of a tensor kept twice asks the last time alone",
         FIRST,
         CONSTANT,
         CATCHES,

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.course.exercise import Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._never_right import CONSTANT
@@ -159,20 +160,65 @@ def _a_fake(rng: Rng, size: int) -> tuple[int, torch.dtype, str]:
     return rng.randint(0, 2 + size), dtype, rng.choice(("meta", "meta", "cpu"))
 
 
+COPIES = (
+    "empty",
+    "new_",
+    "zeros",
+    "ones",
+    "full",
+    "rand",
+    "fill_",
+    "zero_",
+    "detach",
+    "clone",
+    "copy",
+)
+VIEWS = ("view", "expand", "unsqueeze", "squeeze", "t", "transpose", "permute", "select", "slice",
+         "as_strided", "alias", "reshape", "_unsafe_view", "_reshape_alias")  # fmt: skip
+"""Operators that make room or look at it: no number is computed."""
+
+
+class _Computing(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the operators that compute a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if name not in VIEWS and not name.lstrip("_").startswith((*COPIES, "to_copy")):
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
+
+
 @handed_out
-def _described(x: Any) -> Any:
+def _described(x: Any, made: Any) -> Any:
     """What a fake kernel promises; anything but a tensor as its class."""
-    if not isinstance(x, torch.Tensor):
-        return type(x).__name__
-    return {"shape": tuple(x.shape), "dtype": x.dtype, "device": x.device.type}
+    if not isinstance(made, torch.Tensor):
+        return type(made).__name__
+    own = made.untyped_storage()._cdata != x.untyped_storage()._cdata
+    return {
+        "shape": tuple(made.shape),
+        "dtype": made.dtype,
+        "device": made.device.type,
+        "strides": made.stride(),
+        "memory of its own": own,
+    }
 
 
 def _drive_fake(answer: Any, length: int, dtype: torch.dtype, device: str) -> Any:
-    return _described(answer(torch.ones(length, dtype=dtype, device=device)))
+    x = torch.ones(length, dtype=dtype, device=device)
+    with _Computing() as computing:
+        made = answer(x)
+    found = _described(x, made)
+    return found | {"computed with": computing.names} if isinstance(found, dict) else found
 
 
 def _fake(length: int, dtype: torch.dtype, device: str) -> Any:
-    return {"shape": (length, length), "dtype": dtype, "device": device}
+    like = torch.empty(length, length, dtype=dtype, device=device)
+    x = torch.empty(length, dtype=dtype, device=device)
+    return _described(x, like) | {"computed with": []}
 
 
 fake_pairs = Exercise(
@@ -182,11 +228,24 @@ fake_pairs = Exercise(
     drive=_drive_fake,
     show=lambda length, dtype, device: f"x of {length} numbers, {dtype}, on {device}",
     rung="warm-up",
-    rules=("no number is computed: no subtraction",),
-    banned=("torch.Tensor.__sub__", "torch.sub", "torch.Tensor.sub", "torch.Tensor.__rsub__"),
+    rules=("no number is computed",),
     cases=60,
     minutes=3,
     hints=(
+        Hint(
+            "A fake makes room for the result, and computes nothing.",
+            when=lambda evidence: evidence.value["computed with"],
+        ),
+        Hint(
+            "A difference is a new tensor: strides (n, 1), in memory of its own.",
+            when=lambda evidence: (
+                evidence.value["shape"] == evidence.right["shape"]
+                and (
+                    evidence.value["strides"] != evidence.right["strides"]
+                    or not evidence.value["memory of its own"]
+                )
+            ),
+        ),
         Hint(
             "The dtype or the device is another one. x.new_empty(sizes) takes both from x.",
             when=lambda evidence: evidence.value["shape"] == evidence.right["shape"],
@@ -202,6 +261,9 @@ fake_pairs = Exercise(
         "always on the CPU",
         "as many numbers as x",
         "computes the result",
+        "computes something else",
+        "hands out a view of x",
+        "has other strides",
     ),
 )
 

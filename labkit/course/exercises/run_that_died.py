@@ -322,6 +322,7 @@ find_the_leak = Exercise(
         "flags the optimizer state",
         "flags a cache that still fills",
         "never says None",
+        "never finds one",
         FIRST,
         READS,
     ),
