@@ -322,3 +322,23 @@ def test_a_mistake_gets_the_hint_about_it(name, wrong, said):
 
 
 test_answers = answers.tests()
+
+
+def test_a_failing_view_is_drawn_beside_the_right_one():
+    exercise = answers.exercises["transposed"]
+    case = exercise.make(7, 30, 4)
+    right = exercise.right(case)
+    picture = exercise.picture(case, right | {"offset": right["offset"] + 1}, right)
+    assert [grid["name"] for grid in picture.layers] == ["the block", "right", "yours"]
+
+
+def test_numbers_that_came_back_wrong_are_drawn():
+    exercise = answers.exercises["toy_backend"]
+    case = next(case for n in range(40) if len((case := exercise.make(7, n, 4)).inputs[3]) > 1)
+    right = exercise.right(case)
+    wrong = right | {"x, read back": [99.0, *right["x, read back"][1:]]}
+    picture = exercise.picture(case, wrong, right)
+    assert [grid["name"] for grid in picture.layers] == [
+        "x, read back: right",
+        "x, read back: yours",
+    ]

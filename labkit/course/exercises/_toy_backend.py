@@ -4,8 +4,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from labkit.core.dispatch_key_set import DispatchKeySet
-from labkit.course.exercise import Exercise, Hint, Rng, Stage
+from labkit.course.exercise import Case, Exercise, Hint, Rng, Stage
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.library import Library
 from labkit.dispatch.recording import recording
@@ -46,6 +48,22 @@ class Block:
 
     def __repr__(self) -> str:
         return f"Block({self.sizes}, {self.strides}, offset {self.offset}, on {self.device})"
+
+
+def drawn(blocks: dict[str, Block]) -> Any:
+    """The elements of blocks of two dimensions; "-" where there is no such cell."""
+    from labkit.widgets.cuda.tile_view import TileView
+
+    def cell(block: Block, place: int) -> str:
+        cells = block.memory.cells
+        return f"{cells[place]:g}" if 0 <= place < len(cells) else "-"
+
+    grids = []
+    for name, block in blocks.items():
+        if places := block.places():
+            values = np.array([cell(block, place) for place in places])
+            grids.append({"name": name, "values": values.reshape(block.sizes)})
+    return TileView(grids) if grids else None
 
 
 TOY_SCHEMAS = (
@@ -229,6 +247,18 @@ def _show_toy(
     return f"{block}; b is {b}" if "add" in parts else block
 
 
+def _numbers_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The first numbers that came back wrong, beside those that should."""
+    sizes = case.inputs[1]
+    for name in ("x, read back", "x + b"):
+        yours = got.get(name) if isinstance(got, dict) else None
+        if yours and yours != right.get(name) and len(yours) == sizes[0] * sizes[1]:
+            pairs = {f"{name}: right": right[name], f"{name}: yours": yours}
+            rows = [sizes[1], 1]
+            return drawn({n: Block(Memory("cpu", v), sizes, rows) for n, v in pairs.items()})
+    return None
+
+
 def _differs(name: str) -> Any:
     def when(evidence: Any) -> bool:
         return bool(evidence.value.get(name) != evidence.right.get(name))
@@ -243,11 +273,12 @@ def _not_there_yet(evidence: Any) -> bool:
 
 toy_backend = Exercise(
     id="own_operator.toy_backend",
-    rules=("blocks are read and written through memory.cells, never through another device",),
+    rules=("the numbers of a block are in memory.cells, whatever its device",),
     case=_model_of(*PARTS),
     expected=_right_toy,
     drive=_drive_toy,
     show=_show_toy,
+    picture=_numbers_drawn,
     stages=(*(Stage(part, case=_model_of(part)) for part in PARTS), Stage("together")),
     cases=80,
     minutes=15,

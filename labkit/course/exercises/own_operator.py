@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from labkit.course.exercise import Exercise, Hint, Rng, handed_out
+from labkit.course.exercise import Case, Exercise, Hint, Rng, handed_out
 from labkit.course.exercises._never_right import CONSTANT
-from labkit.course.exercises._toy_backend import Block, Memory, toy_backend
+from labkit.course.exercises._toy_backend import Block, Memory, drawn, toy_backend
 
 NOTEBOOK = "3_internals/3c_own_operator"
 
@@ -299,11 +299,23 @@ def _transposed(block: Block) -> Any:
     }
 
 
+def _views_drawn(case: Case, got: Any, right: Any) -> Any:
+    """The elements of the block, and of both views of it: the one asked for, and yours."""
+    (block,) = case.inputs
+    if not isinstance(got, dict) or len(got["sizes"]) != 2:
+        return None
+    asked, yours = (
+        Block(block.memory, one["sizes"], one["strides"], one["offset"]) for one in (right, got)
+    )
+    return drawn({"the block": block, "right": asked, "yours": yours})
+
+
 transposed = Exercise(
     id="own_operator.transposed",
     case=_a_block,
     expected=_transposed,
     drive=_drive_view,
+    picture=_views_drawn,
     rung="warm-up",
     cases=60,
     minutes=3,
