@@ -158,7 +158,7 @@ def _model_of(*parts: str) -> Callable[[Rng, int], tuple[Any, ...]]:
         sizes = [rng.randint(1, 2 + size // 3) for _ in range(2)]
         padded = rng.randint(0, 2)
         layout = [sizes[1] + padded, 1] if rng.chance(0.5) else [1, sizes[0] + padded]
-        if rng.chance(0.15):
+        if size > 2 and rng.chance(0.2):
             sizes, layout = _of_no_elements(rng)
         count = sizes[0] * sizes[1]
         numbers = [[float(rng.randint(-9, 9)) for _ in range(count)] for _ in range(2)]

@@ -248,7 +248,9 @@ fake_pairs = Exercise(
         ),
         Hint(
             "The dtype or the device is another one. x.new_empty(sizes) takes both from x.",
-            when=lambda evidence: evidence.value["shape"] == evidence.right["shape"],
+            when=lambda evidence: any(
+                evidence.value[key] != evidence.right[key] for key in ("dtype", "device")
+            ),
         ),
         Hint(
             "n numbers make n rows of n: the shape is (n, n).",
