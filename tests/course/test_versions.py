@@ -92,6 +92,16 @@ def mul_(tensor, factor):
 answers.right("rebase_history")((view, mul_, history))
 
 
+def mul_says_backward0(tensor, factor):
+    if tensor.several:
+        name = f"Output {tensor.output_nr} of {tensor.view_name}"
+        raise RuntimeError(f"{name} is a view and is being modified inplace.")
+    mul_(tensor, factor)
+
+
+answers.wrong("rebase_history", "says the name with Backward0")((view, mul_says_backward0, history))
+
+
 def mul_on_the_view_only(tensor, factor):
     if tensor.several:
         refuse(tensor, "is being modified")

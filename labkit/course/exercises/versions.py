@@ -315,6 +315,7 @@ rebase_history = Exercise(
         "version per tensor",
         "allows unbind outputs",
         "chain of views loses the restriction",
+        "says the name with Backward0",
         FIRST,
         "returns NaN or an uninitialised buffer where a value is expected",
         "returns the right value but changes one of its inputs",
