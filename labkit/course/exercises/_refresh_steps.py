@@ -122,13 +122,17 @@ def _stale(program: list[Statement]) -> dict[str, tuple[Label, Label]]:
     return found
 
 
+def drawn_with(slot: str) -> tuple[str, ...]:
+    """The six slots of the chapter's pictures, if this is one of them; else none: all are drawn."""
+    return SEVEN[1:] if slot in SEVEN[1:] else ()
+
+
 def _opened_at_the_first_wrong_cell(case: Case, got: Any, right: Any) -> Any:
     """The row of the failing case: what it holds, and what it should."""
     from labkit import show
 
     wrong = next(slot for slot in SEVEN if got.get(slot) != right.get(slot))
-    slots = SEVEN[1:] if wrong in SEVEN[1:] else ()
-    return show.dispatch_table(_run(*case.inputs), wrong, slots)
+    return show.dispatch_table(_run(*case.inputs), wrong, drawn_with(wrong))
 
 
 def _fewer_statements(program: list[Statement]) -> Any:

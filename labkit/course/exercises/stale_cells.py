@@ -10,7 +10,12 @@ import torch
 from labkit.core.dispatch_key import RUNTIME_KEYS, SLOT_OF, DispatchKey
 from labkit.course.exercise import Case, Exercise, Hint, Raised, Rng, Stage, Wrong
 from labkit.course.exercises._never_right import CONSTANT, FIRST
-from labkit.course.exercises._refresh_steps import SEVEN, boxed_counter, refreshed, stale_cells
+from labkit.course.exercises._refresh_steps import (
+    boxed_counter,
+    drawn_with,
+    refreshed,
+    stale_cells,
+)
 from labkit.dispatch import torch_tables
 from labkit.dispatch.dispatcher import Dispatcher
 from labkit.dispatch.kernel import Kernel
@@ -192,8 +197,8 @@ def _stored_and_meant(case: Case, _got: Any, _right: Any) -> Any:
     from labkit import show
 
     program, slot = case.inputs
-    slots = SEVEN[1:] if slot in SEVEN[1:] else ()
-    return show.dispatch_table(_operator(program, tuple(_fallbacks())), slot, slots)
+    op = _operator(program, tuple(_fallbacks()))
+    return show.dispatch_table(op, slot, drawn_with(slot))
 
 
 def _the_puzzle(program: list[Statement], slot: str) -> Iterator[tuple[Any, ...]]:
